@@ -1,0 +1,87 @@
+# Every command sets itself up first: a virtual environment in .venv, made once and used again.
+
+PYTHON ?= python3
+JOBS ?= 2
+
+BIN := .venv/bin
+RUN := $(BIN)/python -m
+FORMULAS := examples/digits/model.grad
+
+.PHONY: help demo test check lint types layers bench reference torchscript format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
+	@echo "make test     run the tests"
+	@echo "make check    what CI runs: lint, types, layers, tests"
+	@echo "make bench    print the times beside those of peers"
+	@echo "make reference rewrite docs/ops from schemas and formulas"
+	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
+	@echo "make format   rewrite the code as 'make lint' wants it"
+	@echo "make clean    remove what the other commands made"
+
+# --- the README's commands ---
+
+demo: .venv/demo.stamp
+	@echo "== a formula with its own backward =="
+	@$(BIN)/gradscript show $(FORMULAS) swiglu --stage source
+	@echo "== lifted: a forward and a backward joined by a context =="
+	@$(BIN)/gradscript show $(FORMULAS) swiglu --stage lifted
+	@echo "== checked against finite differences =="
+	@$(BIN)/gradscript check $(FORMULAS)
+	@echo "== trained on real digits =="
+	@$(BIN)/python examples/digits/train.py
+
+test: .venv/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal
+
+# --- what CI runs besides ---
+
+check: lint types layers test
+
+lint: .venv/dev.stamp
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+
+# The repository root is the package, so the checkers see it through a link of the package's name.
+types: .venv/dev.stamp
+	@mkdir -p build/types && ln -sfn ../.. build/types/gradscript
+	$(RUN) mypy
+
+layers: .venv/dev.stamp
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/dev.stamp
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+# Rewrites docs/ops from the schemas and formulas; a test says when that is due.
+reference: .venv/dev.stamp
+	$(RUN) gradscript.authoring.reference
+
+torchscript: .venv/dev.stamp
+	$(BIN)/python tests/torchscript/torchscript_table.py
+
+format: .venv/dev.stamp
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# --- setting up ---
+
+# torch by its exact version, which is the small build for CPUs where the index has one.
+.venv/dev.stamp: pyproject.toml .venv/made.stamp
+	$(RUN) pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(RUN) pip install --quiet --disable-pip-version-check --editable ".[demo,dev]"
+	@touch $@ .venv/demo.stamp
+
+.venv/demo.stamp: pyproject.toml .venv/made.stamp
+	$(RUN) pip install --quiet --disable-pip-version-check --editable ".[demo]"
+	@touch $@
+
+.venv/made.stamp:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" \
+	  || { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	@touch $@

@@ -1,0 +1,112 @@
+"""Gradscript: write a gradient as a closure; get a checked, differentiable, fused operator.
+
+    import gradscript as gs
+
+    cu = gs.CompilationUnit(source)
+    out, pullback = gs.vjp(cu.mul, x, y)
+
+Names load their modules when first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .authoring.check import check
+    from .compiler.ir_parser import parse_ir
+    from .compiler.symbolic_script import GradPair
+    from .lang.diagnostics import CompileError
+    from .runtime.counters import counters, reset_counters
+    from .runtime.executor import last_executed_graph, register_pass
+    from .runtime.failure import RuntimeFailure
+    from .runtime.function import Function
+    from .runtime.modes import set_autodiff_debugging, set_optimize, set_profiling
+    from .runtime.operators import ops
+    from .runtime.script import script
+    from .runtime.tape.backward import tape_grad
+    from .runtime.tape.custom import TapeFunction
+    from .runtime.tape.mode import enable_grad, is_grad_enabled, no_grad
+    from .runtime.tape.variable import Variable
+    from .runtime.traced import TracerWarning
+    from .runtime.tracer import trace
+    from .runtime.transforms import grad, value_and_grad, vjp
+    from .runtime.unit import CompilationUnit
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CompilationUnit": "runtime.unit",
+    "CompileError": "lang.diagnostics",
+    "Function": "runtime.function",
+    "GradPair": "compiler.symbolic_script",
+    "RuntimeFailure": "runtime.failure",
+    "TapeFunction": "runtime.tape.custom",
+    "TracerWarning": "runtime.traced",
+    "Variable": "runtime.tape.variable",
+    "check": "authoring.check",
+    "counters": "runtime.counters",
+    "enable_grad": "runtime.tape.mode",
+    "grad": "runtime.transforms",
+    "is_grad_enabled": "runtime.tape.mode",
+    "last_executed_graph": "runtime.executor",
+    "no_grad": "runtime.tape.mode",
+    "ops": "runtime.operators",
+    "parse_ir": "compiler.ir_parser",
+    "register_pass": "runtime.executor",
+    "reset_counters": "runtime.counters",
+    "script": "runtime.script",
+    "set_autodiff_debugging": "runtime.modes",
+    "set_optimize": "runtime.modes",
+    "set_profiling": "runtime.modes",
+    "tape_grad": "runtime.tape.backward",
+    "trace": "runtime.tracer",
+    "value_and_grad": "runtime.transforms",
+    "vjp": "runtime.transforms",
+}
+"""The module that each public name comes from."""
+
+__all__ = [
+    "CompilationUnit",
+    "CompileError",
+    "Function",
+    "GradPair",
+    "RuntimeFailure",
+    "TapeFunction",
+    "TracerWarning",
+    "Variable",
+    "__version__",
+    "check",
+    "counters",
+    "enable_grad",
+    "grad",
+    "is_grad_enabled",
+    "last_executed_graph",
+    "no_grad",
+    "ops",
+    "parse_ir",
+    "register_pass",
+    "reset_counters",
+    "script",
+    "set_autodiff_debugging",
+    "set_optimize",
+    "set_profiling",
+    "tape_grad",
+    "trace",
+    "value_and_grad",
+    "vjp",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,68 @@
+"""The floating arrays inside arguments and results: what finite differences vary and what gradients belong to.
+
+A leaf is named by its path: the number of the argument, and the place in the list where the argument is a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+Path: TypeAlias = tuple[int, ...]
+
+_HALF = np.dtype(ml_dtypes.bfloat16)
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value is an array of floating numbers."""
+    return isinstance(value, np.ndarray) and (value.dtype.kind == "f" or value.dtype == _HALF)
+
+
+def floating_leaves(values: Sequence[Any]) -> dict[Path, Array]:
+    """Every floating array in the values and in lists and tuples inside them, by path, in order."""
+    return {path: value for path, value in _walk(values) if is_floating(value)}
+
+
+def array_leaves(values: Sequence[Any]) -> dict[Path, Array]:
+    """Every array, whatever its dtype."""
+    return {path: value for path, value in _walk(values) if isinstance(value, np.ndarray)}
+
+
+def _walk(values: Sequence[Any]) -> Iterator[tuple[Path, Any]]:
+    pending: list[tuple[Path, Any]] = [((i,), value) for i, value in reversed(list(enumerate(values)))]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, list | tuple):
+            pending += [((*path, i), item) for i, item in reversed(list(enumerate(value)))]
+        else:
+            yield path, value
+
+
+def at(values: Sequence[Any], path: Path) -> Any:
+    """What stands at a path; None where there is nothing."""
+    found: Any = values
+    for index in path:
+        if not isinstance(found, list | tuple) or index >= len(found):
+            return None
+        found = found[index]
+    return found
+
+
+def replaced(values: Sequence[Any], path: Path, leaf: Any) -> list[Any]:
+    """The values with another leaf at a path; nothing else is copied."""
+    head, *rest = path
+    result = list(values)
+    result[head] = leaf if not rest else type(values[head])(replaced(values[head], tuple(rest), leaf))
+    return result
+
+
+def map_arrays(value: Any, change: Any) -> Any:
+    """A value with every floating array in it changed."""
+    if isinstance(value, list | tuple):
+        return type(value)(map_arrays(item, change) for item in value)
+    return change(value) if is_floating(value) else value

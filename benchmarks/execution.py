@@ -1,0 +1,143 @@
+"""Running: what a call costs beside NumPy, a node beside its op, and a gradient beside torch eager; what stays alive.
+
+python benchmarks/execution.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import torch
+from harness import Row, medians, table
+
+CALLS = 200
+"""Calls per turn, where one takes about a microsecond."""
+
+CHAIN = """\
+def chain(x, w):
+    y = x * w
+    y = torch.tanh(y)
+    y = y + x
+    y = y * w
+    y = torch.sigmoid(y)
+    y = y * x
+    y = torch.exp(y)
+    y = y - w
+    y = torch.relu(y)
+    y = y * y
+    y = y + w
+    return y.sum()
+"""
+"""Twelve ops, which torch runs from the same text."""
+
+
+def repeated(work: Callable[[], Any]) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in itertools.repeat(None, CALLS):
+            work()
+
+    return loop
+
+
+def calling() -> list[Row]:
+    function = gs.CompilationUnit("def mul(x, y):\n    return x * y\n").mul
+    x = np.ones(16, np.float32)
+    with np.errstate(all="ignore"):
+        taken = medians({"ours": repeated(lambda: function(x, x)), "NumPy": repeated(lambda: np.multiply(x, x))}, 401)
+    us = {name: 1e6 * seconds / CALLS for name, seconds in taken.items()}
+    return [Row("plan-cache hit of a one-op function, over NumPy's", us["ours"] - us["NumPy"], "µs", 2)]
+
+
+def interpreting() -> list[Row]:
+    """Nodes that alternate between two ufuncs, against the same calls written out."""
+    count = 64
+    body = [f"    x = {'x * w' if i % 2 else 'x + w'}" for i in range(count)]
+    function = gs.CompilationUnit("\n".join(["def f(x, w):", *body, "    return x\n"])).f
+    x = np.zeros(16, np.float32)
+
+    def by_hand() -> Any:
+        y, add, multiply = x, np.add, np.multiply
+        for _ in itertools.repeat(None, count // 2):
+            y = multiply(add(y, x), x)
+        return y
+
+    taken = medians({"ours": lambda: function(x, x), "NumPy": by_hand}, turns=2_000, warm=20)
+    per_node = 1e6 * (taken["ours"] - taken["NumPy"]) / count
+    return [Row("interpreter, per node over NumPy's", per_node, "µs", 0.4)]
+
+
+def differentiating() -> list[Row]:
+    ours = gs.value_and_grad(gs.CompilationUnit(CHAIN).chain, argnums=(0, 1))
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(16, dtype=np.float32) for _ in range(2))
+    tensors = [torch.from_numpy(a).requires_grad_() for a in (x, w)]
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(CHAIN, namespace)
+
+    def eager() -> Any:
+        loss = namespace["chain"](*tensors)
+        return loss, torch.autograd.grad(loss, tensors)
+
+    for mine, theirs in zip(ours(x, w)[1], eager()[1], strict=True):
+        np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-4, atol=1e-5)
+    taken = medians({"ours": lambda: ours(x, w), "eager": eager}, turns=3_000, warm=50)
+    us = {name: 1e6 * seconds for name, seconds in taken.items()}
+    what = "forward and gradient of 12 ops on 16 elements"
+    speedup = us["eager"] / us["ours"]
+    return [
+        Row(what, us["ours"], "µs", us["eager"] / 2, "torch eager", us["eager"]),
+        Row(f"{what}, times faster than torch eager", speedup, "×"),
+    ]
+
+
+def keeping() -> list[Row]:
+    """Peak memory of chains of tanh, in arrays: what an op makes dies with its only user."""
+    x = np.ones(1 << 16)
+    peaks = {}
+    for count in (10, 100):
+        body = ["    x = torch.tanh(x)"] * count
+        function = gs.CompilationUnit("\n".join(["def f(x):", *body, "    return x\n"])).f
+        with gs.no_grad():
+            function(x)
+            tracemalloc.start()
+            function(x)
+            peaks[count] = tracemalloc.get_traced_memory()[1] / x.nbytes
+            tracemalloc.stop()
+    growth = peaks[100] / peaks[10]
+    return [
+        Row("peak memory of 100 ops without gradients, in arrays", peaks[100], "", 2.5),
+        Row("the same, over that of 10 ops", growth, "×", 1.1),
+    ]
+
+
+def compiling_plans() -> list[Row]:
+    function = gs.CompilationUnit(CHAIN).chain
+    x = np.ones(16, np.float32)
+    function(x, x)
+    times = []
+    for _ in range(25):
+        function.executor.clear()
+        started = time.perf_counter()
+        function(x, x)
+        times.append(time.perf_counter() - started)
+    return [Row("a new plan for 12 ops", 1e3 * sorted(times)[len(times) // 2], "ms")]
+
+
+MEASURES = (calling, interpreting, differentiating, keeping, compiling_plans)
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    torch.set_num_threads(1)
+    print(table([row for measure in MEASURES for row in measure()]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""AST → IR → gradients → kernels' text. Runs no user data, constant folding aside."""

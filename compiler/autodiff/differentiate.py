@@ -1,0 +1,346 @@
+"""Reverse-mode differentiation of a graph: Graph → Gradient.
+
+Forward, each node through which a gradient may pass gets a rule: a formula of the library, the pair of the user's
+function that it calls, or, for branches and loops, the gradients of their bodies. What a rule's backward will need
+(the formula's context) is computed beside the node. In reverse, the rules build `df`; what that uses of the
+forward becomes its captures, and each captured temporary becomes a further input of gradient, until nothing new is
+captured: so the pair can itself be differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...lang.trampoline import Walk, run
+from ..builder import Builder
+from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
+from ..ops.registry import OPS, Trait
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.fold_constants import fold_constants
+from ..passes.inline_functions import inline_functions
+from ..passes.lower_grad_of import lower_grad_of
+from ..passes.lower_tuples import lower_tuples
+from ..passes.specialize_autograd_zero import specialize_autograd_zero
+from ..rewrite import splice
+from ..symbolic_script import GradPair, without_closure
+from ..types import NONE, is_differentiable, is_tensor
+from .control_flow import prepare_branch, prepare_loop
+from .formulas import formula
+from .gradient import Gradient
+from .reverse import Reverse, Rule, gradient_type, materialize
+from .rules import (
+    STRUCTURAL,
+    MissingRule,
+    PairRule,
+    PartialRule,
+    StructuralRule,
+    context_values,
+    is_op_itself,
+)
+
+
+def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None, *, temporaries: bool = True) -> Gradient:
+    """The gradient of a graph with respect to the inputs that require one (None: every input that can have one).
+
+    With `temporaries`, `df` also takes gradients of captured temporaries, for a caller that differentiates `df` on
+    its own. One that makes a single graph of f and df, and differentiates that, needs none of them.
+
+    Raises CompileError (E408) where a gradient would have to pass through an op that has none.
+    """
+    if requires_grad is None:
+        requires_grad = [True] * len(graph.inputs)
+    dense = [False] * len(graph.inputs)
+    return run(_differentiate(graph, requires_grad, dense, temporaries))  # type: ignore[no-any-return]
+
+
+def _differentiate(graph: Graph, requires_grad: Sequence[bool], dense: Sequence[bool], temporaries: bool) -> Walk:
+    """`dense` are the inputs whose gradient must be there even if it is zero."""
+    f = _simplified(graph)
+    active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
+    wanted = [i for i, value in enumerate(f.inputs) if value in active]
+    forward = _Forward(f, active, temporaries)
+    yield forward.prepare()
+    backward = _Backward(forward, wanted, dense, temporaries)
+    return backward.build()
+
+
+def _simplified(graph: Graph) -> Graph:
+    """A copy with functions that have no pair inlined, and nothing left that stands for a gradient's absence."""
+    copied = without_closure(graph)
+    if copied is graph:
+        copied = graph.copy()
+    inline_functions(copied, keep_pairs=True)
+    specialize_autograd_zero(copied)
+    lower_grad_of(copied)
+    for node in list(copied.all_nodes()):
+        if node.kind == "prim::GradOf":
+            # Whether its gradient is there is known only when it runs; to differentiate it, take it to be.
+            splice(node, node.blocks[0])
+    lower_tuples(copied)
+    fold_constants(copied)
+    eliminate_dead_code(copied)
+    return copied
+
+
+class _Forward:
+    """The forward graph, rewritten so that every context is at hand, and a rule for each active node, in order."""
+
+    def __init__(self, graph: Graph, active: set[Value], temporaries: bool) -> None:
+        self.graph = graph
+        self.temporaries = temporaries
+        self.active = active
+        self.functions: dict[str, Callee] = dict(graph.functions)
+        graph.functions = self.functions
+        self.rules: list[Rule] = []
+        self.num_real_outputs = len(graph.outputs)
+        self._bodies: dict[Node, list[Value]] = {}
+        self._rebuilt: dict[Value, Value] = {}
+
+    def prepare(self) -> Walk:
+        node = self.graph.body.param.next
+        while node is not None and node is not self.graph.body.ret:
+            if node.blocks:
+                node = yield self._visit_blocks(node)
+            elif any(value in self.active for value in node.inputs):
+                node = self._visit(node)
+            else:
+                node = node.next
+        for rule in self.rules:
+            formula = rule.formula if isinstance(rule, PartialRule) else rule
+            if isinstance(formula, PairRule):
+                # A branch or loop that computes part of a context has been rebuilt since.
+                formula.context = [self._rebuilt.get(value, value) for value in formula.context]
+
+    def _differentiate(self, body: Graph, requires_grad: Sequence[bool], dense: Sequence[bool]) -> Walk:
+        """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
+        gradient: Gradient = yield _differentiate(body, requires_grad, dense, self.temporaries)
+        self.functions.update(gradient.f.functions)
+        return gradient
+
+    def _visit_blocks(self, node: Node) -> Walk:
+        """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
+        outputs = list(node.outputs)
+        prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
+        rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate)
+        if rule is None:
+            return node.next
+        self.rules.append(rule)
+        self._rebuilt.update(zip(outputs, rule.node.outputs, strict=False))
+        return rule.node.next
+
+    def _visit(self, node: Node) -> Node | None:
+        """Give an active node its rule; the node to visit next."""
+        op = OPS.of(node.schema)
+        outputs = [value for value in node.outputs if is_differentiable(value.type)]
+        if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)):
+            return node.next
+        before = node.previous
+        assert before is not None
+        if op is not None:
+            self._prepare_op(node)
+        elif node.kind == "prim::CallFunction":
+            self._prepare_call(node)
+        elif node.kind in STRUCTURAL:
+            self.rules.append(StructuralRule(node, STRUCTURAL[node.kind]))
+        else:
+            self.rules.append(MissingRule(node))
+        if node.owner is None or node in self._bodies:
+            # Replaced by its definition, or preceded by a body now: go on with those.
+            return before.next if node.owner is None or before.next is not node else node.next
+        self.active.update(outputs)
+        return node.next
+
+    def _prepare_op(self, node: Node) -> None:
+        assert node.schema is not None
+        callee = formula(node.schema)
+        if callee is None:
+            self.rules.append(MissingRule(node))
+        elif callee.pair is None:
+            self._replace(node, callee.graph)
+        else:
+            name = node.kind
+            if not is_op_itself(callee.pair, node):
+                # A call of the formula's forward; it is inlined once nothing more is to be differentiated.
+                self.functions[name] = callee
+                node.kind, node.schema, node.attrs = "prim::CallFunction", None, {"callee": name}
+            self.rules.append(PairRule(node, name, callee.pair, self._context(node, callee.pair)))
+
+    def _prepare_call(self, node: Node) -> None:
+        name = node.attr("callee")
+        pair = self.functions[name].pair
+        assert pair is not None, "calls without a pair have been inlined"
+        if pair.body is None:
+            self.rules.append(PairRule(node, name, pair, self._context(node, pair)))
+        elif node not in self._bodies:
+            self._bodies[node] = self._insert_body(node, pair)
+        else:
+            results = self._bodies.pop(node)
+            rule = PairRule(node, name, pair, self._context(node, pair))
+            self.rules.append(PartialRule(node, rule, results))
+
+    def _insert_body(self, node: Node, pair: GradPair) -> list[Value]:
+        """Compute the body of a partial pair in front of the node, on detached gradients."""
+        assert pair.body is not None
+        builder = Builder(self.graph, before=node, span=node.span)
+        arguments = list(node.inputs)
+        for i, value in enumerate(pair.backward.outputs):
+            if value.type != NONE:
+                arguments[i] = builder.op("aten::detach", arguments[i])
+        env: dict[Value, Value] = dict(zip(pair.body.inputs, arguments, strict=True))
+        return copy_nodes(pair.body.body, env, builder.insert)
+
+    def _context(self, node: Node, pair: GradPair) -> list[Value]:
+        assert node.next is not None
+        return context_values(pair, node, Builder(self.graph, before=node.next, span=node.span))
+
+    def _replace(self, node: Node, definition: Graph) -> None:
+        builder = Builder(self.graph, before=node, span=node.span)
+        env: dict[Value, Value] = dict(zip(definition.inputs, node.inputs, strict=True))
+        results = copy_nodes(definition.body, env, builder.insert)
+        for old, new in zip(node.outputs, results, strict=True):
+            old.replace_uses_with(new)
+        node.destroy()
+
+
+class _Backward:
+    """Builds `df` against the forward's values, then cuts the two apart."""
+
+    def __init__(self, forward: _Forward, wanted: Sequence[int], dense: Sequence[bool], temporaries: bool) -> None:
+        self.forward = forward
+        self.temporaries = temporaries
+        self.wanted = wanted
+        self.dense = dense
+        # A value that is returned twice takes two gradients, one per output.
+        self.seeded = [i for i, v in enumerate(forward.graph.outputs) if v in forward.active]
+        self.seeds = [forward.graph.outputs[i] for i in self.seeded]
+
+    def build(self) -> Gradient:
+        """Build until no further temporary is captured: each captured one takes a gradient itself."""
+        while True:
+            df = self._reverse()
+            captured = self._captured(df)
+            more = [v for v in captured if v in self.forward.active and v not in self.seeds and not self._is_input(v)]
+            if not more or not self.temporaries:
+                return self._cut(df, captured)
+            self.seeds += more
+            for node in reversed(list(df.nodes)):
+                df.body.ret.replace_inputs(())
+                node.destroy()
+
+    def _reverse(self) -> Graph:
+        f = self.forward.graph
+        df = Graph(f"{f.name}_gradient", self.forward.functions, f.span)
+        reverse = Reverse(df, Builder(df, span=f.span), self.forward.active, self.forward.functions)
+        for value in self.seeds:
+            name = f"grad_{value.name_hint}" if value.name_hint else ""
+            reverse.add(value, df.body.add_input(gradient_type(value), name))
+        reverse.run(self.forward.rules)
+        reverse.builder.current_span = f.span
+        results = [self._result(reverse, i) for i in self.wanted]
+        reverse.builder.returns(*results)
+        specialize_autograd_zero(df)
+        fold_constants(df)
+        eliminate_dead_code(df)
+        self._hoist_sizes(df)
+        return df
+
+    def _result(self, reverse: Reverse, index: int) -> Value:
+        value = self.forward.graph.inputs[index]
+        gradient = reverse.gradient_or_zero(value)
+        return materialize(reverse.builder, gradient, value) if self.dense[index] else gradient
+
+    def _is_input(self, value: Value) -> bool:
+        return value.node is self.forward.graph.body.param
+
+    def _captured(self, df: Graph) -> list[Value]:
+        """Values of the forward that df uses, constants left out: inputs first, each group in forward order."""
+        used = {v for v in _used(df) if v.node.owner is self.forward.graph.body and v.node.kind != "prim::Constant"}
+        graph = self.forward.graph
+        ordered = [v for v in graph.inputs if v in used]
+        ordered += [v for node in graph.nodes for v in node.outputs if v in used]
+        return ordered
+
+    def _hoist_sizes(self, df: Graph) -> None:
+        """Take sizes of tensors that nothing else captures in the forward, so that the tensors are not kept."""
+        f = self.forward.graph
+        shape_nodes = [n for n in df.all_nodes() if _is_shape_query(n) and self._is_forward(n.inputs[0])]
+        asked = set(shape_nodes)
+        kept = {v for v, user in _uses(df) if user not in asked}
+        known: dict[tuple[object, ...], list[Value]] = {}
+        builder = Builder(f, span=f.span)
+        for node in shape_nodes:
+            if node.inputs[0] in kept or not all(self._is_forward(v) for v in node.inputs):
+                continue
+            constants = tuple(repr(v.node.attrs["value"]) for v in node.inputs[1:])
+            key = (node.kind, node.inputs[0], constants)
+            if key not in known:
+                env: dict[Value, Value] = {}
+                for value in node.inputs[1:]:
+                    copy_node(value.node, env, builder.insert)
+                known[key] = copy_node(node, env, builder.insert).outputs
+            for old, new in zip(node.outputs, known[key], strict=True):
+                old.replace_uses_with(new)
+            node.destroy()
+
+    def _is_forward(self, value: Value) -> bool:
+        return value.node.owner is self.forward.graph.body or value.node.kind == "prim::Constant"
+
+    def _cut(self, df: Graph, captured: Sequence[Value]) -> Gradient:
+        f = self.forward.graph
+        inputs = [v for v in captured if self._is_input(v)]
+        temporaries = [v for v in captured if not self._is_input(v)]
+        tensors = [v for v in temporaries if v in self.forward.active]
+        temporaries = [*tensors, *(v for v in temporaries if v not in self.forward.active)]
+        outputs = {v: i for i, v in reversed(list(enumerate(f.outputs)))}
+        for value in (*self.seeds, *temporaries):
+            if value not in outputs:
+                outputs[value] = len(f.outputs)
+                f.body.ret.add_input(value)
+        self._replace_captures(df, [*inputs, *temporaries])
+        eliminate_dead_code(f)
+        position = {v: i for i, v in enumerate(f.inputs)}
+        real = f.outputs[: self.forward.num_real_outputs]
+        return Gradient(
+            f,
+            df,
+            self.forward.num_real_outputs,
+            (*self.seeded, *(outputs[v] for v in self.seeds[len(self.seeded) :])),
+            tuple(self.wanted),
+            tuple(position[v] for v in inputs),
+            tuple(outputs[v] for v in temporaries),
+            tuple(v in self.forward.active for v in real),
+        )
+
+    def _replace_captures(self, df: Graph, captured: Sequence[Value]) -> None:
+        """Make the captures inputs of df, and repeat the constants that it uses."""
+        env = {v: df.body.add_input(v.type, v.name_hint) for v in captured}
+        first = df.body.param.next
+        assert first is not None
+        builder = Builder(df, before=first)
+        for value, _ in _uses(df):
+            if value not in env and value.node.owner is self.forward.graph.body:
+                copy_node(value.node, env, builder.insert)
+        for node in _users(df):
+            for i, value in enumerate(node.inputs):
+                if value in env:
+                    node.set_input(i, env[value])
+
+
+def _users(graph: Graph) -> list[Node]:
+    """Every node of a graph, the Return nodes of all blocks included."""
+    nodes = list(graph.all_nodes())
+    return [*nodes, *(b.ret for n in nodes for b in n.blocks), graph.body.ret]
+
+
+def _uses(graph: Graph) -> Iterable[tuple[Value, Node]]:
+    return [(value, node) for node in _users(graph) for value in node.inputs]
+
+
+def _used(graph: Graph) -> set[Value]:
+    return {value for value, _ in _uses(graph)}
+
+
+def _is_shape_query(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    is_query = op is not None and op.has(Trait.SHAPE_ONLY) and bool(node.inputs)
+    return is_query and not any(is_tensor(value.type) for value in node.outputs)

@@ -1,0 +1,66 @@
+"""Tuples in signatures, taken apart: gradients belong to tensors and lists of tensors, not to tuples.
+
+A graph is flattened before it is differentiated; `leaves` and `rebuilt` do the same to values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..builder import Builder
+from ..ir import Graph, Value
+from ..passes.lower_tuples import lower_tuples
+from ..types import TupleType, Type
+
+
+def flatten_signature(graph: Graph) -> Graph:
+    """A copy with one input and one output per element of the tuples among them; the graph itself if it has none."""
+    if not any(isinstance(v.type, TupleType) for v in (*graph.inputs, *graph.outputs)):
+        return graph
+    flat = Graph(graph.name, graph.functions, graph.span)
+    copied = graph.copy()
+    builder = Builder(flat, span=graph.span)
+    env: dict[Value, Value] = {}
+    for value in copied.inputs:
+        env[value] = _assembled(builder, flat, value.type, value.name_hint)
+    for node in list(copied.nodes):
+        builder.insert(node.unlink())
+    for old, new in env.items():
+        old.replace_uses_with(new)
+    outputs = list(copied.outputs)
+    builder.returns(*(leaf for value in outputs for leaf in _taken_apart(builder, value)))
+    lower_tuples(flat)
+    return flat
+
+
+def _assembled(builder: Builder, graph: Graph, type: Type, name: str) -> Value:
+    """A value of the type, made of one new input per leaf. Types are shallow, so this recurses."""
+    if not isinstance(type, TupleType):
+        return graph.body.add_input(type, name)
+    return builder.tuple([_assembled(builder, graph, t, f"{name}_{i}") for i, t in enumerate(type.elements)])
+
+
+def _taken_apart(builder: Builder, value: Value) -> Iterator[Value]:
+    if not isinstance(value.type, TupleType):
+        yield value
+        return
+    for element in builder.unpack(value):
+        yield from _taken_apart(builder, element)
+
+
+def leaves(values: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+    """The values with tuples taken apart, by their types. None for a tuple stands for None in each place."""
+    flat: list[Any] = []
+    for value, type in zip(values, types, strict=True):
+        if isinstance(type, TupleType):
+            parts = (None,) * len(type.elements) if value is None else value
+            flat += leaves(parts, type.elements)
+        else:
+            flat.append(value)
+    return flat
+
+
+def rebuilt(flat: Iterator[Any], types: Sequence[Type]) -> list[Any]:
+    """The inverse of `leaves`."""
+    return [tuple(rebuilt(flat, t.elements)) if isinstance(t, TupleType) else next(flat) for t in types]

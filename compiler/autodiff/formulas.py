@@ -1,0 +1,173 @@
+"""The library of formulas: op schema → what differentiates it.
+
+Formulas are functions in `stdlib_grads/*.grad`, named as the op they belong to; `_1`, `_2`, … tell overloads
+apart, and the parameters' types say which overload. They load one by one: a file is scanned for its `def` lines,
+and a function is compiled when its op is first differentiated. One without a backward is the op's definition in
+terms of others: it is differentiated through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from threading import RLock
+
+from ...lang import ast
+from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.parser import parse
+from ...lang.source import Source
+from ...lang.trampoline import run
+from ...stdlib_grads import formula_files
+from ..emit.functions import parameters_of
+from ..emit.unit import Unit
+from ..ir import Callee, Graph
+from ..passes.inline_functions import inline_functions
+from ..passes.lower_tuples import lower_tuples
+from ..schema import Argument, FunctionSchema
+from ..symbolic_script import GradPair
+from ..types import TENSOR, ListType, OptionalType, Type, VariableType
+
+_COMPILING = RLock()
+"""One unit compiles all formulas, one at a time."""
+_DEF = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_SUFFIX = re.compile(r"_\d+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Where a function stands: its file, and its text from `def` to the next one."""
+
+    filename: str
+    start: int
+    end: int
+
+
+@cache
+def _index() -> dict[str, _Entry]:
+    entries: dict[str, _Entry] = {}
+    for filename, text in formula_files().items():
+        starts = [(m.group(1), m.start()) for m in _DEF.finditer(text)]
+        ends = [start for _, start in starts[1:]] + [len(text)]
+        for (name, start), end in zip(starts, ends, strict=True):
+            if name in entries:
+                raise ValueError(f"formula {name} stands in {entries[name].filename} and in {filename}")
+            entries[name] = _Entry(filename, start, end)
+    return entries
+
+
+@cache
+def _definition(name: str) -> ast.FunctionDef:
+    """The syntax of one function. Lines before it are blanked, not cut, so that its spans point into the file."""
+    entry = _index()[name]
+    text = formula_files()[entry.filename]
+    blank = "\n" * text.count("\n", 0, entry.start)
+    diagnostics = Diagnostics()
+    module = parse(Source(blank + text[entry.start : entry.end], entry.filename), diagnostics)
+    diagnostics.raise_if_any()
+    return module.functions[0]
+
+
+class _Definitions(Mapping[str, ast.FunctionDef]):
+    """Every function of the library by name, parsed when asked for."""
+
+    def __getitem__(self, name: str) -> ast.FunctionDef:
+        return _definition(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _index()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_index())
+
+    def __len__(self) -> int:
+        return len(_index())
+
+
+@cache
+def _unit() -> Unit:
+    return Unit(_Definitions(), Diagnostics(), builtins_first=True)
+
+
+@cache
+def compile_formula(name: str) -> Callee:
+    """One function of the library, compiled, with the helpers it calls inlined. CompileError for a bad formula."""
+    with _COMPILING:
+        return _compile(name)
+
+
+def _compile(name: str) -> Callee:
+    unit = _unit()
+    found = unit.diagnostics.found
+    try:
+        callee: Callee = run(unit.emit(name, _definition(name).name_span))
+    except Abort:
+        # One bad formula is not to spoil the others: its findings leave with it.
+        failed = Diagnostics(list(found))
+        found.clear()
+        failed.raise_if_any()
+        raise
+    pair = callee.pair
+    if pair is not None:
+        second = _closed_pair(pair.second) if pair.second is not None else None
+        pair = _closed_pair(pair, second)
+    return Callee(callee.schema, _closed(callee.graph), pair)
+
+
+def _closed_pair(pair: GradPair, second: GradPair | None = None) -> GradPair:
+    forward, backward = _closed(pair.forward), _closed(pair.backward)
+    return GradPair(pair.schema, forward, backward, pair.context, pair.grad_outputs, second)
+
+
+def _closed(graph: Graph) -> Graph:
+    """A copy that calls no function, so that it may be copied into any other graph."""
+    closed = graph.copy()
+    inline_functions(closed)
+    lower_tuples(closed)
+    closed.functions = {}
+    return closed
+
+
+def formula_names() -> list[str]:
+    """Every function of the library, helpers included."""
+    return list(_index())
+
+
+def formulas_named(base_name: str) -> list[str]:
+    """The functions that may be formulas of an op: its name, and that with a number behind."""
+    return [name for name in _index() if name == base_name or (_SUFFIX.sub("", name) == base_name)]
+
+
+@cache
+def formula_name(schema: FunctionSchema) -> str | None:
+    """The formula whose parameters are an op's arguments; None if the library has none."""
+    for name in formulas_named(schema.base_name):
+        diagnostics = Diagnostics()
+        if _accepts(parameters_of(_definition(name), diagnostics), schema.arguments):
+            return name
+    return None
+
+
+def formula(schema: FunctionSchema) -> Callee | None:
+    """What differentiates an op; None if the library has no formula for it."""
+    name = formula_name(schema)
+    return compile_formula(name) if name is not None else None
+
+
+def _accepts(parameters: tuple[Argument, ...], arguments: tuple[Argument, ...]) -> bool:
+    if len(parameters) != len(arguments):
+        return False
+    return all(
+        p.name == a.name and p.type == _concrete(a.type) and p.keyword_only == a.keyword_only
+        for p, a in zip(parameters, arguments, strict=True)
+    )
+
+
+def _concrete(type: Type) -> Type:
+    """A generic list op is differentiated for tensors."""
+    if isinstance(type, VariableType):
+        return TENSOR
+    if isinstance(type, ListType):
+        return ListType(_concrete(type.element))
+    return OptionalType(_concrete(type.element)) if isinstance(type, OptionalType) else type

@@ -1,0 +1,78 @@
+"""f and df in one graph: what `gs.grad` compiles, and what a second `gs.grad` differentiates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..builder import Builder
+from ..ir import Graph, Value, copy_nodes
+from ..passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.fold_constants import fold_constants
+from ..passes.lower_grad_of import lower_grad_of
+from ..passes.lower_tuples import lower_tuples
+from ..passes.specialize_autograd_zero import specialize_autograd_zero
+from ..types import UNDEFINED, ListType, is_tensor
+from .differentiate import differentiate
+
+PASSES = (
+    specialize_autograd_zero,
+    lower_grad_of,
+    lower_tuples,
+    fold_constants,
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+)
+
+
+def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tuple: bool, name: str) -> Graph:
+    """A graph of the same inputs that returns the gradients of its one output, a number, for the inputs `wrt`.
+
+    With `with_value` the output comes first; with `as_tuple` the gradients are one tuple. They have the dtypes of
+    the inputs. An input that the output does not depend on has a gradient of zeros.
+    """
+    requires_grad = [i in wrt for i in range(len(graph.inputs))]
+    gradient = differentiate(graph, requires_grad, temporaries=False)
+    joint = Graph(name, gradient.df.functions, graph.span)
+    builder = Builder(joint, span=graph.span)
+    inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
+    env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))
+    outputs = copy_nodes(gradient.f.body, env, builder.insert)
+    seed = builder.op("prim::scalar_seed", outputs[0])
+    arguments = [seed for _ in gradient.input_vjps]
+    arguments += [inputs[i] for i in gradient.captured_inputs]
+    arguments += [outputs[i] for i in gradient.captured_outputs]
+    env = dict(zip(gradient.df.inputs, arguments, strict=True))
+    found = dict(zip(gradient.output_vjps, copy_nodes(gradient.df.body, env, builder.insert), strict=True))
+    gradients = [found.get(i) or builder.node("prim::AutogradZero", (), [UNDEFINED]).output for i in wrt]
+    builder.returns(outputs[0], *gradients)
+    _run_passes(joint)
+    _settle(joint, [inputs[i] for i in wrt], with_value, as_tuple)
+    eliminate_dead_code(joint)
+    return joint
+
+
+def _run_passes(graph: Graph) -> None:
+    for run in PASSES:
+        run(graph)
+
+
+def _settle(joint: Graph, primals: Sequence[Value], with_value: bool, as_tuple: bool) -> None:
+    """Zeros for what turned out undefined, the inputs' dtypes, and the results as asked for."""
+    value, *gradients = joint.outputs
+    builder = Builder(joint, span=joint.span)
+    fitted = [_fitted(builder, g, p) for g, p in zip(gradients, primals, strict=True)]
+    if as_tuple and (with_value or len(fitted) == 1):
+        fitted = [builder.tuple(fitted)]
+    builder.returns(*([value] if with_value else []), *fitted)
+
+
+def _fitted(builder: Builder, gradient: Value, primal: Value) -> Value:
+    """The gradient in the dtype of its input, as torch's engine leaves it; zeros where there is none."""
+    if isinstance(primal.type, ListType):
+        return builder.op("prim::grad_zeros", primal) if gradient.type == UNDEFINED else gradient
+    if not is_tensor(primal.type):
+        primal = builder.unwrap(primal)
+    if gradient.type == UNDEFINED:
+        return builder.op("aten::zeros_like", primal)
+    return builder.op("aten::type_as", gradient, primal, name=gradient.name_hint)

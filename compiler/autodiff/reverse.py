@@ -1,0 +1,96 @@
+"""The reverse sweep: accumulates gradients of values, last use first, and wraps each vjp in a prim::GradOf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...lang.source import Span
+from ..builder import Builder
+from ..ir import Callee, Graph, Node, Value
+from ..types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
+
+
+class Rule(Protocol):
+    """How to go back through one node of the forward graph."""
+
+    node: Node
+
+    def emit(self, reverse: Reverse) -> None:
+        """Add to the gradients of the node's inputs, given those of its outputs."""
+
+
+@dataclass(slots=True)
+class Reverse:
+    """Where the backward goes, and the gradients so far.
+
+    `active` holds the values that need a gradient; `functions` is the table of what the graphs may call.
+    """
+
+    graph: Graph
+    builder: Builder
+    active: set[Value]
+    functions: dict[str, Callee]
+    gradients: dict[Value, Value] = field(default_factory=dict)
+
+    def run(self, rules: Sequence[Rule]) -> None:
+        """Apply every rule whose node's outputs have received a gradient, last node first."""
+        for rule in reversed(rules):
+            if any(value in self.gradients for value in rule.node.outputs):
+                self.builder.current_span = rule.node.span
+                rule.emit(self)
+
+    def add(self, value: Value, gradient: Value) -> None:
+        """Add to the gradient of a value; fan-in is prim::AutogradAdd."""
+        if value not in self.active or gradient.type == UNDEFINED:
+            return
+        earlier = self.gradients.get(value)
+        if earlier is not None:
+            node = self.builder.node("prim::AutogradAdd", [earlier, gradient], [gradient_type(value)])
+            gradient = node.output
+        if not gradient.name_hint and value.name_hint:
+            gradient.name_hint = f"grad_{value.name_hint}"
+        self.gradients[value] = gradient
+
+    def gradient_or_zero(self, value: Value) -> Value:
+        """The gradient of a value, prim::AutogradZero where nobody asked for one."""
+        return self.gradients.get(value) or self.zero()
+
+    def zero(self) -> Value:
+        return self.builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+
+    def grad_of(
+        self, name: str, gradients: Sequence[Value], span: Span, body: Callable[[Builder], Sequence[Value]]
+    ) -> list[Value]:
+        """A prim::GradOf whose block `body` fills; its results."""
+        with self.builder.span(span):
+            node = self.builder.node("prim::GradOf", gradients, attrs={"name": name}, blocks=1)
+            inner = Builder(node.blocks[0], span=span)
+            results = body(inner)
+        inner.returns(*results)
+        return [node.add_output(result.type) for result in results]
+
+
+def gradient_type(value: Value) -> Type:
+    """The type of a value's gradient: Tensor, or a list of what its elements' gradients are."""
+    depth, type = 0, strip_optional(value.type)
+    while isinstance(type, ListType):
+        depth, type = depth + 1, strip_optional(type.element)
+    assert is_tensor(type), value.type
+    gradient: Type = TENSOR
+    for _ in range(depth):
+        gradient = ListType(gradient)
+    return gradient
+
+
+def materialize(builder: Builder, gradient: Value, primal: Value) -> Value:
+    """The gradient, or zeros in the primal's shape and dtype where it is undefined."""
+    type = gradient_type(primal)
+    if isinstance(type, ListType):
+        return gradient if gradient.type != UNDEFINED else builder.op("prim::grad_zeros", primal)
+    if primal.type != type:
+        primal = builder.cast(primal, type)
+    size = builder.op("prim::grad_size", primal)
+    dtype = builder.op("prim::grad_dtype", primal)
+    return builder.node("prim::MaterializeGrad", [gradient, size, dtype], [type]).output

@@ -1,0 +1,242 @@
+"""Rules for nodes without blocks: by a formula or a user's pair, and for the structural kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...lang.diagnostics import CompileError, Diagnostic
+from ..builder import Builder
+from ..ir import Block, Node, Value, copy_node, walk
+from ..symbolic_script import GradPair, captures
+from ..types import NONE, TENSOR, UNDEFINED, OptionalType, is_tensor, strip_optional
+from .reverse import Reverse, materialize
+from .second_order import call_backward
+
+
+@dataclass(slots=True)
+class PairRule:
+    """Goes back by a GradPair: a formula of the library, or the user's own backward.
+
+    `context` are the context's elements as values of the forward graph.
+    """
+
+    node: Node
+    name: str
+    pair: GradPair
+    context: Sequence[Value]
+
+    def emit(self, reverse: Reverse) -> None:
+        outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
+        gradients = [reverse.gradient_or_zero(value) for value in outputs]
+        if all(g.type == UNDEFINED for g in gradients):
+            return
+        wanted = self._wanted(reverse)
+        results = reverse.grad_of(
+            self.name, gradients, self.node.span, lambda b: self._body(b, reverse, gradients, wanted)
+        )
+        for index, result in zip(wanted, results, strict=True):
+            reverse.add(self.node.inputs[index], result)
+
+    def _point_at_call(self, builder: Builder) -> None:
+        """What goes wrong in the backward of a library formula is reported at the user's line, not the formula's."""
+        for node in walk(builder.block.nodes):
+            node.span = self.node.span
+
+    def _wanted(self, reverse: Reverse) -> list[int]:
+        """Inputs that need a gradient and that the formula gives one."""
+        given = self.pair.backward.outputs
+        return [
+            i
+            for i, value in enumerate(self.node.inputs)
+            if value in reverse.active and i < len(given) and given[i].type != NONE
+        ]
+
+    def _body(
+        self, builder: Builder, reverse: Reverse, gradients: Sequence[Value], wanted: Sequence[int]
+    ) -> list[Value]:
+        if len(gradients) > 1:
+            outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
+            gradients = [materialize(builder, g, v) for g, v in zip(gradients, outputs, strict=True)]
+        if self.pair.second is not None:
+            results = call_backward(
+                builder, reverse.functions, self.pair, (*gradients, *self.node.inputs, *self.context)
+            )
+        else:
+            results = inline_backward(builder, self.pair, self.context, gradients)
+        if "::" in self.name:
+            self._point_at_call(builder)
+            return [unwrapped(builder, results[i]) for i in wanted]
+        return [self._fitted(builder, unwrapped(builder, results[i]), self.node.inputs[i]) for i in wanted]
+
+    def _fitted(self, builder: Builder, gradient: Value, primal: Value) -> Value:
+        """A user's gradient in the shape of its input: where the input was broadcast, the sum over what it was
+        broadcast to, as torch's engine makes it."""
+        is_reduced = gradient.node.kind in ("aten::sum_to_size", "aten::_grad_sum_to_size")
+        if is_reduced or not is_tensor(gradient.type) or not is_tensor(strip_optional(primal.type)):
+            return gradient
+        if primal.type != strip_optional(primal.type):
+            primal = builder.unwrap(primal)
+        return builder.op("aten::sum_to_size", gradient, builder.op("aten::size", primal))
+
+
+def unwrapped(builder: Builder, gradient: Value) -> Value:
+    """A formula may type a gradient Optional; where the input is there, so is the gradient."""
+    return builder.unwrap(gradient) if isinstance(gradient.type, OptionalType) else gradient
+
+
+def inline_backward(
+    builder: Builder, pair: GradPair, context: Sequence[Value], gradients: Sequence[Value]
+) -> list[Value]:
+    """Copy the body of a pair's backward; its results, one per input of the function."""
+    packed, *parameters = pair.backward.inputs
+    env: dict[Value, Value] = dict(zip(parameters, gradients, strict=True))
+    for node in pair.backward.nodes:
+        if packed in node.inputs and node.kind == "prim::TupleUnpack":
+            env |= zip(node.outputs, context, strict=True)
+        else:
+            copy_node(node, env, builder.insert)
+    return [env.get(value, value) for value in pair.backward.outputs]
+
+
+def is_op_itself(pair: GradPair, node: Node) -> bool:
+    """Whether a formula's forward does nothing but call the op on its parameters."""
+    outputs = pair.forward.outputs[:-1]
+    maker = outputs[0].node if outputs else None
+    return (
+        maker is not None
+        and maker.schema is node.schema
+        and maker.outputs == outputs
+        and maker.inputs == pair.forward.inputs
+    )
+
+
+def context_values(pair: GradPair, node: Node, builder: Builder) -> list[Value]:
+    """The context of a pair at a node that computes its outputs: what is missing is computed after the node."""
+    env: dict[Value, Value] = dict(zip(pair.forward.inputs, node.inputs, strict=True))
+    for ours, theirs in zip(pair.forward.outputs[:-1], node.outputs, strict=True):
+        env.setdefault(ours, theirs)
+    packed = pair.forward.outputs[-1].node.inputs
+    for needed in _slice(packed, env):
+        copy_node(needed, env, builder.insert)
+    return [env[value] for value in packed]
+
+
+def _slice(values: Sequence[Value], env: dict[Value, Value]) -> list[Node]:
+    """The nodes that compute values from those in `env`, in program order."""
+    needed: set[Node] = set()
+    stack = [value for value in values if value not in env]
+    block = None
+    while stack:
+        node = stack.pop().node
+        if node in needed:
+            continue
+        needed.add(node)
+        block = node.owner
+        stack += [v for v in _inputs_from_outside(node) if v not in env]
+    return [] if block is None else [node for node in block.nodes if node in needed]
+
+
+def _inputs_from_outside(node: Node) -> list[Value]:
+    outside = [v for block in node.blocks for v in captures(block)]
+    constants = [v for block in node.blocks for v in constants_used(block)]
+    return [*node.inputs, *outside, *constants]
+
+
+def constants_used(block: Block) -> list[Value]:
+    """Constants from around a block that it uses."""
+    nodes = list(walk(block.nodes))
+    own = set(nodes)
+    rets = [block.ret, *(b.ret for n in nodes for b in n.blocks)]
+    used = [v for n in (*nodes, *rets) for v in n.inputs]
+    return [v for v in used if v.node.kind == "prim::Constant" and v.node not in own]
+
+
+@dataclass(slots=True)
+class PartialRule:
+    """A backward whose own backward gives gradients of its gradients only: the rest flows through its body.
+
+    `body` are the results of that body, computed in front of the node on detached gradients.
+    """
+
+    node: Node
+    formula: PairRule
+    body: Sequence[Value]
+
+    def emit(self, reverse: Reverse) -> None:
+        self.formula.emit(reverse)
+        for output, shadow in zip(self.node.outputs, self.body, strict=True):
+            if output in reverse.gradients:
+                reverse.add(shadow, reverse.gradients[output])
+
+
+@dataclass(slots=True)
+class MissingRule:
+    """Stands for an op without a formula: an error only if a gradient reaches it."""
+
+    node: Node
+
+    def emit(self, reverse: Reverse) -> None:
+        name = self.node.kind
+        raise CompileError(
+            [
+                Diagnostic(
+                    "E408",
+                    f"{name} has no gradient",
+                    self.node.span,
+                    ("call .detach() on its result, or wrap it in a function with its own `def backward`",),
+                )
+            ]
+        )
+
+
+@dataclass(slots=True)
+class StructuralRule:
+    """Goes back through a node that only moves values about."""
+
+    node: Node
+    back: Callable[[Node, Builder, list[Value]], dict[int, Value]]
+    """The node and one gradient per output → gradients by number of input."""
+
+    def emit(self, reverse: Reverse) -> None:
+        node = self.node
+        gradients = [reverse.gradient_or_zero(value) for value in node.outputs]
+        wanted: list[int] = []
+
+        def body(builder: Builder) -> list[Value]:
+            found = self.back(node, builder, gradients)
+            wanted.extend(i for i in found if node.inputs[i] in reverse.active)
+            return [found[i] for i in wanted]
+
+        results = reverse.grad_of(node.kind, gradients, node.span, body)
+        for index, result in zip(wanted, results, strict=True):
+            reverse.add(node.inputs[index], result)
+
+
+def _pass_on(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
+    return {0: gradients[0]}
+
+
+def _add(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
+    return {0: gradients[0], 1: gradients[0]}
+
+
+def _list_construct(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
+    if not node.inputs:
+        return {}
+    return dict(enumerate(builder.node("prim::ListUnpack", gradients, [TENSOR] * len(node.inputs)).outputs))
+
+
+def _list_unpack(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
+    dense = [materialize(builder, g, v) for g, v in zip(gradients, node.outputs, strict=True)]
+    return {0: builder.list(dense, TENSOR)}
+
+
+STRUCTURAL: dict[str, Callable[[Node, Builder, list[Value]], dict[int, Value]]] = {
+    "prim::unchecked_unwrap_optional": _pass_on,
+    "prim::unchecked_cast": _pass_on,
+    "prim::MaterializeGrad": _pass_on,
+    "prim::AutogradAdd": _add,
+    "prim::ListConstruct": _list_construct,
+    "prim::ListUnpack": _list_unpack,
+}

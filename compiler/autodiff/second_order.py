@@ -1,0 +1,77 @@
+"""Second-order formulas: a backward that carries its own backward becomes a call that carries a pair.
+
+    backward(context, grads)  ─▶  call f.backward(grads…, inputs…, context…)
+
+The call's pair is the inner closure's. Where that gives gradients for the inputs of f as well, they are the whole
+derivative, and the context's elements get none; where it gives those of `grads` only, the rest is found by
+differentiating the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..builder import Builder
+from ..ir import Callee, Graph, Value, copy_node
+from ..schema import Argument, FunctionSchema
+from ..symbolic_script import GradPair
+
+
+def call_backward(
+    builder: Builder, functions: dict[str, Callee], pair: GradPair, arguments: Sequence[Value]
+) -> list[Value]:
+    """Emit the call; `arguments` are gradients, then inputs of the function, then elements of its context."""
+    name = _register(functions, pair, [value.type for value in arguments])
+    types = [value.type for value in pair.backward.outputs]
+    return builder.node("prim::CallFunction", arguments, types, attrs={"callee": name}).outputs
+
+
+def _register(functions: dict[str, Callee], pair: GradPair, types: Sequence[object]) -> str:
+    name = f"{pair.schema.name}.backward"
+    while name in functions and functions[name].pair is not None and functions[name].graph.span != pair.backward.span:
+        name += "_"
+    if name not in functions:
+        functions[name] = _callee(name, pair)
+    return name
+
+
+def _callee(name: str, pair: GradPair) -> Callee:
+    second = pair.second
+    assert second is not None
+    grads = [Argument(v.name_hint or f"grad{i}", v.type) for i, v in enumerate(pair.backward.inputs[1:])]
+    inputs = [Argument(a.name, a.type) for a in pair.schema.arguments]
+    context = [Argument(c.name, c.type) for c in pair.context]
+    returns = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(pair.backward.outputs))
+    schema = FunctionSchema(name, "", (*grads, *inputs, *context), returns)
+    body = _spread(pair.backward, schema, len(grads), name)
+    is_partial = len(second.backward.outputs) == len(grads)
+    forward = _spread(second.forward, schema, len(grads), name)
+    backward = _padded(second.backward, len(schema.arguments))
+    own = GradPair(schema, forward, backward, second.context, second.grad_outputs, None, body if is_partial else None)
+    return Callee(schema, body, own)
+
+
+def _spread(graph: Graph, schema: FunctionSchema, num_grads: int, name: str) -> Graph:
+    """A graph of (context tuple, gradients…) as one of (gradients…, inputs…, context's elements…)."""
+    spread = Graph(name, graph.functions, graph.span)
+    parameters = [spread.body.add_input(a.type, a.name) for a in schema.arguments]
+    packed, *grads = graph.inputs
+    env: dict[Value, Value] = dict(zip(grads, parameters[:num_grads], strict=True))
+    builder = Builder(spread, span=graph.span)
+    for node in graph.nodes:
+        if packed in node.inputs and node.kind == "prim::TupleUnpack":
+            elements = parameters[len(parameters) - len(node.outputs) :]
+            env |= zip(node.outputs, elements, strict=True)
+        else:
+            copy_node(node, env, builder.insert)
+    builder.returns(*(env.get(v, v) for v in graph.outputs))
+    return spread
+
+
+def _padded(graph: Graph, count: int) -> Graph:
+    """The graph with None returned for the inputs that it says nothing of."""
+    padded = graph.copy()
+    builder = Builder(padded, span=graph.span)
+    missing = [builder.constant(None) for _ in range(count - len(graph.outputs))]
+    builder.returns(*padded.outputs, *missing)
+    return padded

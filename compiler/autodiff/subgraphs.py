@@ -1,0 +1,171 @@
+"""What can be differentiated, sliced out: nodes gathered in prim::DifferentiableGraph, and small ones put back.
+
+    graph f(%x, %y):                          graph f(%x, %y):
+      %1 = aten::mul.Tensor(%x, %y)             %2 = prim::DifferentiableGraph(%x, %y)
+      %2 = aten::tanh(%1)             ─▶          block(%x.1, %y.1):
+      %3 = aten::argmax(%2, …)                      %1 = aten::mul.Tensor(%x.1, %y.1)
+      return (%2, %3)                               %4 = aten::tanh(%1)
+                                                    return (%4)
+                                                %3 = aten::argmax(%2, …)
+                                                return (%2, %3)
+
+The node takes all that its block uses as inputs, constants aside, of which the block has copies: it stands for itself.
+A group grows from a consumer to the producers of what it uses, last one first, and may leap over nodes in between that
+have nothing to do with it. It does not cross a node with a side effect, nor the border of a block; and it takes in no
+producer on which another way through foreign nodes depends, for that would make a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..builder import Builder
+from ..ir import Block, Graph, Node, Value, copy_node, walk, walk_blocks
+from ..ops.registry import OPS, Trait
+from ..rewrite import CONSTANT, replace_node
+from ..types import TensorType, is_differentiable
+from .formulas import formula_name
+from .grouping import Grouping
+
+KIND = "prim::DifferentiableGraph"
+CREATE_THRESHOLD = 2
+"""A group of fewer nodes is not made."""
+INLINE_THRESHOLD = 5
+"""A group of fewer nodes is put back once all are made."""
+_NEVER = Trait.RANDOM | Trait.SIDE_EFFECT | Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
+
+
+def create_autodiff_subgraphs(graph: Graph, threshold: int = CREATE_THRESHOLD) -> list[Node]:
+    """Gather what can be differentiated, in every block; the new nodes in program order."""
+    made: list[Node] = []
+    for block in [graph.body, *walk_blocks(graph.nodes)]:
+        made += _gather(block, graph, threshold)
+    order = {node: i for i, node in enumerate(graph.all_nodes())}
+    return sorted(made, key=order.__getitem__)
+
+
+def inline_autodiff_subgraphs(graph: Graph, threshold: int = INLINE_THRESHOLD) -> bool:
+    """Put the content of small groups in their place."""
+    changed = False
+    for node in [n for n in graph.all_nodes() if n.kind == KIND]:
+        if size(node) < threshold:
+            _put_back(node)
+            changed = True
+    return changed
+
+
+def size(group: Node) -> int:
+    """How many nodes a group holds, constants aside."""
+    return sum(node.kind != CONSTANT for node in walk(group.blocks[0].nodes))
+
+
+def subgraph(group: Node, graph: Graph) -> Graph:
+    """The block of a group as a graph of its own."""
+    name = f"{graph.name}_differentiable"
+    made = Graph(name, graph.functions, group.span)
+    env: dict[Value, Value] = {}
+    (block,) = group.blocks
+    for value in block.inputs:
+        env[value] = made.body.add_input(value.type, value.name_hint)
+    for node in block.nodes:
+        copy_node(node, env, made.body.append)
+    made.body.ret.replace_inputs([env[value] for value in block.outputs])
+    return made
+
+
+def requires_grad(graph: Graph) -> list[bool]:
+    """Per input whether a gradient may be asked for, by its type."""
+    return [is_differentiable(value.type) for value in graph.inputs]
+
+
+def is_candidate(node: Node, graph: Graph) -> bool:
+    """Whether a node can be differentiated, and may have to be."""
+    if node.blocks or not any(is_differentiable(value.type) for value in node.inputs):
+        return False
+    if not any(isinstance(value.type, TensorType) and is_differentiable(value.type) for value in node.outputs):
+        return False
+    if node.kind == "prim::CallFunction":
+        callee = graph.functions.get(node.attr("callee"))
+        return callee is not None and callee.pair is not None and callee.pair.body is None
+    op = OPS.of(node.schema)
+    return op is not None and not op.has(_NEVER) and formula_name(op.schema) is not None
+
+
+def has_effect(node: Node) -> bool:
+    """Whether the node, or one inside it, has a side effect or may have one."""
+    for inner in walk([node]):
+        op = OPS.of(inner.schema)
+        if op is not None and op.has(Trait.SIDE_EFFECT):
+            return True
+        if inner.kind == "prim::CallFunction":
+            return True
+    return False
+
+
+def _gather(block: Block, graph: Graph, threshold: int) -> list[Node]:
+    nodes = list(block.nodes)
+    candidates = {node for node in nodes if is_candidate(node, graph)}
+    if len(candidates) < threshold:
+        return []
+    grouping = Grouping(nodes, candidates, [n for n in nodes if n not in candidates and has_effect(n)])
+    groups = [group for group in grouping.grow() if len(group) >= threshold]
+    if not groups:
+        return []
+    for node in nodes:
+        node.unlink()
+    made: list[Node] = []
+    fixed = [n for n in nodes if n not in candidates and (has_effect(n) or _is_random(n))]
+    for item in grouping.ordered(groups, fixed):
+        if isinstance(item, Node):
+            block.append(item)
+        else:
+            made.append(_outline(block, item))
+    return made
+
+
+def _is_random(node: Node) -> bool:
+    ops = (OPS.of(inner.schema) for inner in walk([node]))
+    return any(op is not None and op.has(Trait.RANDOM) for op in ops)
+
+
+def _outline(block: Block, members: Sequence[Node]) -> Node:
+    """A group of nodes that are in no list now, at the end of a block."""
+    inside = set(members)
+    builder = Builder(block, span=members[-1].span)
+    group = builder.node(KIND, blocks=1)
+    (body,) = group.blocks
+    first = body.ret
+    env: dict[Value, Value] = {}
+    for node in members:
+        for index, value in enumerate(node.inputs):
+            if value.node in inside:
+                continue
+            if value not in env:
+                env[value] = _taken_in(group, body, value, first)
+            node.set_input(index, env[value])
+        body.append(node)
+    for value in [v for node in members for v in node.outputs]:
+        outer = [use for use in value.uses if use.user not in inside and use.user is not body.ret]
+        if outer:
+            body.ret.add_input(value)
+            result = group.add_output(value.type, value.name_hint)
+            for use in outer:
+                use.user.set_input(use.index, result)
+    return group
+
+
+def _taken_in(group: Node, body: Block, value: Value, before: Node) -> Value:
+    """A value from outside as the block sees it: a parameter, or a constant of its own."""
+    if value.node.kind == CONSTANT:
+        return copy_node(value.node, {}, lambda node: node.insert_before(before)).output
+    group.add_input(value)
+    return body.add_input(value.type, value.name_hint)
+
+
+def _put_back(group: Node) -> None:
+    (block,) = group.blocks
+    for inner, outer in zip(block.inputs, group.inputs, strict=True):
+        inner.replace_uses_with(outer)
+    for node in list(block.nodes):
+        node.unlink().insert_before(group)
+    replace_node(group, list(block.outputs))

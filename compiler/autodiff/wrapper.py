@@ -1,0 +1,20 @@
+"""What is differentiated when a function is: its graph, or, if it carries its own backward, a call of it."""
+
+from __future__ import annotations
+
+from ..builder import Builder
+from ..ir import Callee, Graph
+from ..symbolic_script import without_closure
+
+
+def differentiable_graph(callee: Callee) -> Graph:
+    """The graph that stands for a function in differentiation. Its pair, where it has one, is used for it."""
+    if callee.pair is None:
+        return without_closure(callee.graph)
+    name = callee.schema.name
+    graph = Graph(name, {**callee.graph.functions, name: callee}, callee.graph.span)
+    builder = Builder(graph, span=callee.graph.span)
+    inputs = [graph.body.add_input(v.type, v.name_hint) for v in callee.graph.inputs]
+    types = [result.type for result in callee.schema.returns]
+    builder.returns(*builder.node("prim::CallFunction", inputs, types, attrs={"callee": name}).outputs)
+    return graph

@@ -1,0 +1,110 @@
+"""Type annotations: syntax → Type."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from ...lang.diagnostics import Diagnostics, did_you_mean
+from ...lang.trampoline import Walk, run
+from ..types import (
+    BOOL,
+    DEVICE,
+    FLOAT,
+    INT,
+    NONE,
+    NUMBER,
+    STR,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    may_be_none,
+    type_depth,
+)
+
+NAMES: dict[str, Type] = {
+    "Tensor": TENSOR,
+    "torch.Tensor": TENSOR,
+    "int": INT,
+    "float": FLOAT,
+    "bool": BOOL,
+    "str": STR,
+    "number": NUMBER,
+    "Scalar": NUMBER,
+    "Device": DEVICE,
+    "device": DEVICE,
+    "torch.device": DEVICE,
+    "torch.dtype": INT,
+    "None": NONE,
+}
+GENERICS = ("Optional", "List", "list", "Tuple", "tuple")
+MAX_TYPE_DEPTH = 30
+"""Lists and tuples inside each other, in a type: types are compared and printed by recursion."""
+_NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Optional[T], T | None, List[T], Tuple[T, …]"
+
+
+def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics) -> Type:
+    """The type that an annotation names; an unknown one is reported and raises Abort."""
+    type: Type = run(_resolve(annotation, diagnostics))
+    if type_depth(type) > MAX_TYPE_DEPTH:
+        raise diagnostics.fail("E004", f"a type of more than {MAX_TYPE_DEPTH} levels", annotation.span, "flatten it")
+    return type
+
+
+def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
+    match node:
+        case ast.Constant(value=None):
+            return NONE
+        case ast.Name() | ast.Attribute():
+            name = dotted_name(node)
+            name = name.removeprefix("typing.")
+            if name in NAMES:
+                return NAMES[name]
+            if name in ("list", "List"):
+                return ListType(TENSOR)
+        case ast.BinaryOp(op="|"):
+            left = yield _resolve(node.left, diagnostics)
+            right = yield _resolve(node.right, diagnostics)
+            return _union(node, left, right, diagnostics)
+        case ast.Subscript():
+            generic = dotted_name(node.value).removeprefix("typing.")
+            if generic in GENERICS or generic == "Union":
+                items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
+                types = []
+                for item in items:
+                    types.append((yield _resolve(item, diagnostics)))
+                return _apply(generic, node, types, diagnostics)
+    text = node.span.text
+    raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *did_you_mean(text, (*NAMES, *GENERICS)), _NOTE)
+
+
+def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Diagnostics) -> Type:
+    if generic in ("Tuple", "tuple"):
+        return TupleType(tuple(types))
+    if generic == "Union" and len(types) == 2:
+        return _union(node, types[0], types[1], diagnostics)
+    if len(types) != 1:
+        raise diagnostics.fail("E302", f"{generic} takes one type", node.span, _NOTE)
+    if generic == "Optional":
+        return types[0] if may_be_none(types[0]) else OptionalType(types[0])
+    return ListType(types[0])
+
+
+def _union(node: ast.Expr, left: Type, right: Type, diagnostics: Diagnostics) -> Type:
+    if left == NONE or right == NONE:
+        other = right if left == NONE else left
+        return other if may_be_none(other) else OptionalType(other)
+    if {left, right} == {INT, FLOAT}:
+        return NUMBER
+    raise diagnostics.fail("E302", "the only union is with None", node.span, "write Optional[T] or T | None")
+
+
+def dotted_name(node: ast.Expr) -> str:
+    """`torch.nn.functional` for such a chain of attributes; empty for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.name)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([node.id, *reversed(parts)])

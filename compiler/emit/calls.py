@@ -1,0 +1,315 @@
+"""Calls: ops by function, method or module path; functions of the unit; Python's builtins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...lang import ast
+from ...lang.diagnostics import Abort, did_you_mean
+from ...lang.trampoline import Walk
+from ..ir import Value
+from ..ops.registry import OPS
+from ..schema import FunctionSchema
+from ..signature import result_types
+from ..types import (
+    CLOSURE,
+    FLOAT,
+    NUMBER,
+    NUMBERS,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_tensor,
+    may_be_none,
+    strip_optional,
+)
+from .annotations import dotted_name, resolve_type
+from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
+from .mutation import emit_mutation
+from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
+from .spellings import MODULES, meaningful, names_of, op_name, symbol_for, with_indices, with_receiver
+
+BUILTINS = {
+    "len": "len",
+    "abs": "abs",
+    "min": "min",
+    "max": "max",
+    "sum": "sum",
+    "round": "round",
+    "pow": "pow",
+    "sorted": "sorted",
+    "any": "any",
+    "all": "all",
+    "int": "Int",
+    "float": "Float",
+    "bool": "Bool",
+    "list": "list",
+    "rangelist": "rangelist",
+}
+"""Python's functions, and the ops that they are."""
+
+METHOD_ATTRIBUTES = {
+    "shape": "size",
+    "dtype": "dtype",
+    "device": "device",
+    "ndim": "dim",
+    "T": "numpy_T",
+    "mT": "mT",
+    "data": "detach",
+    "requires_grad": "requires_grad",
+    "is_cuda": "is_cuda",
+}
+"""Attributes of a tensor, and the ops that they are."""
+
+LIST_MUTATIONS = frozenset(("append", "extend", "insert", "pop", "reverse", "sort", "clear", "remove"))
+MAX_CANDIDATES = 6
+
+
+@emits(EXPRESSIONS, ast.Call)
+def _call(e: Emitter, node: ast.Call) -> Walk:
+    function = node.function
+    if isinstance(function, ast.Name):
+        return (yield _call_name(e, node, function))
+    if not isinstance(function, ast.Attribute):
+        raise e.fail("E204", "this expression is not a function", function.span, "only names and methods are called")
+    module = dotted_name(function.value)
+    root = module.partition(".")[0]
+    if module and e.frame.lookup(root) is None:
+        return (yield _call_module(e, node, function, module, root))
+    return (yield _call_method(e, node, function))
+
+
+def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
+    name = function.id
+    if e.frame.lookup(name) is not None:
+        return _call_value(e, e.lookup(name, function.span), function)
+    if e.is_open_closure(name):
+        raise e.fail("E404", f"closure '{name}' calls itself", function.span, "write a loop instead")
+    if name in e.unit.names and not (e.unit.builtins_first and name in BUILTINS):
+        callee = yield e.unit.emit(name, function.span)
+        arguments = yield emit_arguments(e, node)
+        return _emit_function_call(e, node, callee.schema, arguments)
+    if name in ("range", "zip", "enumerate"):
+        note = f"write `for … in {name}(…)`" + ("; `rangelist(n)` is a list" if name == "range" else "")
+        raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
+    if name in BUILTINS:
+        arguments = yield emit_arguments(e, node)
+        return emit_resolved(e, node, BUILTINS[name], arguments, f"{name}()")
+    if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
+        # What no path reads: printed source has it where a branch leaves a variable unset.
+        return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics))
+    if name in e.unit.broken:
+        raise Abort(name)
+    known = [*dict.fromkeys(e.frame.names()), *e.unit.names, *BUILTINS, "torch"]
+    notes = did_you_mean(name, known)
+    if not notes and OPS.overloads(name):
+        notes = (f"did you mean `torch.{name}`?",)
+    raise e.fail("E201", f"undefined name '{name}'", function.span, *notes)
+
+
+def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:
+    if value.type == CLOSURE:
+        raise e.fail(
+            "E401",
+            f"closure '{function.id}' is called",
+            function.span,
+            "a closure is only returned; put shared code into a function of its own",
+        )
+    raise e.fail("E204", f"'{function.id}' is {described(value.type)}, not a function", function.span)
+
+
+def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: str, root: str) -> Walk:
+    if module not in MODULES:
+        if root not in {m.partition(".")[0] for m in MODULES}:
+            e.lookup(root, _root(function).span)
+        raise e.fail("E202", f"unknown module '{module}'", function.value.span, *did_you_mean(module, MODULES))
+    name = op_name(module, function.name)
+    if name is None:
+        notes = did_you_mean(function.name, names_of(module))
+        raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
+    arguments = yield emit_arguments(e, node)
+    return emit_named(e, node, name, arguments, f"{module}.{function.name}")
+
+
+def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued], what: str) -> Value:
+    """A call of an op as torch's Python function."""
+    symbol = symbol_for(name, arguments)
+    if symbol is not None:
+        from .expressions import emit_binary
+
+        return emit_binary(e, node, symbol, *arguments)
+    if arguments and arguments[0].value.type in NUMBERS and _takes_tensors_only(name):
+        # `torch.erf(2.0)` is `math.erf(2.0)`, as in TorchScript.
+        name = f"math_{name}" if OPS.overloads(f"math_{name}") else name
+    name = with_indices(name, arguments)
+    return emit_resolved(e, node, name, meaningful(name, arguments), what)
+
+
+def _takes_tensors_only(name: str) -> bool:
+    return all(op.schema.arguments and is_tensor(op.schema.arguments[0].type) for op in OPS.overloads(name))
+
+
+def _root(node: ast.Expr) -> ast.Expr:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
+def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
+    name = function.name
+    receiver = yield e.expression(function.value)
+    subject = Argued(receiver, function.value.span)
+    if may_be_none(receiver.type):
+        raise e.fail(
+            "E303",
+            f"'{function.value.span.text}' is {described(receiver.type)}: it may be None",
+            function.value.span,
+            f"test it first: `if {function.value.span.text} is not None:`",
+        )
+    arguments = yield emit_arguments(e, node)
+    if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):
+        return emit_mutation(e, node, function, subject, arguments)
+    if isinstance(receiver.type, ListType) and name in LIST_MUTATIONS:
+        return emit_mutation(e, node, function, subject, arguments)
+    if not OPS.overloads(name):
+        methods = OPS.names()
+        raise e.fail(
+            "E202",
+            f"{described(receiver.type)} has no method '{name}'",
+            function.name_span,
+            *did_you_mean(name, methods),
+        )
+    arguments = with_receiver(name, subject, meaningful(name, arguments))
+    return emit_resolved(e, node, name, arguments, f"method '{name}'")
+
+
+def emit_arguments(e: Emitter, node: ast.Call) -> Walk:
+    """The arguments of a call, in order."""
+    arguments: list[Argued] = []
+    for argument in node.args:
+        arguments.append(Argued((yield e.expression(argument)), argument.span))
+    for keyword in node.keywords:
+        arguments.append(Argued((yield e.expression(keyword.value)), keyword.value.span, keyword.name))
+    return arguments
+
+
+def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[Argued], what: str) -> Value:
+    """A call of the op `name`, overloads resolved; several results come as one tuple."""
+    ops = OPS.overloads(name)
+    match = e.unit.resolver.resolve([op.schema for op in ops], arguments)
+    if not isinstance(match, Match):
+        raise _no_match(e, node, what, [op.schema for op in ops], arguments, match)
+    op = OPS.of(match.schema)
+    assert op is not None
+    inputs = convert_arguments(e, node, match, arguments)
+    types = result_types(op, [value.type for value in inputs])
+    made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
+    return _as_value(e, made.outputs)
+
+
+def _as_value(e: Emitter, outputs: Sequence[Value]) -> Value:
+    if len(outputs) == 1:
+        return outputs[0]
+    return e.builder.tuple(outputs) if outputs else e.builder.constant(None)
+
+
+def _emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:
+    match = e.unit.resolver.resolve([schema], arguments)
+    if not isinstance(match, Match):
+        raise _no_match(e, node, f"function '{schema.name}'", [schema], arguments, match)
+    inputs = convert_arguments(e, node, match, arguments)
+    types = [result.type for result in schema.returns]
+    made = e.at(node).node("prim::CallFunction", inputs, types, attrs={"callee": schema.name})
+    return _as_value(e, made.outputs)
+
+
+def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Sequence[Argued]) -> list[Value]:
+    """One value per argument of the matched schema, defaults and conversions applied."""
+    e.at(node)
+    inputs: list[Value] = []
+    for argument, source in zip(match.schema.arguments, match.sources, strict=True):
+        match source:
+            case Given(index, conversion):
+                inputs.append(_convert(e, arguments[index].value, conversion, argument.type, argument.fixed_size))
+            case Packed(start, stop):
+                inputs.append(e.builder.list([a.value for a in arguments[start:stop]]))
+            case Default():
+                default = argument.default
+                known = argument.type if isinstance(default, tuple) else None
+                inputs.append(e.builder.constant(default, known))  # type: ignore[arg-type]
+    return inputs
+
+
+def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, size: int | None) -> Value:
+    builder = e.builder
+    match conversion:
+        case Conversion.AS_IS:
+            return _adapted(value, formal)
+        case Conversion.TO_FLOAT | Conversion.TO_INT:
+            to_float = conversion is Conversion.TO_FLOAT
+            if is_constant(value):
+                constant = constant_of(value)
+                return builder.constant(float(constant) if to_float else int(constant))
+            op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
+            return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
+        case Conversion.REPEAT:
+            return builder.list([value] * (size or 1), element_type(formal))
+        case Conversion.TO_LIST:
+            elements = value.node.inputs if value.node.kind == "prim::TupleConstruct" else builder.unpack(value)
+            return builder.list(elements, element_type(formal))
+        case Conversion.EMPTY_LIST:
+            return builder.node("prim::ListConstruct", (), [ListType(element_type(formal))]).output
+        case Conversion.TO_FLOAT_LIST:
+            if value.node.kind == "prim::ListConstruct":
+                floats = [_convert(e, v, Conversion.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
+                return builder.list(floats, FLOAT)
+            return builder.op(OPS.named("aten::_float_list"), value)
+
+
+def _adapted(value: Value, formal: Type) -> Value:
+    """A list display takes the type that the schema asks for: `[index]` is a list of optionals."""
+    formal = strip_optional(formal)
+    is_display = value.node.kind == "prim::ListConstruct" and value.node.inputs and not value.name_hint
+    if is_display and not value.use_count and formal == ListType(OptionalType(TENSOR)):
+        value.type = formal
+    return value
+
+
+def _no_match(
+    e: Emitter,
+    node: ast.Syntax,
+    what: str,
+    schemas: Sequence[FunctionSchema],
+    arguments: Sequence[Argued],
+    mismatches: list[Mismatch],
+) -> Exception:
+    if len(mismatches) == 1:
+        mismatch = mismatches[0]
+        span = node.span
+        if mismatch.index is not None and mismatch.index < len(arguments):
+            span = arguments[mismatch.index].span
+        return e.fail("E204", f"{what}: {mismatch.reason}", span, f"its signature is {schemas[0]}")
+    absent = _only_optional(e, schemas, arguments)
+    if absent is not None:
+        text = absent.span.text
+        note = f"test it first: `if {text} is not None:`"
+        return e.fail("E303", f"{what}: '{text}' may be None, it is {described(absent.value.type)}", absent.span, note)
+    given = ", ".join(f"{a.keyword}={a.value.type}" if a.keyword else str(a.value.type) for a in arguments)
+    # Candidates that take the first argument at least are the ones that may have been meant.
+    near = [(s, m) for s, m in zip(schemas, mismatches, strict=True) if m.index != 0]
+    candidates = near or list(zip(schemas, mismatches, strict=True))
+    notes = [f"{schema}: {mismatch.reason}" for schema, mismatch in candidates][:MAX_CANDIDATES]
+    if any(isinstance(a.value.type, TupleType) for a in arguments):
+        notes.append("a tuple is not a tensor: unpack it first")
+    return e.fail("E203", f"{what} does not take ({given})", node.span, *notes)
+
+
+def _only_optional(e: Emitter, schemas: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Argued | None:
+    """The first argument that may be None, if being so is all that is wrong with the call."""
+    optional = [a for a in arguments if isinstance(a.value.type, OptionalType)]
+    if not optional:
+        return None
+    present = [Argued(Value(strip_optional(a.value.type), a.value.node), a.span, a.keyword) for a in arguments]
+    return optional[0] if isinstance(e.unit.resolver.resolve(schemas, present), Match) else None

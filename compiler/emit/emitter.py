@@ -1,0 +1,199 @@
+"""What every part of emission shares: where nodes go, what names mean, where errors go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...lang import ast
+from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
+from ...lang.source import Span
+from ...lang.trampoline import Walk
+from ..builder import Builder
+from ..ir import Block, Value
+from ..ops.registry import Op
+from ..types import CLOSURE, Type, strip_optional, type_depth
+from .annotations import MAX_TYPE_DEPTH
+from .exits import MAX_DEPTH, too_deep
+from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
+
+if TYPE_CHECKING:
+    from .unit import Unit
+
+Handler = Callable[["Emitter", Any], Walk]
+EXPRESSIONS: dict[type[ast.Syntax], Handler] = {}
+STATEMENTS: dict[type[ast.Syntax], Handler] = {}
+
+
+def emits(table: dict[type[ast.Syntax], Handler], kind: type[ast.Syntax]) -> Callable[[Handler], Handler]:
+    """Enter a function as the one that emits a kind of syntax node."""
+
+    def enter(handler: Handler) -> Handler:
+        table[kind] = handler
+        return handler
+
+    return enter
+
+
+PYTHON_SPELLINGS = {
+    "null": "None",
+    "nil": "None",
+    "true": "True",
+    "false": "False",
+    "inf": "math.inf",
+    "nan": "math.nan",
+}
+"""Names from other languages, and what is meant."""
+
+POISON = Unusable("", "")
+"""Bound to a name whose definition failed: its uses fail too, silently."""
+
+
+@dataclass(slots=True)
+class Emitter:
+    """The state of emitting one function or closure.
+
+    `parameters` are the values that the caller owns; `aliases` are the names each value has ever had.
+    """
+
+    unit: Unit
+    builder: Builder
+    frame: Frame
+    name: str
+    parameters: dict[Value, str] = field(default_factory=dict)
+    outer: Emitter | None = None
+    aliases: dict[Value, dict[str, None]] = field(default_factory=dict)
+    loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
+    depth: int = 0
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        return self.unit.diagnostics
+
+    def fail(self, code: str, message: str, span: Span, *notes: str) -> Abort:
+        return self.unit.diagnostics.fail(code, message, span, *notes)
+
+    def at(self, node: ast.Syntax) -> Builder:
+        """The builder, with the node's span on what it makes next."""
+        self.builder.current_span = node.span
+        return self.builder
+
+    @contextmanager
+    def block(self, block: Block, span: Span) -> Iterator[Frame]:
+        """Emit into a block, in a frame of its own."""
+        if self.depth >= MAX_DEPTH:
+            raise too_deep(self.diagnostics, span)
+        frame = self.frame
+        self.frame = Frame(frame, frame.function)
+        self.depth += 1
+        try:
+            with self.builder.at(block):
+                yield self.frame
+        finally:
+            self.frame = frame
+            self.depth -= 1
+
+    def expression(self, node: ast.Expr) -> Walk:
+        """Emit any expression; its value, which is no closure."""
+        value = yield EXPRESSIONS[type(node)](self, node)
+        if value.type == CLOSURE:
+            raise self.fail(
+                "E402",
+                f"closure '{value.name_hint}' is used as a value",
+                node.span,
+                "a closure can only be the last element that its function returns",
+            )
+        return value
+
+    # Names
+
+    def lookup(self, name: str, span: Span) -> Value:
+        """The value of a name; what is wrong with it is reported."""
+        binding = self.frame.lookup(name)
+        if isinstance(binding, Value):
+            return binding
+        if isinstance(binding, Refined):
+            return self._unwrap(name, binding)
+        if (binding is None or binding is UNBOUND_LOCAL) and self.is_open_closure(name):
+            raise self.fail("E404", f"closure '{name}' refers to itself", span, "a closure cannot be recursive")
+        if binding is None:
+            if name in PYTHON_SPELLINGS:
+                raise self.fail("E201", f"undefined name '{name}'", span, f"write `{PYTHON_SPELLINGS[name]}`")
+            known = [*dict.fromkeys(self.frame.names()), *self.unit.names]
+            raise self.fail("E201", f"undefined name '{name}'", span, *did_you_mean(name, known))
+        if binding is POISON or not binding.code:
+            raise Abort(name)
+        raise self.fail(binding.code, f"'{name}' {binding.message}", span, *binding.notes)
+
+    def is_open_closure(self, name: str) -> bool:
+        """Whether `name` is a closure whose body is being emitted."""
+        emitter: Emitter | None = self
+        while emitter is not None and emitter.outer is not None:
+            if emitter.name == name:
+                return True
+            emitter = emitter.outer
+        return False
+
+    def _unwrap(self, name: str, binding: Refined) -> Value:
+        """Unwrap at the start of the block that knows the value is there, once."""
+        first = binding.block.param.next
+        assert first is not None
+        with self.builder.before(first):
+            value = self.builder.unwrap(binding.value, name)
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if frame.refinements.get(name) is binding:
+                frame.refinements[name] = value
+                break
+            frame = frame.parent
+        return value
+
+    def bind(self, name: str, value: Value) -> None:
+        """Let the name stand for the value from here on; the value takes the name if it has none."""
+        if not value.name_hint and not name.startswith("$") and value.node.kind != "prim::Constant":
+            value.name_hint = name
+        self.aliases.setdefault(value, {})[name] = None
+        self.frame.bind(name, value)
+
+    def names_of(self, value: Value) -> list[str]:
+        """The names that stand for a value here."""
+        return [name for name in self.aliases.get(value, ()) if self.frame.lookup(name) is value]
+
+    def poison(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.frame.bind(name, POISON)
+
+    # Values
+
+    def value(self, name: str, node: ast.Syntax, *inputs: Value | Any, **keywords: Any) -> Value:
+        """A call of a declared op by its full name: for syntax that stands for an op."""
+        return self.at(node).op(name, *inputs, **keywords)
+
+
+def constant_of(value: Value) -> Any:
+    """The Python value of a prim::Constant; None for any other value."""
+    return value.node.attrs["value"] if value.node.kind == "prim::Constant" else None
+
+
+def is_constant(value: Value) -> bool:
+    return value.node.kind == "prim::Constant"
+
+
+def op_of(value: Value) -> Op | None:
+    from ..ops.registry import OPS
+
+    return OPS.of(value.node.schema)
+
+
+def checked_depth(e: Emitter, type: Type, span: Span) -> Type:
+    """The type, unless lists and tuples in it nest too deep: types are compared and printed by recursion."""
+    if type_depth(type) > MAX_TYPE_DEPTH:
+        raise e.fail("E004", f"a type of more than {MAX_TYPE_DEPTH} levels", span, "flatten the data")
+    return type
+
+
+def described(type: Type) -> str:
+    """A type in a message."""
+    return f"a {type}" if strip_optional(type) == type else f"an {type}"

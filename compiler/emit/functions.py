@@ -1,0 +1,207 @@
+"""Functions and closures: parameters, results, schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...lang import ast
+from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, Diagnostics
+from ...lang.trampoline import Walk
+from ..builder import Builder, constant_type
+from ..ir import Block, Graph, Value
+from ..schema import NO_DEFAULT, Argument, Default, FunctionSchema
+from ..types import (
+    CLOSURE,
+    INT,
+    NONE,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_subtype,
+    strip_optional,
+)
+from .annotations import resolve_type
+from .emitter import Emitter, described
+from .exits import RESULT, Exit, structure
+from .scopes import Frame
+from .statements import bound_names, emit_statements
+
+
+def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:
+    """The parameters of a function as its schema has them. Raises Abort for a type or default that makes no sense."""
+    return tuple(_parameter(p, diagnostics) for p in node.parameters)
+
+
+def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
+    default: Default | Any = NO_DEFAULT
+    type: Type = TENSOR
+    if node.default is not None:
+        default = _default(node.default, diagnostics)
+    if node.annotation is not None:
+        type = resolve_type(node.annotation, diagnostics)
+    elif node.default is not None:
+        # An unannotated parameter is a Tensor, unless its default says otherwise.
+        type = OptionalType(TENSOR) if default is None else _type_of_default(default)
+    if node.default is not None and not _default_fits(default, type):
+        raise diagnostics.fail(
+            "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
+        )
+    if isinstance(default, int) and not isinstance(default, bool) and str(strip_optional(type)) == "float":
+        default = float(default)
+    return Argument(node.name, type, default, node.keyword_only)
+
+
+def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
+    match node:
+        case ast.Constant() if node.value is not ...:
+            return node.value
+        case ast.UnaryOp(op="-", operand=ast.Constant(value=value)) if isinstance(value, int | float):
+            return -value
+        case ast.TupleExpr() | ast.ListExpr():
+            if all(isinstance(item, ast.Constant | ast.UnaryOp) for item in node.elements):
+                return tuple(_default(item, diagnostics) for item in node.elements)
+    raise diagnostics.fail(
+        "E102",
+        "a default that is not a literal",
+        node.span,
+        "defaults are numbers, strings, bools, None and lists of them",
+    )
+
+
+def _type_of_default(default: Any) -> Type:
+    if default == ():
+        return ListType(INT)
+    return constant_type(default)
+
+
+def _default_fits(default: Any, type: Type) -> bool:
+    if default == ():
+        return isinstance(strip_optional(type), ListType)
+    inner = strip_optional(type)
+    actual = NONE if default is None else constant_type(default)
+    return is_subtype(actual, type) or (actual == INT and str(inner) == "float")
+
+
+def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
+    """The graph and the schema of a top-level function, closures inside."""
+    arguments = parameters_of(node, unit.diagnostics)
+    graph = Graph(node.name, unit.callees, node.span)
+    names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
+    frame = Frame(None, unit.next_function(), locals=names)
+    e = Emitter(unit, Builder(graph), frame, node.name)
+    for argument in arguments:
+        _add_parameter(e, graph.body, argument.name, argument.type)
+    outputs = yield _emit_body(e, node)
+    graph.body.ret.replace_inputs(outputs)
+    results = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(outputs) if v.type != CLOSURE)
+    _check_annotation(e, node, [r.type for r in results])
+    return FunctionSchema(node.name, "", arguments, results), graph
+
+
+def _add_parameter(e: Emitter, block: Block, name: str, type: Type) -> None:
+    value = block.add_input(type, name)
+    e.parameters[value] = name
+    e.bind(name, value)
+
+
+def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
+    """Emit the statements; the values returned, one per element of a returned tuple."""
+    structured = structure(node.body, e.diagnostics)
+    if structured.exit is Exit.MAYBE:
+        e.diagnostics.report(
+            "E306",
+            f"'{node.name}' returns a value on some paths only",
+            node.name_span,
+            "end the function with a `return`",
+        )
+    yield emit_statements(e, structured.body)
+    if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
+        raise Abort(node.name)
+    if structured.exit is Exit.NEVER or e.frame.raised:
+        return [e.at(node).constant(None)]
+    return _flattened(e, e.lookup(RESULT, node.name_span))
+
+
+def _flattened(e: Emitter, value: Value) -> list[Value]:
+    if not isinstance(value.type, TupleType) or len(value.type.elements) < 2:
+        return [value]
+    if value.node.kind != "prim::TupleConstruct":
+        return e.builder.unpack(value)
+    values = list(value.node.inputs)
+    if not value.use_count:
+        value.node.destroy()
+    if values[-1].type == CLOSURE and len(values) == 2:
+        # `return (a, b), backward` has two outputs.
+        return [*_flattened(e, values[0]), values[-1]]
+    return values
+
+
+def emit_result(e: Emitter, node: ast.Expr) -> Walk:
+    """The value of a `return`: the one place where a closure may stand, as the last element of a tuple."""
+    if isinstance(node, ast.Name):
+        value = e.lookup(node.id, node.span)
+        if value.type == CLOSURE:
+            raise e.fail(
+                "E402", "only a closure is returned", node.span, f"return the outputs before it: `return y, {node.id}`"
+            )
+        return value
+    if not isinstance(node, ast.TupleExpr) or not node.elements:
+        return (yield e.expression(node))
+    values: list[Value] = []
+    for element in node.elements[:-1]:
+        values.append((yield e.expression(element)))
+    last = node.elements[-1]
+    if isinstance(last, ast.Name) and len(node.elements) > 1:
+        values.append(_last_element(e, last))
+    else:
+        values.append((yield e.expression(last)))
+    return e.at(node).tuple(values)
+
+
+def _last_element(e: Emitter, node: ast.Name) -> Value:
+    value = e.lookup(node.id, node.span)
+    if value.type == CLOSURE and e.depth:
+        raise e.fail(
+            "E403",
+            f"closure '{node.id}' is returned from inside a branch or a loop",
+            node.span,
+            f"return once, at the end, and put the `if` inside '{node.id}'",
+            "code after an early `return` counts as its `else` branch",
+        )
+    return value
+
+
+def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
+    """A nested function: a prim::Function whose block uses the values around it as they are now."""
+    for parameter in node.parameters:
+        if parameter.default is not None or parameter.keyword_only:
+            raise e.fail(
+                "E406",
+                f"parameter '{parameter.name}' of closure '{node.name}' has a default or is keyword-only",
+                parameter.span,
+                "a closure takes one gradient per output, and nothing else",
+            )
+    arguments = parameters_of(node, e.diagnostics)
+    function = e.at(node).node("prim::Function", (), [CLOSURE], attrs={"name": node.name}, blocks=1)
+    (block,) = function.blocks
+    names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
+    frame = Frame(e.frame, e.unit.next_function(), locals=names)
+    inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e, aliases=e.aliases)
+    for argument in arguments:
+        _add_parameter(inner, block, argument.name, argument.type)
+    outputs = yield _emit_body(inner, node)
+    block.ret.replace_inputs(outputs)
+    _check_annotation(inner, node, [v.type for v in outputs if v.type != CLOSURE])
+    e.bind(node.name, function.output)
+
+
+def _check_annotation(e: Emitter, node: ast.FunctionDef, types: list[Type]) -> None:
+    """`-> T`: what is returned, the closure left out."""
+    if node.returns is None:
+        return
+    declared = resolve_type(node.returns, e.diagnostics)
+    actual: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
+    if not is_subtype(actual, declared):
+        raise e.fail("E301", f"'{node.name}' returns {described(actual)}, not {described(declared)}", node.returns.span)

@@ -1,0 +1,250 @@
+"""Overload resolution: which schema a call means, and what its arguments become.
+
+Schemas are tried in the order declared, first as the types stand, then with conversions (int to float, bool to
+number). The first that fits is meant. What a tuple of types resolves to is remembered, since programs repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ...lang.source import Span
+from ..ir import Value
+from ..schema import Argument, FunctionSchema
+from ..signature import Bindings, matches
+from ..types import (
+    BOOL,
+    FLOAT,
+    INT,
+    INT_LIST,
+    NUMBER,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    VariableType,
+    is_tensor,
+    strip_optional,
+)
+
+KEYWORD_ALIASES = {
+    **dict.fromkeys(("input", "x", "a", "x1"), "self"),
+    **dict.fromkeys(("axis", "axes"), "dim"),
+    "keepdims": "keepdim",
+    "x2": "other",
+    "split_size_or_sections": "split_size",
+}
+"""Names that torch's Python functions use for a schema's arguments."""
+
+VARIADIC = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("einsum", "broadcast_tensors", "meshgrid", "atleast_1d", "atleast_2d", "atleast_3d"),
+        *("block_diag", "cartesian_prod", "chain_matmul"),
+    )
+)
+"""Ops whose tensors may be given one by one instead of as a list."""
+
+
+class Conversion(Enum):
+    """What happens to an argument on its way into a call."""
+
+    AS_IS = auto()
+    TO_FLOAT = auto()
+    TO_FLOAT_LIST = auto()
+    TO_INT = auto()
+    REPEAT = auto()
+    """One number where the schema says `int[2]`: a list of as many."""
+    TO_LIST = auto()
+    """A tuple where a list is asked for."""
+    EMPTY_LIST = auto()
+    """`[]`, whose element type the schema decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Argument number `index` of the call (positional ones first, then keywords), converted."""
+
+    index: int
+    conversion: Conversion
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """`x.view(2, 3)`: the call's arguments from `start` on, as one list."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The schema's own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A schema and, for each of its arguments, where the value comes from."""
+
+    schema: FunctionSchema
+    sources: tuple[Given | Packed | Default, ...]
+    bound: dict[str, Type] = field(hash=False, compare=False, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a schema does not fit, and which argument of the call is to blame (None: the call as a whole)."""
+
+    reason: str
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argued:
+    """One argument as written: its value, its span, its keyword."""
+
+    value: Value
+    span: Span
+    keyword: str | None = None
+
+
+class Resolver:
+    """Finds the schema that a call means. One per compilation: it remembers what it found."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Match | list[Mismatch]] = {}
+
+    def resolve(self, candidates: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Match | list[Mismatch]:
+        """The match, or why each candidate, in order, does not fit."""
+        key = (
+            id(candidates[0]),
+            len(candidates),
+            *((a.value.type, a.keyword, _is_empty_list(a.value)) for a in arguments),
+        )
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _resolve(candidates, arguments)
+        return found
+
+
+def _resolve(candidates: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Match | list[Mismatch]:
+    mismatches: list[Mismatch] = []
+    for convert in (False, True):
+        mismatches = []
+        for schema in candidates:
+            result = _match(schema, arguments, convert)
+            if isinstance(result, Match):
+                return result
+            mismatches.append(result)
+    return mismatches
+
+
+def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: bool) -> Match | Mismatch:
+    positional = [i for i, a in enumerate(arguments) if a.keyword is None]
+    keywords = _keywords(schema, arguments)
+    if isinstance(keywords, Mismatch):
+        return keywords
+    start = _packed_start(schema, arguments, positional)
+    if start is not None:
+        slots, packed = positional[:start], Packed(start, len(positional))
+    elif len(positional) > len(schema.positional):
+        return Mismatch(
+            f"takes {len(schema.positional)} positional arguments, not {len(positional)}", len(schema.positional)
+        )
+    else:
+        slots, packed = positional, None
+    bound: Bindings = {}
+    sources: list[Given | Packed | Default] = []
+    for i, argument in enumerate(schema.arguments):
+        if packed is not None and i == start:
+            sources.append(packed)
+            continue
+        if i < len(slots) and argument.name in keywords:
+            return Mismatch(f"'{argument.name}' is given twice", keywords[argument.name])
+        index = slots[i] if i < len(slots) else keywords.get(argument.name)
+        if index is None:
+            if argument.required:
+                return Mismatch(f"needs '{argument.name}'")
+            sources.append(Default())
+            continue
+        conversion = _fit(arguments[index].value, argument, bound, convert)
+        if conversion is None:
+            actual = arguments[index].value.type
+            return Mismatch(f"'{argument.name}' must be {argument.type}, not {actual}", index)
+        sources.append(Given(index, conversion))
+    return Match(schema, tuple(sources), bound)
+
+
+def _keywords(schema: FunctionSchema, arguments: Sequence[Argued]) -> dict[str, int] | Mismatch:
+    names = {a.name for a in schema.arguments}
+    result: dict[str, int] = {}
+    for i, argument in enumerate(arguments):
+        if argument.keyword is None:
+            continue
+        name = argument.keyword
+        if name not in names:
+            name = KEYWORD_ALIASES.get(name, name)
+        if name not in names and name == "self" and schema.arguments:
+            name = schema.arguments[0].name
+        if name not in names:
+            return Mismatch(f"has no argument '{argument.keyword}'", i)
+        if name in result:
+            return Mismatch(f"'{name}' is given twice", i)
+        result[name] = i
+    return result
+
+
+def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positional: list[int]) -> int | None:
+    """Where arguments given one by one begin that stand for the schema's only list: `x.view(2, 3)`."""
+    formals = schema.positional
+    if schema.name in VARIADIC:
+        tensors = [i for i in positional if is_tensor(arguments[i].value.type)]
+        start = len(formals) - 1
+        is_one_tensor = formals[0].type == TENSOR
+        return start if tensors and tensors == positional[start:] and not is_one_tensor else None
+    start = 0 if formals and formals[0].type == INT_LIST else 1
+    if len(formals) != start + 1 or formals[start].type != INT_LIST or len(positional) <= start:
+        return None
+    return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
+
+
+def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:
+    actual, formal = value.type, argument.type
+    inner = strip_optional(formal)
+    if isinstance(inner, ListType) and _is_empty_list(value):
+        return Conversion.EMPTY_LIST if not isinstance(inner.element, VariableType) else Conversion.AS_IS
+    if matches(actual, formal, bound):
+        return Conversion.AS_IS
+    if isinstance(inner, ListType):
+        return _fit_list(actual, inner, argument, bound, convert)
+    if inner == FLOAT and convert and actual in (INT, NUMBER, BOOL):
+        return Conversion.TO_FLOAT
+    if inner == NUMBER and actual == BOOL:
+        return Conversion.TO_INT if convert else None
+    if inner == INT and actual == BOOL and convert:
+        return Conversion.TO_INT
+    return None
+
+
+def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:
+    if argument.fixed_size is not None and matches(actual, formal.element, bound):
+        return Conversion.REPEAT
+    if isinstance(actual, TupleType) and all(matches(e, formal.element, bound) for e in actual.elements):
+        return Conversion.TO_LIST if actual.elements or not isinstance(formal.element, VariableType) else None
+    if convert and formal.element == FLOAT and actual == ListType(INT):
+        return Conversion.TO_FLOAT_LIST
+    return None
+
+
+def _is_empty_list(value: Value) -> bool:
+    return value.node.kind == "prim::ListConstruct" and not value.node.inputs and value.name_hint == ""
+
+
+def element_type(formal: Type) -> Type:
+    """T of List[T] or Optional[List[T]]."""
+    inner = formal.element if isinstance(formal, OptionalType) else formal
+    assert isinstance(inner, ListType)
+    return inner.element

@@ -1,0 +1,78 @@
+"""Variables: which value a name stands for at this point of the program.
+
+A frame is opened for each function, branch and loop body. Assignment binds in the innermost frame, so what a
+branch changed is its frame's own content, and leaving it costs what it changed, not what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..ir import Block, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A name that has no one value here, and why: reported when it is used, not before."""
+
+    code: str
+    message: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """An optional value known not to be None in `block`; unwrapped where it is first used."""
+
+    value: Value
+    block: Block
+
+
+Binding = Value | Unusable | Refined
+
+
+@dataclass(slots=True)
+class Frame:
+    """One level of bindings. `function` numbers the function that it belongs to."""
+
+    parent: Frame | None
+    function: int
+    bindings: dict[str, Binding] = field(default_factory=dict)
+    refinements: dict[str, Binding] = field(default_factory=dict)
+    locals: frozenset[str] = frozenset()
+    """In a function's first frame: every name that the function assigns anywhere, hence local in Python."""
+    raised: bool = False
+    """Whether every path through it raises, so that what it bound matters no more."""
+
+    def lookup(self, name: str) -> Binding | None:
+        frame: Frame | None = self
+        while frame is not None:
+            found = frame.refinements.get(name) or frame.bindings.get(name)
+            if found is not None:
+                return found
+            if name in frame.locals:
+                return UNBOUND_LOCAL
+            # The compiler's own names end at their function.
+            if name.startswith("$") and frame.parent is not None and frame.parent.function != frame.function:
+                return None
+            frame = frame.parent
+        return None
+
+    def bind(self, name: str, binding: Binding) -> None:
+        self.bindings[name] = binding
+        self.refinements.pop(name, None)
+
+    def names(self) -> Iterator[str]:
+        """Every name bound here or outside, for suggestions."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield from (name for name in frame.bindings if not name.startswith("$"))
+            frame = frame.parent
+
+
+UNBOUND_LOCAL = Unusable(
+    "E205",
+    "is used before it is assigned in this function",
+    ("assigning a name anywhere in a function makes it local to that function, as in Python; give it another name",),
+)

@@ -1,0 +1,118 @@
+"""Torch's Python spellings where they differ from the schemas: which op a name means, and with which arguments.
+
+`torch.nn.functional` and `torch.linalg` have functions that share their name with another of torch's and take other
+arguments; those are ops whose name begins as MODULES says. The op without the beginning is meant where there is none:
+
+    F.embedding(input, weight)         functional_embedding
+    torch.embedding(weight, indices)   embedding
+    F.relu(input)                      relu
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ops.registry import OPS
+from ..types import NUMBERS, is_tensor
+from .emitter import constant_of, is_constant
+from .overloads import Argued
+
+MODULES = {
+    "torch": "",
+    "torch.Tensor": "",
+    "torch.functional": "",
+    "torch.nn.functional": "functional_",
+    "nn.functional": "functional_",
+    "F": "functional_",
+    "torch.linalg": "linalg_",
+    "torch.special": "special_",
+    "math": "math_",
+}
+"""Modules that may be named in source, and what their functions' names begin with in the op table."""
+
+PLAIN_TOO = frozenset(("functional_",))
+"""Beginnings without which a name may stand in the table as well."""
+
+ONLY_AS_DEFAULT: dict[str, object] = {
+    "inplace": False,
+    "out": None,
+    "generator": None,
+    "size_average": None,
+    "reduce": None,
+    "return_indices": False,
+    "sparse_grad": False,
+    "_stacklevel": 3,
+}
+"""Keywords of torch's that change nothing at this value, the only one that may be given."""
+
+SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "subtract": "-",
+    "mul": "*",
+    "multiply": "*",
+    "div": "/",
+    "divide": "/",
+    "true_divide": "/",
+    "floor_divide": "//",
+}
+"""Functions that take a number first, as their operators do: `torch.sub(1, x)`."""
+
+SELF_AT = {"where": 1, "polygamma": 1, "special_polygamma": 1}
+"""Methods whose object is not the first argument of their schema: `x.where(condition, other)`."""
+
+
+def op_name(module: str, name: str) -> str | None:
+    """The name in the op table of `module.name`; None where there is none. The module is one of MODULES."""
+    prefix = MODULES[module]
+    if OPS.overloads(prefix + name):
+        return prefix + name
+    return name if prefix in PLAIN_TOO and OPS.overloads(name) else None
+
+
+def names_of(module: str) -> list[str]:
+    """What a module has."""
+    prefix = MODULES[module]
+    named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]
+    return OPS.names() + named if prefix in PLAIN_TOO else named
+
+
+def with_indices(name: str, arguments: Sequence[Argued]) -> str:
+    """`F.max_pool2d(x, 2, return_indices=True)` has two results, and is an op of its own."""
+    plain = name.removeprefix("functional_")
+    for argument in arguments:
+        asked = argument.keyword == "return_indices" and is_constant(argument.value)
+        if asked and constant_of(argument.value) is True and OPS.overloads(f"{plain}_with_indices"):
+            return f"{plain}_with_indices"
+    return name
+
+
+def meaningful(name: str, arguments: Sequence[Argued]) -> list[Argued]:
+    """The arguments without those of ONLY_AS_DEFAULT."""
+    return [argument for argument in arguments if not _changes_nothing(name, argument)]
+
+
+def _changes_nothing(name: str, argument: Argued) -> bool:
+    if argument.keyword not in ONLY_AS_DEFAULT or not is_constant(argument.value):
+        return False
+    if any(a.name == argument.keyword for op in OPS.overloads(name) for a in op.schema.arguments):
+        return False
+    value, default = constant_of(argument.value), ONLY_AS_DEFAULT[argument.keyword]
+    is_default = type(value) is type(default) and value == default
+    return is_default or (argument.keyword == "return_indices" and name.endswith("_with_indices"))
+
+
+def symbol_for(name: str, arguments: Sequence[Argued]) -> str | None:
+    """The operator that a call with a number before a tensor is."""
+    if name not in SYMBOLS or len(arguments) != 2 or arguments[0].keyword is not None:
+        return None
+    number_first = arguments[0].value.type in NUMBERS and is_tensor(arguments[1].value.type)
+    return SYMBOLS[name] if number_first and arguments[1].keyword in (None, "other") else None
+
+
+def with_receiver(name: str, subject: Argued, arguments: Sequence[Argued]) -> list[Argued]:
+    """A method's arguments, the object at the place of `self`."""
+    place = SELF_AT.get(name, 0)
+    if sum(argument.keyword is None for argument in arguments) >= place:
+        return [*arguments[:place], subject, *arguments[place:]]
+    return [*arguments, Argued(subject.value, subject.span, "self")]

@@ -1,0 +1,319 @@
+"""Statements → nodes and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...lang import ast
+from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
+from ...lang.trampoline import Walk
+from ..ir import Value
+from ..types import NUMBERS, STR, ListType, OptionalType, TupleType, is_subtype, is_tensor
+from .annotations import dotted_name, resolve_type
+from .calls import LIST_MUTATIONS
+from .conditions import emit_branch_statements, emit_condition, refine
+from .emitter import STATEMENTS, Emitter, described, emits
+from .exits import Branch, Loop
+from .expressions import emit_binary
+from .mutation import rebind
+from .overloads import Argued
+from .subscripts import emit_subscript_store, emit_subscript_update
+
+EXCEPTIONS = (
+    "Exception",
+    "RuntimeError",
+    "ValueError",
+    "TypeError",
+    "IndexError",
+    "KeyError",
+    "NotImplementedError",
+    "AssertionError",
+    "ZeroDivisionError",
+)
+
+
+def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
+    """Emit a list of statements. One that fails is reported, its names are poisoned, and the next is emitted."""
+    for statement in body:
+        try:
+            yield STATEMENTS[type(statement)](e, statement)
+        except Abort:
+            bound = set(bound_names((statement,)))
+            # What a failed in-place method would have changed is spoiled too; a module is not.
+            changed = dict.fromkeys(assigned_names((statement,)))
+            e.poison([name for name in changed if name in bound or e.frame.lookup(name) is not None])
+        if e.frame.raised or len(e.diagnostics.found) > MAX_DIAGNOSTICS:
+            return
+
+
+@emits(STATEMENTS, ast.Assign)
+def _assign(e: Emitter, node: ast.Assign) -> Walk:
+    value = yield _assigned_value(e, node)
+    if node.annotation is not None:
+        value = _annotated(e, node, value)
+    for target in node.targets:
+        yield emit_target(e, target, Argued(value, node.value.span))
+
+
+def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
+    from .functions import emit_result
+
+    target = node.targets[0]
+    if isinstance(target, ast.Name) and target.id.startswith("$return"):
+        return (yield emit_result(e, node.value))
+    return (yield e.expression(node.value))
+
+
+def _annotated(e: Emitter, node: ast.Assign, value: Value) -> Value:
+    assert node.annotation is not None
+    type = resolve_type(node.annotation, e.diagnostics)
+    if value.node.kind == "prim::ListConstruct" and not value.node.inputs and isinstance(type, ListType):
+        value.type = type
+        return value
+    if not is_subtype(value.type, type):
+        raise e.fail("E301", f"the value is {described(value.type)}, not {described(type)}", node.value.span)
+    if isinstance(type, OptionalType) and not isinstance(value.type, OptionalType):
+        return e.at(node).cast(value, type)
+    return value
+
+
+def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
+    """Bind what stands left of `=`."""
+    match target:
+        case ast.Name():
+            e.bind(target.id, source.value)
+        case ast.TupleExpr():
+            for element, value in zip(target.elements, _unpacked(e, target, source), strict=True):
+                yield emit_target(e, element, Argued(value, source.span))  # type: ignore[arg-type]
+        case ast.Subscript():
+            yield emit_subscript_store(e, target, source)
+        case _:
+            raise e.fail(
+                "E305", f"the attribute '{target.name}' cannot be assigned", target.span, "values are immutable"
+            )
+
+
+def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Value]:
+    value, count = source.value, len(target.elements)
+    names = [t.id if isinstance(t, ast.Name) else "" for t in target.elements]
+    if isinstance(value.type, TupleType):
+        if len(value.type.elements) != count:
+            found = len(value.type.elements)
+            raise e.fail("E301", f"cannot unpack {found} values into {count} names", target.span)
+        if value.node.kind != "prim::TupleConstruct":
+            return e.at(target).unpack(value, names)
+        elements = list(value.node.inputs)
+        if not value.use_count and not value.name_hint:
+            value.node.destroy()
+        return elements
+    if isinstance(value.type, ListType):
+        node = e.at(target).node("prim::ListUnpack", [value], [value.type.element] * count, names=names)
+        return node.outputs
+    note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
+    raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
+
+
+@emits(STATEMENTS, ast.AugAssign)
+def _aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
+    if isinstance(node.target, ast.TupleExpr | ast.Attribute):
+        raise e.fail("E103", "an augmented assignment needs a name or a subscript", node.target.span)
+
+    def updated(old: Value) -> Walk:
+        value = yield e.expression(node.value)
+        left, right = Argued(old, node.target.span), Argued(value, node.value.span)
+        return emit_binary(e, node, node.op, left, right)
+
+    if isinstance(node.target, ast.Subscript):
+        yield emit_subscript_update(e, node.target, updated)
+        return
+    old = e.lookup(node.target.id, node.target.span)
+    new = yield updated(old)
+    if old.type in NUMBERS or old.type == STR or isinstance(old.type, TupleType):
+        e.bind(node.target.id, new)
+    else:
+        rebind(e, old, new, node.span, f"`{node.op}=`")
+
+
+@emits(STATEMENTS, ast.ExprStmt)
+def _expression_statement(e: Emitter, node: ast.ExprStmt) -> Walk:
+    if isinstance(node.value, ast.Constant):
+        return  # a docstring, or `...`
+    yield e.expression(node.value)
+
+
+@emits(STATEMENTS, ast.Pass)
+def _pass(e: Emitter, node: ast.Pass) -> Walk:
+    yield from ()
+
+
+@emits(STATEMENTS, Branch)
+def _branch(e: Emitter, node: Branch) -> Walk:
+    try:
+        condition = yield emit_condition(e, node.test)
+    except Abort:
+        # The branches are looked at all the same, for errors of their own.
+        for body in (node.then, node.otherwise):
+            with e.block(e.builder.node("prim::If", blocks=1).blocks[0], node.span):
+                yield emit_statements(e, body)
+        raise
+    if condition.static is not None:
+        refine(e, e.frame, condition.if_true if condition.static else condition.if_false)
+        yield emit_statements(e, node.then if condition.static else node.otherwise)
+        return
+
+    def then(e: Emitter) -> Walk:
+        yield emit_statements(e, node.then)
+
+    def otherwise(e: Emitter) -> Walk:
+        yield emit_statements(e, node.otherwise)
+
+    e.at(node)
+    yield emit_branch_statements(e, node.span, condition, (then, otherwise))
+
+
+@emits(STATEMENTS, ast.Assert)
+def _assert(e: Emitter, node: ast.Assert) -> Walk:
+    condition = yield emit_condition(e, node.test)
+    if condition.static:
+        return
+
+    def fails(e: Emitter) -> Walk:
+        message = (yield _message(e, node.message)) if node.message else e.at(node).constant("assertion failed")
+        _raise_node(e, node, message, "AssertionError")
+
+    def holds(e: Emitter) -> Walk:
+        yield from ()
+
+    if condition.static is False:
+        yield fails(e)
+        return
+    e.at(node)
+    yield emit_branch_statements(e, node.span, condition, (holds, fails))
+
+
+@emits(STATEMENTS, ast.Raise)
+def _raise(e: Emitter, node: ast.Raise) -> Walk:
+    exception, message = node.exception, None
+    if isinstance(exception, ast.Call):
+        message = (yield _message(e, exception.args[0])) if exception.args else None
+        exception = exception.function
+    name = dotted_name(exception) if exception is not None else "RuntimeError"
+    if name not in EXCEPTIONS:
+        span = exception.span if exception is not None else node.span
+        raise e.fail("E201", f"unknown exception '{name or 'expression'}'", span, *did_you_mean(name, EXCEPTIONS))
+    _raise_node(e, node, message or e.at(node).constant(""), name)
+
+
+def _message(e: Emitter, node: ast.Expr) -> Walk:
+    value = yield e.expression(node)
+    if value.type != STR:
+        raise e.fail("E301", f"a message must be a str, not {described(value.type)}", node.span)
+    return value
+
+
+def _raise_node(e: Emitter, node: ast.Syntax, message: Value, name: str) -> None:
+    e.at(node).op_results("prim::RaiseException", message, name)
+    e.frame.raised = True
+
+
+@emits(STATEMENTS, ast.FunctionDef)
+def _function_def(e: Emitter, node: ast.FunctionDef) -> Walk:
+    from .functions import emit_closure
+
+    yield emit_closure(e, node)
+
+
+@emits(STATEMENTS, Loop)
+def _loop(e: Emitter, node: Loop) -> Walk:
+    from .loops import emit_loop
+
+    yield emit_loop(e, node)
+
+
+def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
+    """Every name that Python's rules make local: by assignment, `def` or a loop."""
+    for node in _statements_in(body):
+        match node:
+            case ast.Assign():
+                yield from _target_names(node.targets, through=False)
+            case ast.AugAssign():
+                yield from _target_names((node.target,), through=False)
+            case ast.FunctionDef():
+                yield node.name
+            case ast.For(target=target) | Loop(header=ast.For(target=target)):
+                yield from _target_names((target,), through=False)
+            case _:
+                pass
+
+
+def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
+    """Every name that the statements may rebind: those bound, and those whose values are changed in place."""
+    body = tuple(body)
+    yield from bound_names(body)
+    for node in _statements_in(body):
+        for part in ast.expressions_of(node.header if isinstance(node, Loop) else node):
+            yield from _mutated_names(part)
+        if isinstance(node, Loop) and node.until is not None:
+            yield from _mutated_names(node.until)
+        match node:
+            case ast.Assign():
+                yield from _target_names(node.targets, through=True)
+            case ast.AugAssign():
+                yield from _target_names((node.target,), through=True)
+            case _:
+                pass
+
+
+def _statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
+    """The statements and those inside them; the bodies of nested functions left out."""
+    stack: list[ast.Stmt] = list(body)
+    while stack:
+        node = stack.pop()
+        yield node
+        match node:
+            case Branch():
+                stack += (*node.then, *node.otherwise)
+            case ast.If():
+                stack += (s for _, body in node.clauses for s in body)
+                stack += node.otherwise
+            case Loop() | ast.For() | ast.While():
+                stack += node.body
+            case _:
+                pass
+
+
+def _target_names(targets: Iterable[ast.Expr], *, through: bool) -> Iterator[str]:
+    """Names that targets bind; with `through`, also the x of `x[i]` and `x.a`."""
+    stack: list[ast.Expr] = list(targets)
+    while stack:
+        target = stack.pop()
+        match target:
+            case ast.Name():
+                yield target.id
+            case ast.TupleExpr():
+                stack += target.elements
+            case ast.Subscript() | ast.Attribute() if through:
+                stack.append(target.value)
+            case _:
+                pass
+
+
+def _mutated_names(expression: ast.Expr) -> Iterator[str]:
+    """Names whose values an in-place method anywhere in the expression rebinds."""
+    stack: list[ast.Syntax] = [expression]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
+            method = node.function.name
+            mutates = method in LIST_MUTATIONS or (method.endswith("_") and not method.endswith("__"))
+            # `torch.append(l, v)` is an op: it gives a new list.
+            if mutates and dotted_name(node.function.value) != "torch":
+                yield from _target_names([_receiver(node.function.value)], through=True)
+        stack += ast.children(node)
+
+
+def _receiver(node: ast.Expr) -> ast.Expr:
+    """What a chain such as `x.add_(1).mul_(2)` starts from."""
+    while isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
+        node = node.function.value
+    return node

@@ -1,0 +1,296 @@
+"""Subscripts: reading and storing elements, slices and index tensors.
+
+`x[i, 1:, None, ..., idx]` becomes one view op per item, from the left up to `...` and from the right back to it,
+so that no rank needs to be known; index tensors come last, in one aten::index. A store makes the same views and
+scatters the new value back through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..builder import Builder
+from ..ir import Value
+from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, OptionalType, TupleType, is_tensor
+from ..types import TENSOR as TENSOR_TYPE
+from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits
+from .mutation import check_mutable, rebind
+from .overloads import Argued
+
+_TENSOR_SLICE = "aten::slice.Tensor"
+
+
+Update = Callable[[Value], Walk]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view op on the way to the part: its name, what it was applied to, and its other arguments."""
+
+    op: str
+    base: Value
+    arguments: tuple[Value, ...]
+
+
+@dataclass(slots=True)
+class Part:
+    """What a subscript selects: the views made, the part, and the index tensors still to apply, if any."""
+
+    value: Value
+    views: list[View] = field(default_factory=list)
+    indices: Value | None = None
+
+
+@emits(EXPRESSIONS, ast.Subscript)
+def _subscript(e: Emitter, node: ast.Subscript) -> Walk:
+    base = yield e.expression(node.value)
+    if is_tensor(base.type):
+        part = yield _select(e, node, base)
+        if part.indices is None:
+            return part.value
+        return e.value("aten::index.Tensor", node, part.value, part.indices)
+    if isinstance(base.type, TupleType):
+        return (yield _tuple_item(e, node, base))
+    return (yield _list_item(e, node, base))
+
+
+def _tuple_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
+    assert isinstance(base.type, TupleType)
+    elements = base.type.elements
+    if isinstance(node.index, ast.Slice):
+        raise e.fail("E102", "a slice of a tuple", node.span, "unpack the tuple and build the part")
+    index = yield e.expression(node.index)
+    position = constant_of(index)
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise e.fail(
+            "E301", "a tuple's index must be a literal int", node.index.span, "its elements may differ in type"
+        )
+    if not -len(elements) <= position < len(elements):
+        raise e.fail("E301", f"the tuple has {len(elements)} elements, there is no [{position}]", node.index.span)
+    if base.node.kind == "prim::TupleConstruct":
+        return base.node.inputs[position]
+    return e.at(node).tuple_index(base, position % len(elements))
+
+
+def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
+    from .calls import emit_resolved
+
+    subject = Argued(base, node.value.span)
+    if isinstance(node.index, ast.Slice):
+        bounds = yield _bounds(e, node.index)
+        arguments = [Argued(b, node.index.span) for b in bounds]
+        return emit_resolved(e, node, "slice", [subject, *arguments], "a slice")
+    index = yield e.expression(node.index)
+    return emit_resolved(e, node, "__getitem__", [subject, Argued(index, node.index.span)], "a subscript")
+
+
+def _bounds(e: Emitter, node: ast.Slice) -> Walk:
+    """Start, end and step of a slice; None where left out, 1 for the step."""
+    bounds: list[Value] = []
+    for bound in (node.lower, node.upper, node.step):
+        if bound is None:
+            bounds.append(e.at(node).constant(1 if len(bounds) == 2 else None))
+            continue
+        value = yield e.expression(bound)
+        if value.type not in (INT, NONE, OptionalType(INT)):
+            raise e.fail("E301", f"a slice's bound must be int, not {described(value.type)}", bound.span)
+        if len(bounds) == 2 and value.type == NONE:
+            value = e.builder.constant(1)
+        bounds.append(value)
+    return bounds
+
+
+def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
+    """Apply every item of a tensor's subscript but the index tensors."""
+    items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
+    ellipses = [i for i, item in enumerate(items) if isinstance(item, ast.Constant) and item.value is ...]
+    if len(ellipses) > 1:
+        raise e.fail("E101", "a subscript has one '...' at most", items[ellipses[1]].span)
+    split = ellipses[0] if ellipses else len(items)
+    part = Part(base)
+    left: list[Value | None] = []
+    right: list[Value | None] = []
+    for item in items[:split]:
+        yield _apply(e, item, part, left, len(left))
+    for item in reversed(items[split + 1 :]):
+        yield _apply(e, item, part, right, -1 - len(right))
+    if any(v is not None for v in (*left, *right)):
+        part.indices = _index_list(e, node, part.value, left, right, bool(ellipses))
+    return part
+
+
+def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], dim: int) -> Walk:
+    """Apply one item at `dim`; `dims` gains an entry for each dimension that it leaves there."""
+    builder = e.at(item)
+    if isinstance(item, ast.Slice):
+        bounds = yield _bounds(e, item)
+        full = item.lower is None and item.upper is None and item.step is None
+        if not full:
+            _add_view(e, part, _TENSOR_SLICE, (e.builder.constant(dim), *bounds))
+        dims.append(None)
+        return None
+    value = yield e.expression(item)
+    builder = e.at(item)
+    if value.type == NONE:
+        _add_view(e, part, "aten::unsqueeze", (builder.constant(dim),))
+        dims.append(None)
+    elif value.type == INT:
+        _add_view(e, part, "aten::select.int", (builder.constant(dim), value))
+    elif is_tensor(value.type) or value.type == OptionalType(TENSOR_TYPE):
+        dims.append(value)
+    elif str(value.type) == "List[int]":
+        dims.append(builder.op("aten::_index_tensor", value))
+    else:
+        note = "a bool index is written as a mask tensor" if value.type == BOOL else "use ints, slices, None or tensors"
+        raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)
+    return None
+
+
+def _add_view(e: Emitter, part: Part, op: str, arguments: tuple[Value, ...]) -> None:
+    part.views.append(View(op, part.value, arguments))
+    part.value = e.builder.op(op, part.value, *arguments)
+
+
+def _index_list(
+    e: Emitter, node: ast.Syntax, value: Value, left: Sequence[Value | None], right: list[Value | None], split: bool
+) -> Value:
+    """The argument of aten::index: a tensor or None for each dimension, as many Nones for `...` as it stands for."""
+    builder = e.at(node)
+
+    def listed(dims: Sequence[Value | None]) -> Value:
+        return builder.list([v or builder.constant(None) for v in dims], OptionalType(TENSOR_TYPE))
+
+    if not split or not any(v is not None for v in right):
+        return listed(left)
+    taken = sum(1 for v in (*left, *right))
+    rank = builder.op("aten::dim", value)
+    between = builder.op("aten::sub.int", rank, taken)
+    gap = builder.op("aten::mul.left_t", listed([None]), between)
+    front = builder.op("aten::add.t", listed(left), gap) if left else gap
+    return builder.op("aten::add.t", front, listed(list(reversed(right))))
+
+
+# Stores
+
+
+def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> Walk:
+    """`x[…] = value`: x, rebound to a copy with the value in place."""
+    base = yield e.expression(target.value)
+    if is_tensor(base.type):
+        check_mutable(e, base, target.span, "an item assignment")
+        part = yield _select(e, target, base)
+        _store_tensor(e, target, base, part, source)
+        return None
+    if isinstance(base.type, TupleType):
+        raise e.fail("E305", "a tuple cannot be changed", target.span, "build a new tuple")
+    yield from _store_list(e, target, base, source)
+    return None
+
+
+def is_part(value: Value) -> bool:
+    """Whether a value is a view that a store can be sent back through."""
+    return value.node.kind in _SCATTERS
+
+
+def emit_store(e: Emitter, node: ast.Syntax, part: Value, new: Value) -> None:
+    """After `x[…].mul_(2)` or `x.select(0, i).copy_(y)`: put the new part, which replaces `part`, back into x."""
+    views: list[View] = []
+    value = part
+    while is_part(value):
+        base = value.node.inputs[0]
+        views.insert(0, View(value.node.kind, base, tuple(value.node.inputs[1:])))
+        value = base
+    check_mutable(e, value, node.span, "an in-place method")
+    _scatter_back(e, node, views, new)
+
+
+def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update) -> Walk:
+    """`x[…] op= value`: the index is evaluated once. `update` makes the new part from the old one."""
+    from .calls import emit_resolved
+
+    base = yield e.expression(target.value)
+    if not is_tensor(base.type):
+        index = yield e.expression(target.index)
+        arguments = [Argued(base, target.value.span), Argued(index, target.index.span)]
+        new = yield update(emit_resolved(e, target, "__getitem__", arguments, "a subscript"))
+        stored = emit_resolved(e, target, "_set_item", [*arguments, Argued(new, target.span)], "an item assignment")
+        rebind(e, base, stored, target.span, "an item assignment")
+        return None
+    check_mutable(e, base, target.span, "an item assignment")
+    part = yield _select(e, target, base)
+    old = part.value if part.indices is None else e.value("aten::index.Tensor", target, part.value, part.indices)
+    new = yield update(old)
+    _store_tensor(e, target, base, part, Argued(new, target.span))
+    return None
+
+
+def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) -> Walk:
+    from .calls import emit_resolved
+
+    if isinstance(target.index, ast.Slice):
+        raise e.fail("E102", "an assignment to a slice of a list", target.span, "build a new list with `+`")
+    index = yield e.expression(target.index)
+    arguments = [Argued(base, target.value.span), Argued(index, target.index.span), source]
+    new = emit_resolved(e, target, "_set_item", arguments, "an item assignment")
+    rebind(e, base, new, target.span, "an item assignment")
+
+
+def _store_tensor(e: Emitter, target: ast.Subscript, base: Value, part: Part, source: Argued) -> None:
+    if part.indices is not None:
+        value = _as_tensor(e, target, part.value, source)
+        new = e.value("aten::index_put", target, part.value, part.indices, value)
+    else:
+        new = _filled(e, target, part.value, source)
+    _scatter_back(e, target, part.views, new, base)
+
+
+def _as_tensor(e: Emitter, node: ast.Syntax, like: Value, source: Argued) -> Value:
+    if source.value.type in NUMBERS:
+        return e.value("aten::new_full", node, like, e.builder.constant([], INT_LIST), source.value)
+    return e.value("aten::type_as", node, source.value, like)
+
+
+def _filled(e: Emitter, node: ast.Syntax, part: Value, source: Argued) -> Value:
+    """The source in the shape and dtype of the part that it replaces."""
+    if source.value.type in NUMBERS:
+        return e.value("aten::full_like", node, part, source.value)
+    if not is_tensor(source.value.type):
+        raise e.fail("E301", f"a tensor cannot store {described(source.value.type)}", source.span)
+    cast = e.value("aten::type_as", node, source.value, part)
+    return e.value("aten::expand_as", node, cast, part)
+
+
+Scatter = Callable[[Builder, Value, Value, Sequence[Value]], Value]
+
+
+def _reshaped(builder: Builder, base: Value, new: Value, arguments: Sequence[Value]) -> Value:
+    return builder.op("aten::reshape", new, builder.op("aten::size", base))
+
+
+_SCATTERS: dict[str, Scatter] = {
+    "aten::select.int": lambda b, base, new, args: b.op("aten::select_scatter", base, new, *args),
+    _TENSOR_SLICE: lambda b, base, new, args: b.op("aten::slice_scatter", base, new, *args),
+    "aten::unsqueeze": lambda b, base, new, args: b.op("aten::squeeze.dim", new, *args),
+    "aten::transpose.int": lambda b, base, new, args: b.op("aten::transpose.int", new, *args),
+    "aten::t": lambda b, base, new, args: b.op("aten::t", new),
+    "aten::squeeze.dim": _reshaped,
+    "aten::squeeze": _reshaped,
+    "aten::view": _reshaped,
+    "aten::narrow": lambda b, base, new, args: b.op(
+        "aten::slice_scatter", base, new, args[0], args[1], b.op("aten::add.int", args[1], args[2])
+    ),
+}
+"""How a view's new content is put back into what the view was taken from: (builder, base, content, arguments)."""
+
+
+def _scatter_back(e: Emitter, node: ast.Syntax, views: Sequence[View], new: Value, base: Value | None = None) -> None:
+    old = views[0].base if views else base
+    assert old is not None
+    builder = e.at(node)
+    for view in reversed(views):
+        new = _SCATTERS[view.op](builder, view.base, new, view.arguments)
+    for name in e.names_of(old):
+        e.bind(name, new)

@@ -1,0 +1,85 @@
+"""One source file: its functions, each emitted when first needed, so that order in the file does not matter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...lang import ast
+from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.source import Span
+from ...lang.trampoline import Walk, run
+from ..ir import Callee
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..symbolic_script import lift_closures
+from .functions import emit_function
+from .order import drop_unchanged, order_results
+from .overloads import Resolver
+
+_DEF = re.compile(r"\bdef\s+(\w+)")
+
+
+@dataclass(slots=True)
+class Unit:
+    """The functions of one source file, and what has become of them.
+
+    A function named like a builtin shadows it, as in Python, unless `builtins_first`: in the library of formulas `max`
+    is the formula of torch.max, and a call of it in another formula means Python's.
+    """
+
+    names: Mapping[str, ast.FunctionDef]
+    diagnostics: Diagnostics
+    callees: dict[str, Callee] = field(default_factory=dict)
+    resolver: Resolver = field(default_factory=Resolver)
+    builtins_first: bool = False
+    broken: frozenset[str] = frozenset()
+    _open: dict[str, None] = field(default_factory=dict)
+    _failed: set[str] = field(default_factory=set)
+    _functions: int = 0
+
+    def next_function(self) -> int:
+        """A number for a function or closure, by which frames know where one ends."""
+        self._functions += 1
+        return self._functions
+
+    def emit(self, name: str, span: Span) -> Walk:
+        """The Callee of a function, emitted now unless it has been. Abort if it failed, reported already."""
+        if name in self.callees:
+            return self.callees[name]
+        if name in self._open:
+            chain = " → ".join([*list(self._open)[list(self._open).index(name) :], name])
+            raise self.diagnostics.fail("E407", f"recursion: {chain}", span, "write a loop instead")
+        if name in self._failed:
+            raise Abort(name)
+        self._open[name] = None
+        found = len(self.diagnostics.found)
+        try:
+            schema, graph = yield emit_function(self, self.names[name])
+            if len(self.diagnostics.found) > found:
+                raise Abort(name)
+            eliminate_dead_code(graph)
+            if drop_unchanged(graph):
+                eliminate_dead_code(graph)
+            order_results(graph)
+            self.callees[name] = Callee(schema, graph, lift_closures(graph, schema, self.diagnostics))
+        except Abort:
+            self._failed.add(name)
+            raise
+        finally:
+            del self._open[name]
+        return self.callees[name]
+
+
+def emit_unit(module: ast.Module, diagnostics: Diagnostics) -> dict[str, Callee]:
+    """Emit every function of a file, in file order; what is wrong is in `diagnostics` afterwards."""
+    unit = Unit({f.name: f for f in module.functions}, diagnostics)
+    if diagnostics.found:
+        # A function that did not parse is not here; calling it is no error of its own.
+        unit.broken = frozenset(_DEF.findall(module.span.source.text)) - unit.names.keys()
+    for function in module.functions:
+        try:
+            run(unit.emit(function.name, function.name_span))
+        except Abort:
+            continue
+    return {f.name: unit.callees[f.name] for f in module.functions if f.name in unit.callees}

@@ -1,0 +1,78 @@
+"""NumPy arrays under torch's rules: dtypes, promotion, and the precision in which things are computed."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..dtypes import BFLOAT16, BY_CODE, DEFAULT_FLOAT, DTYPES, FLOAT32, INT64, DType, promote
+from ..dtypes import BOOL as BOOL_DTYPE
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_TO_NUMPY: dict[DType, np.dtype[Any]] = {
+    dtype: np.dtype(ml_dtypes.bfloat16) if dtype == BFLOAT16 else np.dtype(dtype.name) for dtype in DTYPES
+}
+_FROM_NUMPY: dict[np.dtype[Any], DType] = {numpy_dtype: dtype for dtype, numpy_dtype in _TO_NUMPY.items()}
+
+
+def numpy_dtype(dtype: DType | int) -> np.dtype[Any]:
+    """The NumPy dtype of an element type or of its int code."""
+    return _TO_NUMPY[BY_CODE[dtype] if isinstance(dtype, int) else dtype]
+
+
+def dtype_of(array: Array) -> DType:
+    """The element type of an array; KeyError for one that torch has no counterpart of."""
+    return _FROM_NUMPY[array.dtype]
+
+
+def scalar_dtype(value: bool | int | float) -> DType:
+    """The element type that a Python number stands for on its own."""
+    if isinstance(value, bool):
+        return BOOL_DTYPE
+    return INT64 if isinstance(value, int) else DEFAULT_FLOAT
+
+
+def result_dtype(*operands: Array | bool | int | float) -> DType:
+    """torch.result_type: arrays with dimensions outrank 0-d arrays, which outrank Python numbers, within a category.
+
+    Source: torch's documentation of tensor attributes, "type promotion".
+    """
+    ranked: list[list[DType]] = [[], [], []]
+    for operand in operands:
+        if isinstance(operand, np.ndarray):
+            ranked[0 if operand.ndim else 1].append(dtype_of(operand))
+        else:
+            ranked[2].append(scalar_dtype(operand))
+    result: DType | None = None
+    for dtypes in ranked:
+        if not dtypes:
+            continue
+        here = reduce(promote, dtypes)
+        if result is None or here.category > result.category:
+            result = here
+    assert result is not None
+    return result
+
+
+def float_dtype(dtype: DType) -> DType:
+    """The dtype of an op that always gives a float: integers and bool become the default dtype."""
+    return dtype if dtype.is_floating else DEFAULT_FLOAT
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype in which to compute a result of `dtype`: halves in float32, rounded once at the end."""
+    return FLOAT32 if dtype.is_half else dtype
+
+
+def cast(array: Any, dtype: DType) -> Array:
+    """The array (or number) in another dtype; the same array where nothing changes."""
+    return np.asarray(array).astype(_TO_NUMPY[dtype], copy=False)
+
+
+def widen(array: Array) -> Array:
+    """A half array in float32, any other as it is."""
+    return cast(array, compute_dtype(dtype_of(array)))

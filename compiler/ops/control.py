@@ -1,0 +1,114 @@
+"""Ops that only the compiler makes: what loops, conversions, subscripts and gradients stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DEFAULT_FLOAT, INT64
+from ..types import TensorType
+from .arrays import Array, dtype_of
+from .dims import axes_of
+from .registry import Trait, declare
+
+# Emission
+
+
+def _range_length(start: int, stop: int, step: int) -> int:
+    return len(range(start, stop, step))
+
+
+def _derive_index(index: int, start: int, step: int) -> int:
+    return start + index * step
+
+
+def _float_list(values: list[int]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _index_tensor(indices: list[int]) -> Array:
+    return np.asarray(indices, dtype=np.int64)
+
+
+declare("aten::__range_length(int lo, int hi, int step) -> int", _range_length)
+declare("aten::__derive_index(int index, int start, int step) -> int", _derive_index)
+declare("aten::_float_list(int[] values) -> float[]", _float_list)
+declare(
+    "aten::_index_tensor(int[] indices) -> Tensor",
+    _index_tensor,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=lambda types: TensorType(INT64, 1),
+)
+
+# Differentiation
+
+
+def _grad_size(primal: Array | None) -> list[int]:
+    return list(primal.shape) if primal is not None else []
+
+
+def _grad_dtype(primal: Array | None) -> int:
+    return (dtype_of(primal) if primal is not None else DEFAULT_FLOAT).code
+
+
+def _grad_zeros(primal: list[Any] | None) -> list[Any]:
+    """Zeros for a list of tensors, or of such lists; nothing for what a branch not taken left uninitialized."""
+    return [_zeros_for(item) for item in primal or ()]
+
+
+def _zeros_for(primal: Any) -> Any:
+    if primal is None:
+        return None
+    return _grad_zeros(primal) if isinstance(primal, list) else np.zeros_like(primal)
+
+
+def _grad_item(gradients: list[Any] | None, index: int) -> Any:
+    return None if gradients is None else gradients[index]
+
+
+def _scalar_seed(output: Array) -> Array:
+    if output.size != 1:
+        raise ValueError(
+            f"a gradient is taken of one number, and the output has shape {list(output.shape)}: "
+            "sum it, or use gs.vjp with a cotangent"
+        )
+    return np.ones_like(output)
+
+
+# The value of a branch that was not taken is uninitialized; its size is asked for all the same, and never used.
+declare("prim::grad_size(Tensor primal) -> int[]", _grad_size, traits=Trait.SHAPE_ONLY)
+declare("prim::grad_dtype(Tensor primal) -> int", _grad_dtype, traits=Trait.SHAPE_ONLY)
+declare("prim::grad_zeros(t[] primal) -> t[]", _grad_zeros, traits=Trait.NONDIFFERENTIABLE)
+declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
+declare(
+    "prim::scalar_seed(Tensor output) -> Tensor",
+    _scalar_seed,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=lambda types: types[0],
+)
+
+# Sizes, for the formulas
+
+
+def _kept_size(size: Sequence[int], dim: Sequence[int] | int | None) -> list[int]:
+    """The size of a reduction's result with the reduced dimensions kept as 1."""
+    axes = axes_of(dim, len(size))
+    return [1 if axis in axes else length for axis, length in enumerate(size)]
+
+
+def _reduced_count(size: Sequence[int], dim: Sequence[int] | int | None) -> int:
+    """How many elements of a tensor of that size a reduction over `dim` makes one of."""
+    return prod(size[axis] for axis in axes_of(dim, len(size)))
+
+
+def _broadcast_numel(left: Sequence[int], right: Sequence[int]) -> int:
+    """The number of elements of two tensors of these sizes, broadcast together."""
+    return prod(np.broadcast_shapes(tuple(left), tuple(right)))
+
+
+declare("gs::kept_size(int[] size, int[1]? dim) -> int[]", _kept_size)
+declare("gs::reduced_count(int[] size, int[1]? dim) -> int", _reduced_count)
+declare("gs::broadcast_numel(int[] left, int[] right) -> int", _broadcast_numel)

@@ -1,0 +1,401 @@
+"""The scalar expression of a pointwise op: a small frozen DAG over a fixed set of kernel primitives.
+
+    parameter 0 ─┐                     lambda x, y, alpha: x + alpha * y
+    parameter 2 ─┤                     called once with symbolic parameters
+    parameter 1 ─┴ mul ─ add
+
+The array evaluation (`elementwise`), the Triton text and the C text all follow from the same expression. A
+primitive has one meaning for each kind of number: `add` of two bools is `or`, of two integers exact.
+
+A node is of one of two kinds: a "number", in the dtype in which the op computes, or a "bool", the result of a
+comparison. A bool where a number is wanted turns into 0 or 1, a number where a bool is wanted into `x != 0`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+Kind = Literal["number", "bool", "same"]
+Number = bool | int | float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scalar:
+    """One node: a primitive with its operands, a parameter (`value` is its index), or a constant.
+
+    Operators build nodes, comparisons too, so a Scalar has no truth value; `where` is the conditional.
+    """
+
+    op: str
+    args: tuple[Scalar, ...] = ()
+    value: Any = None
+    kind: Kind = "number"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a scalar expression has no truth value; write where(condition, a, b)")
+
+    def __add__(self, other: Operand) -> Scalar:
+        return add(self, other)
+
+    def __radd__(self, other: Operand) -> Scalar:
+        return add(other, self)
+
+    def __sub__(self, other: Operand) -> Scalar:
+        return sub(self, other)
+
+    def __rsub__(self, other: Operand) -> Scalar:
+        return sub(other, self)
+
+    def __mul__(self, other: Operand) -> Scalar:
+        return self if _is_one(other) else mul(self, other)
+
+    def __rmul__(self, other: Operand) -> Scalar:
+        return self if _is_one(other) else mul(other, self)
+
+    def __truediv__(self, other: Operand) -> Scalar:
+        return self if _is_one(other) else div(self, other)
+
+    def __rtruediv__(self, other: Operand) -> Scalar:
+        return div(other, self)
+
+    def __floordiv__(self, other: Operand) -> Scalar:
+        return floordiv(self, other)
+
+    def __mod__(self, other: Operand) -> Scalar:
+        return remainder(self, other)
+
+    def __pow__(self, other: Operand) -> Scalar:
+        return power(self, other)
+
+    def __rpow__(self, other: Operand) -> Scalar:
+        return power(other, self)
+
+    def __neg__(self) -> Scalar:
+        return neg(self)
+
+    def __abs__(self) -> Scalar:
+        return absolute(self)
+
+    def __and__(self, other: Operand) -> Scalar:
+        return bit_and(self, other)
+
+    def __or__(self, other: Operand) -> Scalar:
+        return bit_or(self, other)
+
+    def __xor__(self, other: Operand) -> Scalar:
+        return bit_xor(self, other)
+
+    def __invert__(self) -> Scalar:
+        return bit_not(self)
+
+    def __lshift__(self, other: Operand) -> Scalar:
+        return shift_left(self, other)
+
+    def __rshift__(self, other: Operand) -> Scalar:
+        return shift_right(self, other)
+
+    def __eq__(self, other: Operand) -> Scalar:  # type: ignore[override]
+        return eq(self, other)
+
+    def __ne__(self, other: Operand) -> Scalar:  # type: ignore[override]
+        return ne(self, other)
+
+    def __lt__(self, other: Operand) -> Scalar:
+        return lt(self, other)
+
+    def __le__(self, other: Operand) -> Scalar:
+        return le(self, other)
+
+    def __gt__(self, other: Operand) -> Scalar:
+        return gt(self, other)
+
+    def __ge__(self, other: Operand) -> Scalar:
+        return ge(self, other)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<Scalar {self.op}{'' if self.value is None else f' {self.value}'}>"
+
+
+Operand = Scalar | Number
+
+PARAMETER = "parameter"
+CONSTANT = "constant"
+
+
+def parameter(index: int, kind: Kind = "number") -> Scalar:
+    """Argument number `index` of the op's schema."""
+    return Scalar(PARAMETER, (), index, kind)
+
+
+def constant(value: Number) -> Scalar:
+    """A literal; it takes the dtype in which the op computes."""
+    return Scalar(CONSTANT, (), value)
+
+
+def _is_one(operand: Operand) -> bool:
+    return not isinstance(operand, Scalar) and operand == 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Primitive:
+    """An operation that every backend implements. `evaluate` takes and returns NumPy arrays or NumPy scalars.
+
+    `operands` holds the kind that each operand must have; `result` the kind of the result. "same" asks that all
+    operands be of one kind and gives that kind. `floating` primitives are defined on floats only.
+    """
+
+    name: str
+    operands: tuple[Kind, ...]
+    result: Kind
+    evaluate: Callable[..., Any]
+    meaning: str
+    floating: bool = False
+
+    @property
+    def arity(self) -> int:
+        return len(self.operands)
+
+    def __call__(self, *operands: Operand) -> Scalar:
+        """The node that applies this primitive."""
+        assert len(operands) == self.arity, f"{self.name} takes {self.arity} operands"
+        nodes = [operand if isinstance(operand, Scalar) else constant(operand) for operand in operands]
+        if self.result != "same":
+            return Scalar(self.name, tuple(map(_as_kind, nodes, self.operands)), None, self.result)
+        kind: Kind = "bool" if all(node.kind == "bool" for node in nodes) else "number"
+        return Scalar(self.name, tuple(_as_kind(node, kind) for node in nodes), None, kind)
+
+
+def _as_kind(node: Scalar, kind: Kind) -> Scalar:
+    if node.kind == kind:
+        return node
+    return to_number(node) if kind == "number" else ne(node, 0)
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+"""Every primitive by name: what an emitter has to have a text for."""
+
+
+def _primitive(
+    name: str, arity: int, evaluate: Callable[..., Any], meaning: str, result: Kind = "number", floating: bool = False
+) -> Primitive:
+    operand: Kind = "same" if result == "same" else "number"
+    PRIMITIVES[name] = Primitive(name, (operand,) * arity, result, evaluate, meaning, floating)
+    return PRIMITIVES[name]
+
+
+def _floating(name: str, arity: int, evaluate: Callable[..., Any], meaning: str) -> Primitive:
+    return _primitive(name, arity, evaluate, meaning, floating=True)
+
+
+def _scipy(name: str) -> Callable[..., Any]:
+    """A function of scipy.special, which is imported when first called."""
+    found: list[Callable[..., Any]] = []
+
+    def evaluate(*operands: Any) -> Any:
+        if not found:
+            found.append(getattr(importlib.import_module("scipy.special"), name))
+        return found[0](*operands)
+
+    return evaluate
+
+
+# --- what NumPy does otherwise than torch ---
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An integer division that refuses a zero divisor."""
+
+    def evaluate(dividend: Any, divisor: Any) -> Any:
+        if divisor.dtype.kind in "iub" and not np.all(divisor):
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return function(dividend, divisor)
+
+    return evaluate
+
+
+def _truncated_quotient(dividend: Any, divisor: Any) -> Any:
+    if dividend.dtype.kind not in "iu":
+        return np.trunc(np.true_divide(dividend, divisor))
+    return np.floor_divide(dividend - np.fmod(dividend, divisor), divisor)
+
+
+def _remainder(dividend: Any, divisor: Any) -> Any:
+    """As np.remainder, but a zero keeps the dividend's sign."""
+    if dividend.dtype.kind not in "fV":
+        return np.remainder(dividend, divisor)
+    rest = np.fmod(dividend, divisor)
+    return np.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """A cube by multiplication. An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
+    if not isinstance(exponent, np.ndarray) and exponent == 3:
+        return base * base * base
+    if exponent.dtype.kind != "i" or not np.any(exponent < 0):
+        return np.power(base, exponent)
+    negative = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2 == 0, 1, -1), 0)).astype(base.dtype)
+    return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0)))
+
+
+def _sign(operand: Any) -> Any:
+    """The sign of NaN is 0, of True True."""
+    if operand.dtype.kind == "b":
+        return operand
+    sign = np.sign(operand)
+    return np.where(sign == sign, sign, 0) if operand.dtype.kind in "fV" else sign
+
+
+def _rsqrt(operand: Any) -> Any:
+    return np.reciprocal(np.sqrt(operand))
+
+
+def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A rounding function; integers stay as they are."""
+
+    def evaluate(operand: Any) -> Any:
+        return function(operand) if operand.dtype.kind in "fV" else operand
+
+    return evaluate
+
+
+# --- the table ---
+
+add = _primitive("add", 2, np.add, "sum; `or` of bools")
+sub = _primitive("sub", 2, np.subtract, "difference")
+mul = _primitive("mul", 2, np.multiply, "product; `and` of bools")
+div = _floating("div", 2, np.true_divide, "quotient")
+floordiv = _primitive("floordiv", 2, _checked(np.floor_divide), "quotient rounded down")
+truncdiv = _primitive("truncdiv", 2, _checked(_truncated_quotient), "quotient rounded towards zero")
+remainder = _primitive("remainder", 2, _checked(_remainder), "remainder with the sign of the divisor")
+fmod = _primitive("fmod", 2, _checked(np.fmod), "remainder with the sign of the dividend")
+power = _primitive("pow", 2, _power, "power")
+neg = _primitive("neg", 1, np.negative, "negation")
+absolute = _primitive("abs", 1, np.abs, "absolute value")
+sign = _primitive("sign", 1, _sign, "-1, 0 or 1; 0 for NaN")
+maximum = _primitive("maximum", 2, np.maximum, "the larger; NaN if either is NaN")
+minimum = _primitive("minimum", 2, np.minimum, "the smaller; NaN if either is NaN")
+fmax = _primitive("fmax", 2, np.fmax, "the larger; the other where one is NaN")
+fmin = _primitive("fmin", 2, np.fmin, "the smaller; the other where one is NaN")
+
+sqrt = _floating("sqrt", 1, np.sqrt, "square root")
+rsqrt = _floating("rsqrt", 1, _rsqrt, "1 over the square root")
+exp = _floating("exp", 1, np.exp, "e to the x")
+exp2 = _floating("exp2", 1, np.exp2, "2 to the x")
+expm1 = _floating("expm1", 1, np.expm1, "exp(x) - 1 without cancellation")
+log = _floating("log", 1, np.log, "natural logarithm")
+log2 = _floating("log2", 1, np.log2, "logarithm to base 2")
+log10 = _floating("log10", 1, np.log10, "logarithm to base 10")
+log1p = _floating("log1p", 1, np.log1p, "log(1 + x) without cancellation")
+sin = _floating("sin", 1, np.sin, "sine")
+cos = _floating("cos", 1, np.cos, "cosine")
+tan = _floating("tan", 1, np.tan, "tangent")
+asin = _floating("asin", 1, np.arcsin, "inverse sine")
+acos = _floating("acos", 1, np.arccos, "inverse cosine")
+atan = _floating("atan", 1, np.arctan, "inverse tangent")
+atan2 = _floating("atan2", 2, np.arctan2, "angle of the point (second, first)")
+sinh = _floating("sinh", 1, np.sinh, "hyperbolic sine")
+cosh = _floating("cosh", 1, np.cosh, "hyperbolic cosine")
+tanh = _floating("tanh", 1, np.tanh, "hyperbolic tangent")
+asinh = _floating("asinh", 1, np.arcsinh, "inverse hyperbolic sine")
+acosh = _floating("acosh", 1, np.arccosh, "inverse hyperbolic cosine")
+atanh = _floating("atanh", 1, np.arctanh, "inverse hyperbolic tangent")
+hypot = _floating("hypot", 2, np.hypot, "sqrt(x*x + y*y) without overflow")
+erf = _floating("erf", 1, _scipy("erf"), "error function")
+erfc = _floating("erfc", 1, _scipy("erfc"), "1 - erf(x) without cancellation")
+erfinv = _floating("erfinv", 1, _scipy("erfinv"), "inverse of erf")
+erfcx = _floating("erfcx", 1, _scipy("erfcx"), "exp(x*x) * erfc(x)")
+ndtri = _floating("ndtri", 1, _scipy("ndtri"), "inverse of the normal distribution function")
+log_ndtr = _floating("log_ndtr", 1, _scipy("log_ndtr"), "logarithm of the normal distribution function")
+lgamma = _floating("lgamma", 1, _scipy("gammaln"), "logarithm of the absolute gamma function")
+digamma = _floating("digamma", 1, _scipy("digamma"), "derivative of lgamma")
+zeta = _floating("zeta", 2, _scipy("zeta"), "Hurwitz zeta function")
+bessel_i0 = _floating("bessel_i0", 1, _scipy("i0"), "modified Bessel function of order 0")
+bessel_i0e = _floating("bessel_i0e", 1, _scipy("i0e"), "exp(-|x|) times bessel_i0")
+bessel_i1 = _floating("bessel_i1", 1, _scipy("i1"), "modified Bessel function of order 1")
+bessel_i1e = _floating("bessel_i1e", 1, _scipy("i1e"), "exp(-|x|) times bessel_i1")
+
+floor = _primitive("floor", 1, _of_floats(np.floor), "largest integer not above")
+ceil = _primitive("ceil", 1, _of_floats(np.ceil), "smallest integer not below")
+round_even = _primitive("round", 1, _of_floats(np.rint), "nearest integer, ties to even")
+trunc = _primitive("trunc", 1, _of_floats(np.trunc), "integer part")
+copysign = _floating("copysign", 2, np.copysign, "magnitude of the first with the sign bit of the second")
+nextafter = _floating("nextafter", 2, np.nextafter, "next representable number towards the second")
+
+eq = _primitive("eq", 2, np.equal, "equal; False with NaN", "bool")
+ne = _primitive("ne", 2, np.not_equal, "not equal; True with NaN", "bool")
+lt = _primitive("lt", 2, np.less, "less; False with NaN", "bool")
+le = _primitive("le", 2, np.less_equal, "less or equal; False with NaN", "bool")
+gt = _primitive("gt", 2, np.greater, "greater; False with NaN", "bool")
+ge = _primitive("ge", 2, np.greater_equal, "greater or equal; False with NaN", "bool")
+isnan = _primitive("isnan", 1, np.isnan, "whether NaN", "bool")
+isinf = _primitive("isinf", 1, np.isinf, "whether infinite", "bool")
+signbit = _primitive("signbit", 1, np.signbit, "whether the sign bit is set", "bool")
+
+bit_and = _primitive("and", 2, np.bitwise_and, "bitwise and", "same")
+bit_or = _primitive("or", 2, np.bitwise_or, "bitwise or", "same")
+bit_xor = _primitive("xor", 2, np.bitwise_xor, "bitwise exclusive or", "same")
+bit_not = _primitive("not", 1, np.invert, "bitwise complement; logical of bools", "same")
+shift_left = _primitive("shl", 2, np.left_shift, "shift left; 0 by the width or more")
+shift_right = _primitive("shr", 2, np.right_shift, "arithmetic shift right")
+
+PRIMITIVES["where"] = where = Primitive(
+    "where", ("bool", "number", "number"), "number", np.where, "the second where the first holds, else the third"
+)
+PRIMITIVES["number"] = to_number = Primitive(
+    "number", ("bool",), "number", np.asarray, "a bool as 0 or 1 in the dtype in which the op computes"
+)
+LIMITS: dict[str, Callable[[np.dtype[Any]], Any]] = {
+    "largest": lambda dtype: _limits(dtype).max,
+    "lowest": lambda dtype: _limits(dtype).min,
+}
+"""Primitives without operands: constants that depend on the dtype of the op's result."""
+
+largest = _primitive("largest", 0, LIMITS["largest"], "the largest finite number of the op's result dtype")
+lowest = _primitive("lowest", 0, LIMITS["lowest"], "the lowest finite number of the op's result dtype")
+
+
+def _limits(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "fV":
+        finfo: Any = ml_dtypes.finfo
+        return finfo(dtype)
+    return np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
+
+
+class Step(NamedTuple):
+    """One value of a linear program: a parameter, a constant, or a primitive on the values at `operands`."""
+
+    op: str
+    operands: tuple[int, ...]
+    value: Any
+    kind: Kind
+
+
+def linearize(expression: Scalar) -> list[Step]:
+    """The expression in postorder, equal nodes once; operands are positions in the list, the result stands last."""
+    steps: list[Step] = []
+    numbered: dict[tuple[Any, ...], int] = {}
+    position: dict[int, int] = {}
+    stack: list[Scalar] = [expression]
+    while stack:
+        node = stack[-1]
+        pending = [arg for arg in node.args if id(arg) not in position]
+        if pending:
+            stack += reversed(pending)
+            continue
+        stack.pop()
+        operands = tuple(position[id(arg)] for arg in node.args)
+        # repr tells 0.0 from -0.0 and 1 from 1.0.
+        key = (node.op, operands, repr(node.value))
+        if key not in numbered:
+            numbered[key] = len(steps)
+            steps.append(Step(node.op, operands, node.value, node.kind))
+        position[id(node)] = numbered[key]
+    return steps

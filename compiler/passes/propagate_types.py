@@ -1,0 +1,225 @@
+"""Derive the types of results again, after those of inputs became more precise.
+
+Before:
+    graph f(%x : Tensor[float32, rank=2], %c : bool):
+      %y : Tensor = prim::If(%c)
+        block():
+          %1 : Tensor = aten::neg(%x)
+          return (%1)
+        block():
+          return (%x)
+      return (%y)
+After:
+    graph f(%x : Tensor[float32, rank=2], %c : bool):
+      %y : Tensor[float32, rank=2] = prim::If(%c)
+        block():
+          %1 : Tensor[float32, rank=2] = aten::neg(%x)
+          return (%1)
+        block():
+          return (%x)
+      return (%y)
+
+A data-flow analysis: types start at nothing and widen, along uses, to what all that flows into a value has in
+common, until nothing changes; a loop's parameters thus start from its initial values. What a type says already
+is kept. Work is proportional to the uses, for a type widens a few times only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..dtypes import BY_CODE
+from ..ir import PARAM, RETURN, Graph, Node, Value
+from ..ops.registry import OPS
+from ..rewrite import constant_of
+from ..signature import result_types
+from ..types import UNDEFINED, ListType, TensorType, TupleType, Type, is_subtype, strip_optional, unify
+
+MAX_WIDENINGS = 8
+"""After so many, a value keeps the type it had before the pass."""
+
+
+def propagate_types(graph: Graph) -> bool:
+    """Make the types of values as precise as the types of what they are computed from allow."""
+    types = _Propagation(graph).run()
+    changed = False
+    for value, type in types.items():
+        changed |= type != value.type
+        value.type = type
+    return changed
+
+
+class _Propagation:
+    def __init__(self, graph: Graph) -> None:
+        self._types: dict[Value, Type] = {}
+        self._widenings: dict[Value, int] = {}
+        self._queue: deque[Node] = deque(graph.all_nodes())
+        self._queued: set[Node] = set(self._queue)
+        for node in [graph.body.param, *(b.param for n in self._queue for b in n.blocks if n.kind != "prim::Loop")]:
+            for value in node.outputs:
+                self._types[value] = value.type
+
+    def run(self) -> dict[Value, Type]:
+        while self._queue:
+            node = self._queue.popleft()
+            self._queued.discard(node)
+            self._visit(node)
+        return self._types
+
+    def _visit(self, node: Node) -> None:
+        if node.kind == "prim::Loop":
+            self._loop(node)
+        elif node.kind in ("prim::If", "prim::GradOf"):
+            for index, value in enumerate(node.outputs):
+                self._flow(value, *(block.outputs[index] for block in node.blocks))
+        elif node.outputs:
+            inputs = [self._types.get(value) for value in node.inputs]
+            known = [type for type in inputs if type is not None]
+            if len(known) == len(inputs):
+                for value, type in zip(node.outputs, self._results(node, known), strict=True):
+                    self._widen(value, type)
+            if node.kind == "aten::size":
+                # Its own type stays, but users look through it.
+                self._queue_users(node.output)
+
+    def _loop(self, node: Node) -> None:
+        (block,) = node.blocks
+        self._widen(block.inputs[0], block.inputs[0].type)
+        carried = zip(node.inputs[2:], block.inputs[1:], block.outputs[1:], node.outputs, strict=True)
+        for initial, param, result, output in carried:
+            self._flow(param, initial, result)
+            self._flow(output, initial, result)
+
+    def _flow(self, into: Value, *sources: Value) -> None:
+        for source in sources:
+            type = self._types.get(source)
+            if type is not None:
+                self._widen(into, type)
+
+    def _widen(self, value: Value, type: Type) -> None:
+        """Let `type` flow into a value's type; where that changes it, look at its users again."""
+        before = self._types.get(value)
+        joined = type if before is None else unify(before, type)
+        count = self._widenings.get(value, 0)
+        after = value.type if joined is None or count >= MAX_WIDENINGS else _refined(value.type, joined)
+        if after == before:
+            return
+        self._widenings[value] = count + 1
+        self._types[value] = after
+        self._queue_users(value)
+
+    def _results(self, node: Node, types: Sequence[Type]) -> Sequence[Type]:
+        found = _results(node, types)
+        if node.kind not in _SIZED:
+            return found
+        size = node.inputs[1].node
+        sized = self._types.get(size.inputs[0]) if size.kind == "aten::size" else None
+        return [_sized(types[0], sized, found[0])]
+
+    def _queue_users(self, value: Value) -> None:
+        for user, _ in value._uses:
+            around = user.owner.node if user.kind == RETURN and user.owner is not None else user
+            if around is not None and around not in self._queued:
+                self._queued.add(around)
+                self._queue.append(around)
+
+
+def _refined(declared: Type, found: Type) -> Type:
+    """What both types say; the declared one where they cannot be put together."""
+    if is_subtype(found, declared):
+        return found
+    if isinstance(declared, TensorType) and isinstance(found, TensorType):
+        merged = TensorType(
+            declared.dtype or found.dtype,
+            found.rank if declared.rank is None else declared.rank,
+            found.requires_grad if declared.requires_grad is None else declared.requires_grad,
+        )
+        return merged if is_subtype(merged, found) else declared
+    return declared
+
+
+def _results(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    """One type per output; the declared ones where nothing better is known."""
+    declared = [value.type for value in node.outputs]
+    op = OPS.of(node.schema)
+    if op is not None and node.kind != "aten::to.dtype":
+        try:
+            return result_types(op, types)
+        except Exception:
+            # A rule may not know what to make of types more precise than it has met.
+            return declared
+    rule = _RULES.get(node.kind)
+    return rule(node, types) if rule is not None and node.kind != PARAM else declared
+
+
+def _sized(tensor: Type, sized: Type | None, found: Type) -> Type:
+    """A tensor brought to the size of another: the other's rank, and its own dtype if it is floating."""
+    if not isinstance(found, TensorType) or not isinstance(tensor, TensorType):
+        return found
+    rank, dtype = found.rank, found.dtype
+    if isinstance(sized, TensorType) and rank is None:
+        rank = sized.rank
+    if dtype is None and tensor.dtype is not None and tensor.dtype.is_floating:
+        dtype = tensor.dtype
+    return TensorType(dtype, rank)
+
+
+def _to_dtype(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    """A conversion to a dtype that is a constant."""
+    code = constant_of(node.inputs[1])
+    tensor = types[0]
+    if not isinstance(code, int) or isinstance(code, bool) or not isinstance(tensor, TensorType):
+        return types[:1]
+    return [TensorType(BY_CODE.get(code), tensor.rank)]
+
+
+def _autograd_add(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    defined = [type for type in types if type != UNDEFINED] or [UNDEFINED]
+    joined = unify(defined[0], defined[-1])
+    return [joined if joined is not None else node.output.type]
+
+
+def _materialize(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    code = constant_of(node.inputs[2])
+    zeros = TensorType(BY_CODE.get(code) if isinstance(code, int) else None)
+    joined = None if types[0] == UNDEFINED else unify(types[0], zeros)
+    return [joined if joined is not None else zeros]
+
+
+def _list_construct(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    element: Type | None = types[0] if types else None
+    for type in types:
+        element = unify(element, type) if element is not None else None
+    return [ListType(element) if element is not None else node.output.type]
+
+
+def _elements(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    elements = types[0].elements if isinstance(types[0], TupleType) else ()
+    return elements if len(elements) == len(node.outputs) else [value.type for value in node.outputs]
+
+
+def _element(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    elements = types[0].elements if isinstance(types[0], TupleType) else ()
+    index = node.attr("index")
+    return [elements[index] if index < len(elements) else node.output.type]
+
+
+def _list_elements(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+    return [types[0].element if isinstance(types[0], ListType) else value.type for value in node.outputs]
+
+
+_SIZED = ("aten::sum_to_size", "aten::expand")
+"""Ops on a tensor and a size."""
+_RULES: dict[str, Callable[[Node, Sequence[Type]], Sequence[Type]]] = {
+    "aten::to.dtype": _to_dtype,
+    "prim::TupleConstruct": lambda node, types: [TupleType(tuple(types))],
+    "prim::TupleUnpack": _elements,
+    "prim::TupleIndex": _element,
+    "prim::ListConstruct": _list_construct,
+    "prim::ListUnpack": _list_elements,
+    "prim::AutogradAdd": _autograd_add,
+    "prim::MaterializeGrad": _materialize,
+    "prim::unchecked_unwrap_optional": lambda node, types: [strip_optional(types[0])],
+    "prim::unchecked_cast": lambda node, types: [types[0]],
+}

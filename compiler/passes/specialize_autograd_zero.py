@@ -1,0 +1,102 @@
+"""Follow gradients that are not there, and remove what they would have fed.
+
+Before:
+    graph backward(%g : Tensor[float32], %y : Tensor):
+      %zero : Undefined = prim::AutogradZero()
+      %a : Tensor = prim::GradOf[name="aten::exp"](%zero)
+        block():
+          %1 : Tensor = aten::mul.Tensor(%zero, %y)
+          return (%1)
+      %b : Tensor = prim::GradOf[name="aten::mul.Tensor"](%g)
+        block():
+          %2 : Tensor = aten::mul.Tensor(%g, %y)
+          return (%2)
+      %c : Tensor = prim::AutogradAdd(%a, %b)
+      return (%c)
+After:
+    graph backward(%g : Tensor[float32], %y : Tensor):
+      %zero : Undefined = prim::AutogradZero()
+      %a : Undefined = prim::AutogradZero()
+      %b : Tensor = aten::mul.Tensor(%g, %y)
+      return (%b)
+
+A GradOf of zeros alone becomes zeros, one of known gradients alone its content; an AutogradAdd with a zero is the
+other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..builder import Builder
+from ..definedness import Definedness, State, post_order
+from ..ir import Block, Graph, Node
+from ..rewrite import replace_node, splice
+from ..types import UNDEFINED, TensorType
+
+
+def specialize_autograd_zero(graph: Graph) -> bool:
+    """Decide what the lattice of zero, nonzero and unknown gradients decides."""
+    states = Definedness(graph)
+    changed = False
+    for node in post_order(graph):
+        states.visit(node)
+        rule = _RULES.get(node.kind)
+        changed |= rule is not None and rule(node, states)
+    return changed
+
+
+def _builder(node: Node) -> Builder:
+    block: Block | None = node.owner
+    assert block is not None
+    return Builder(block, node, node.span)
+
+
+def _grad_of(node: Node, states: Definedness) -> bool:
+    given = states.of(node.inputs)
+    if given is State.NONZERO:
+        splice(node, node.blocks[0])
+        return True
+    if given is State.ZERO and all(_may_be_undefined(node, i) for i in range(len(node.outputs))):
+        builder = _builder(node)
+        zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in node.outputs]
+        replace_node(node, zeros)
+        return True
+    return False
+
+
+def _may_be_undefined(node: Node, index: int) -> bool:
+    type = node.outputs[index].type
+    return type == UNDEFINED or isinstance(type, TensorType)
+
+
+def _autograd_add(node: Node, states: Definedness) -> bool:
+    left, right = node.inputs
+    if State.ZERO in (states[left], states[right]):
+        replace_node(node, [right if states[left] is State.ZERO else left])
+        return True
+    if states[left] is states[right] is State.NONZERO and isinstance(node.output.type, TensorType):
+        total = _builder(node).op("aten::add.Tensor", left, right)
+        states.visit(total.node)
+        replace_node(node, [total])
+        return True
+    return False
+
+
+def _materialize(node: Node, states: Definedness) -> bool:
+    grad, size, dtype = node.inputs
+    if states[grad] is State.UNKNOWN:
+        return False
+    value = grad
+    if states[grad] is State.ZERO:
+        value = _builder(node).op("aten::zeros", size, dtype=dtype)
+        states.visit(value.node)
+    replace_node(node, [value])
+    return True
+
+
+_RULES: dict[str, Callable[[Node, Definedness], bool]] = {
+    "prim::GradOf": _grad_of,
+    "prim::AutogradAdd": _autograd_add,
+    "prim::MaterializeGrad": _materialize,
+}

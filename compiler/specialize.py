@@ -1,0 +1,41 @@
+"""Specialise a graph on which of its optional inputs are given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .builder import Builder
+from .ir import Graph
+from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.fold_constants import fold_constants
+from .passes.inline_functions import inline_functions
+from .symbolic_script import without_closure
+from .types import OptionalType
+
+
+def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
+    """A copy in which optional inputs are unwrapped, or None where their numbers are in `absent`.
+
+    The inputs stay, with their types; tests of them against None are decided, in called functions without a pair
+    too.
+    """
+    specialized = without_closure(graph)
+    if specialized is graph:
+        specialized = graph.copy()
+    first = specialized.body.param.next
+    assert first is not None
+    builder = Builder(specialized, before=first, span=graph.span)
+    changed = False
+    for index, value in enumerate(specialized.inputs):
+        if not isinstance(value.type, OptionalType) or not value.use_count:
+            continue
+        uses = value.uses
+        known = builder.constant(None) if index in absent else builder.unwrap(value, value.name_hint)
+        for use in uses:
+            use.user.set_input(use.index, known)
+        changed = True
+    if changed:
+        inline_functions(specialized, keep_pairs=True)
+        fold_constants(specialized)
+        eliminate_dead_code(specialized)
+    return specialized

@@ -1,0 +1,13 @@
+"""Graphs → canonical source, which compiles to the same graphs again and prints as the same text.
+
+The forms of the text:
+
+    unparse_function(callee)        one function, closures in place
+    unparse_unit(callees)           every function of a unit
+    unparse_pair(pair)              a lifted pair as two plain functions
+    unparse_closure_stage(callee)   the stage between the two
+"""
+
+from .functions import unparse_closure_stage, unparse_function, unparse_pair, unparse_unit
+
+__all__ = ["unparse_closure_stage", "unparse_function", "unparse_pair", "unparse_unit"]

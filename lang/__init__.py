@@ -1,0 +1,1 @@
+"""Text → AST: source positions, diagnostics, the grammar, the syntax tree and the parser."""

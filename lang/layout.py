@@ -1,0 +1,109 @@
+"""Indentation: Lark's indenter, with the checks that Python makes and Lark does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lark.indenter import Indenter
+from lark.lexer import Token as LarkToken
+
+from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
+from .source import Source, Span
+
+MAX_LEVELS = 100
+"""Indentation levels, the outermost included; CPython has the same limit."""
+
+TAB = 8
+"""Columns between tab stops. It decides only which error is reported: see `Layout`."""
+
+
+class UnreadableError(Exception):
+    """The rest of the text is not worth reading; why has been reported."""
+
+
+class Layout(Indenter):
+    """Turns the white space at the start of a line into INDENT and DEDENT.
+
+    A level is the very text that indents it: a deeper line repeats the text of the level around it and adds to
+    it, and a shallower line repeats the text of a level left open. What a tab is worth therefore never matters.
+    The first line of a file sets the outermost level, so that a uniformly indented file is read as if it were not.
+    """
+
+    NL_type = "NEWLINE"
+    INDENT_type = "INDENT"
+    DEDENT_type = "DEDENT"
+    # The scanner drops line breaks inside brackets before they come here.
+    OPEN_PAREN_types: list[str] = []  # noqa: RUF012 (the base class fixes the type)
+    CLOSE_PAREN_types: list[str] = []  # noqa: RUF012
+    tab_len = TAB
+
+    def __init__(self, source: Source, diagnostics: Diagnostics, base: str) -> None:
+        super().__init__()
+        self._source = source
+        self._diagnostics = diagnostics
+        self._mixes_tabs = False
+        """Whether tabs and spaces have been found to mix. Once is enough: the remedy is for the whole file."""
+        self._prefixes = [base]
+        self.indent_level = [_width(base)]
+
+    def line(self, start: int, end: int, indentation: str) -> Iterator[str]:
+        """Kinds of the tokens between two lines: the break is at `start`, the next line's text at `end`."""
+        if indentation == self._prefixes[-1]:
+            yield self.NL_type
+            return
+        width = self._enter(indentation, end)
+        newline = LarkToken(self.NL_type, "\n" + " " * width, start_pos=start, end_pos=end)
+        for token in self.handle_NL(newline):
+            yield token.type
+
+    def finish(self) -> Iterator[str]:
+        """Kinds of the tokens that end the text: a break, and the end of every open level."""
+        del self._prefixes[1:]
+        for token in self.handle_NL(LarkToken(self.NL_type, "\n" + " " * self.indent_level[0])):
+            yield token.type
+
+    def _enter(self, indentation: str, offset: int) -> int:
+        """Make `indentation` the current level and return its width, one that Lark's indenter accepts."""
+        if indentation in self._prefixes:
+            del self._prefixes[self._prefixes.index(indentation) + 1 :]
+        elif indentation.startswith(self._prefixes[-1]):
+            self._deepen(indentation, offset)
+        else:
+            self._mismatch(indentation, offset)
+        return _width(indentation)
+
+    def _deepen(self, indentation: str, offset: int) -> None:
+        if len(self._prefixes) >= MAX_LEVELS:
+            span = Span(self._source, offset, offset + 1)
+            note = "move the inner blocks into functions of their own"
+            self._diagnostics.report("E004", f"more than {MAX_LEVELS - 1} levels of indentation", span, note)
+            raise UnreadableError
+        self._prefixes.append(indentation)
+
+    def _mismatch(self, indentation: str, offset: int) -> None:
+        """Report an indentation that fits no level, and give it to the nearest level that it can stand for."""
+        width = _width(indentation)
+        if len(self._diagnostics.found) >= MAX_DIAGNOSTICS:
+            raise UnreadableError
+        self._report_mismatch(width, Span(self._source, offset - len(indentation), offset))
+        if width > self.indent_level[-1]:
+            self._deepen(indentation, offset)
+            return
+        # The nearest level that is not shallower takes this line in and goes by its indentation from here on.
+        level = next(index for index, known in enumerate(self.indent_level) if known >= width)
+        self.indent_level[level] = width
+        self._prefixes[level:] = [indentation]
+
+    def _report_mismatch(self, width: int, span: Span) -> None:
+        if width <= self.indent_level[-1] and width not in self.indent_level:
+            widths = ", ".join(str(level) for level in self.indent_level)
+            note = f"this line is indented by {width}; the blocks open here are indented by {widths}"
+            self._diagnostics.report("E002", "unindent does not match any outer indentation level", span, note)
+        elif not self._mixes_tabs:
+            self._mixes_tabs = True
+            note = "indent every line of the file with the same characters; four spaces a level are usual"
+            self._diagnostics.report("E002", "inconsistent use of tabs and spaces in the indentation", span, note)
+
+
+def _width(indentation: str) -> int:
+    return len(indentation.expandtabs(TAB))

@@ -1,0 +1,82 @@
+"""Statements outside their place, and functions defined twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from . import ast
+from .diagnostics import Diagnostics
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A block to look through, and what it stands in."""
+
+    statements: Sequence[ast.Stmt]
+    in_function: bool = False
+    in_loop: bool = False
+    named: dict[str, ast.FunctionDef] | None = None
+    """Functions of the scope, by name; None where a branch may define a name once more."""
+
+
+def check_placement(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
+    """Report what stands outside its place: `module` has the statements of a file's outermost level.
+
+    An empty span marks what stands in for text that did not parse, and is passed over.
+    """
+    _check_module(module, diagnostics)
+    pending = [_Place(module, named={})]
+    while pending:
+        place = pending.pop()
+        for statement in place.statements:
+            pending += _check(statement, place, diagnostics)
+
+
+def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
+    for index, statement in enumerate(module):
+        match statement:
+            case ast.FunctionDef() | ast.Pass() | ast.Return() | ast.Break() | ast.Continue():
+                continue
+            case ast.ExprStmt(value=ast.Constant(value=str())) if index == 0:
+                continue
+        if statement.span.start == statement.span.end:
+            continue
+        note = "a file holds function definitions; move this into one, or pass the value as a parameter"
+        diagnostics.report("E104", "only functions can stand outside a function", statement.span, note)
+
+
+def _check(statement: ast.Stmt, place: _Place, diagnostics: Diagnostics) -> list[_Place]:
+    """Check one statement; returns the blocks it has."""
+    match statement:
+        case ast.FunctionDef():
+            _check_name(statement, place, diagnostics)
+            return [_Place(statement.body, in_function=True, named={})]
+        case ast.If():
+            # A header that did not parse may have been a 'def' or a loop.
+            unknown = statement.span.start == statement.span.end
+            inner = replace(
+                place, in_function=place.in_function or unknown, in_loop=place.in_loop or unknown, named=None
+            )
+            return [replace(inner, statements=block) for _, block in statement.clauses] + [
+                replace(inner, statements=statement.otherwise)
+            ]
+        case ast.For() | ast.While():
+            return [replace(place, statements=statement.body, in_loop=True, named=None)]
+        case ast.Return() if not place.in_function:
+            note = "indent it, so that it stands in the function's body"
+            diagnostics.report("E104", "'return' outside a function", statement.span, note)
+        case ast.Break() | ast.Continue() if not place.in_loop:
+            word = "break" if isinstance(statement, ast.Break) else "continue"
+            note = "it belongs into the body of a 'for' or a 'while'"
+            diagnostics.report("E104", f"'{word}' outside a loop", statement.span, note)
+    return []
+
+
+def _check_name(function: ast.FunctionDef, place: _Place, diagnostics: Diagnostics) -> None:
+    if place.named is None or function.span.start == function.span.end:
+        return
+    first = place.named.setdefault(function.name, function)
+    if first is not function:
+        note = f"the first definition is on line {first.name_span.line}; rename or remove one of the two"
+        diagnostics.report("E105", f"function '{function.name}' is defined twice", function.name_span, note)

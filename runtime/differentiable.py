@@ -1,0 +1,55 @@
+"""DifferentiableGroup: one prim::DifferentiableGraph of a plan, ready to run and to be differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ..compiler.autodiff import Gradient, differentiate
+from ..compiler.autodiff.subgraphs import requires_grad
+from ..compiler.ir import Graph
+from .interpreter import run_plan
+from .linearized import Linearized
+from .plan import ExecutionPlan, PlanCache, build_plan
+
+
+class DifferentiableGroup:
+    """What a plan runs for a group, and what a tape makes a node of.
+
+    `gradient` is made when first asked for. It differentiates only for inputs that may need a gradient, as the types
+    say, so what it does not need of the backward is not there: the product that would give the gradient of a
+    constant weight, for one.
+    """
+
+    def __init__(self, graph: Graph, callees: PlanCache) -> None:
+        self.graph = graph
+        self._callees = callees
+
+    @cached_property
+    def requires_grad(self) -> list[bool]:
+        """Per input whether a gradient may be asked for."""
+        return requires_grad(self.graph)
+
+    @cached_property
+    def gradient(self) -> Gradient:
+        """f and df, of which df may itself be differentiated."""
+        return differentiate(self.graph, self.requires_grad)
+
+    @cached_property
+    def linearized(self) -> Linearized:
+        """The two as plans: `run` gives outputs and residuals, `pull_back` takes them."""
+        return Linearized(self.gradient)
+
+    @cached_property
+    def plan(self) -> ExecutionPlan:
+        """The group without its backward."""
+        return build_plan(self.graph, self._callees)
+
+    def __call__(self, *values: Any) -> Any:
+        """The results: one as it is, several as a sequence."""
+        results: Sequence[Any] = run_plan(self.plan, values)
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        return f"<DifferentiableGroup of {sum(1 for _ in self.graph.nodes)} nodes>"

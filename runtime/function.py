@@ -1,0 +1,242 @@
+"""Function: one compiled function, callable on data, and showing every stage of its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from threading import RLock
+from typing import Any
+
+from numpy import ndarray
+
+from ..compiler.ir import Callee, Graph
+from ..compiler.schema import Argument, FunctionSchema
+from ..compiler.symbolic_script import GradPair
+from ..lang import ast
+from ..lang.diagnostics import did_you_mean
+from .arrays import any_torch, to_user
+from .binding import Binder
+from .counters import HITS
+from .executor import LAST, DebugState, Entry, GraphExecutor
+from .failure import RuntimeFailure
+from .interpreter import run_plan
+from .modes import TOUCHED
+from .plan import ExecutionPlan, PlanCache
+from .recorded import RecordedCall
+from .stages import STAGES
+
+_MAKING = RLock()
+count_hit = HITS.add
+
+
+class Function:
+    """A function of a CompilationUnit, or one made from another by `gs.grad` and its like.
+
+        f(x, y)                          the result; several are a tuple. A closure it returns is dropped
+        out, ctx = f.forward(x, y)       the forward half of its pair: the result and the context tuple
+        grads = f.backward(ctx, grad)    the backward half: a tuple of one gradient per input, None where there is none
+        f.show("lifted")                 the text of one stage, for every name in `Function.stages`
+
+    Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. Calls raise
+    RuntimeFailure. A result may share memory with an argument. Functions may be called from several threads.
+    """
+
+    stages: tuple[str, ...] = tuple(STAGES)
+
+    def __init__(
+        self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: PlanCache | None = None
+    ) -> None:
+        self._callee = callee
+        self._definition = definition
+        self._plans = PlanCache() if plans is None else plans
+        self.__name__ = callee.schema.name
+        self.__doc__ = definition.docstring if definition is not None else None
+
+    @property
+    def name(self) -> str:
+        return self._callee.schema.name
+
+    @property
+    def schema(self) -> FunctionSchema:
+        """The parameters with their types and defaults, and the types of the results."""
+        return self._callee.schema
+
+    @property
+    def graph(self) -> Graph:
+        """The IR as emitted, prim::Function included. `str()` of it is the textual IR."""
+        return self._callee.graph
+
+    @property
+    def pair(self) -> GradPair | None:
+        """The function and its own backward as two plain graphs; None where the source gives no backward."""
+        return self._callee.pair
+
+    @property
+    def callee(self) -> Callee:
+        """What graphs that call this function refer to."""
+        return self._callee
+
+    @property
+    def definition(self) -> ast.FunctionDef | None:
+        """The syntax tree; None for a function that no source text defines."""
+        return self._definition
+
+    @property
+    def code(self) -> str:
+        """Canonical source, closures in place."""
+        from ..compiler.unparse import unparse_function
+
+        return unparse_function(self._callee)
+
+    def show(self, stage: str) -> str:
+        """The text of one stage of compilation.
+
+        ValueError for an unknown stage, and for one that this function does not have, with the reason.
+        """
+        shown = STAGES.get(stage)
+        if shown is None:
+            hint = "".join(f"; {note}" for note in did_you_mean(stage, STAGES))
+            raise ValueError(f"there is no stage '{stage}'{hint}; the stages are {', '.join(STAGES)}")
+        return shown(self._callee, self._definition)
+
+    # --- running ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # The usual call, of arrays only, finds its plan by a flat key: dtypes and ranks. Plans are kept under such a
+        # key only after the arguments were bound, so what is found here is bound already.
+        if not kwargs and not TOUCHED.any:
+            key: list[Any] = []
+            for value in args:
+                if type(value) is not ndarray:
+                    break
+                key.append(value.dtype)
+                key.append(value.ndim)
+            else:
+                entry = self._known.get(tuple(key))
+                if entry is not None:
+                    entry.used = count_hit()
+                    LAST.plan = entry.plan
+                    direct = entry.direct
+                    if direct is not None:
+                        try:
+                            return direct(*args)
+                        except Exception:
+                            # Once more, for the message.
+                            pass
+                    return self._run_entry(entry, args)
+        return self._run_bound(args, kwargs)
+
+    def _run_entry(self, entry: Entry, args: tuple[Any, ...]) -> Any:
+        """Run a plan on arrays that need no conversion."""
+        results = self.executor.run_entry(entry.plan, args)
+        if len(results) == 1:
+            (result,) = results
+            return result if type(result) is ndarray else to_user(result, False)
+        return tuple([to_user(result, False) for result in results])
+
+    def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        taker = None
+        try:
+            values = self._binder.bind(args, kwargs)
+        except RecordedCall as call:
+            taker = call.taker
+        if taker is not None:
+            return taker.call_function(self, args, kwargs)
+        results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
+        as_torch = any_torch(args) or (bool(kwargs) and any_torch([*kwargs.values()]))
+        return _unwrapped([to_user(result, as_torch) for result in results])
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit."""
+        try:
+            return self._binder.bind(args, kwargs)
+        except RecordedCall as call:
+            message = f"a {type(call.taker).__name__} stands where an array is needed"
+            note = "only calls of functions are recorded: pass its `.data`"
+            raise RuntimeFailure("R002", self.name, message, span=self.graph.span, notes=[note]) from None
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The result (a tuple of several), and the context that `backward` takes."""
+        forward, _ = self._halves
+        values = self.bind(args, kwargs)
+        results = run_plan(forward, values)
+        as_torch = any_torch([*args, *kwargs.values()])
+        *outputs, context = [to_user(result, as_torch) for result in results]
+        return _unwrapped(outputs), context
+
+    def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
+        """A tuple with one gradient per input, None where there is none."""
+        _, backward = self._halves
+        values = self._backward_binder.bind((context, *grad_outputs), {})
+        results = run_plan(backward, values)
+        as_torch = any_torch([context, *grad_outputs])
+        grads = tuple([to_user(result, as_torch) for result in results])
+        return grads[: len(self.schema.arguments)]
+
+    @cached_property
+    def executor(self) -> GraphExecutor:
+        """What runs the function: made at the first call."""
+        with _MAKING:
+            # Stored here and not behind the lock: threads that meet at the first call share one executor.
+            if "executor" not in self.__dict__:
+                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans)
+            made: GraphExecutor = self.__dict__["executor"]
+            return made
+
+    @cached_property
+    def _known(self) -> Mapping[Hashable, Entry]:
+        """The executor's plans by what calls ask for them."""
+        return self.executor.known
+
+    @cached_property
+    def _takes_arrays(self) -> bool:
+        """Whether every parameter is a tensor."""
+        return self.executor.signature.only_tensors
+
+    @cached_property
+    def _plan(self) -> ExecutionPlan:
+        """The plan of the graph as it was emitted, calls and all."""
+        return self._plans.plan(self.graph)
+
+    def debug_state(self) -> DebugState:
+        """The graph, the fallback plan and the plans by ArgumentSpec; each plan's `.graph` is what it was made of."""
+        return self.executor.debug_state()
+
+    @cached_property
+    def _binder(self) -> Binder:
+        return Binder.of(self.schema, self.graph.span)
+
+    @cached_property
+    def _halves(self) -> tuple[ExecutionPlan, ExecutionPlan]:
+        pair = self._own_pair()
+        return self._plans.plan(pair.forward), self._plans.plan(pair.backward)
+
+    @cached_property
+    def _backward_binder(self) -> Binder:
+        backward = self._own_pair().backward
+        arguments = [Argument(value.name_hint or "context", value.type) for value in backward.inputs]
+        return Binder(f"{self.name}.backward", arguments, backward.span)
+
+    def _own_pair(self) -> GradPair:
+        if self.pair is None:
+            raise ValueError(
+                f"'{self.name}' has no backward of its own: end it with `return y, backward`, or use gs.vjp"
+            )
+        return self.pair
+
+    def __repr__(self) -> str:
+        return f"<Function {self.schema}>"
+
+
+def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Dtypes and ranks of arrays in a row; None where an argument is no array."""
+    key: list[Any] = []
+    for value in args:
+        if type(value) is not ndarray:
+            return None
+        key += (value.dtype, value.ndim)
+    return tuple(key)
+
+
+def _unwrapped(results: list[Any]) -> Any:
+    return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,64 @@
+"""Settings of the executor: optimisation, profiling, and the thresholds of autodiff subgraphs.
+
+Each is a context manager that also works as a plain call:
+
+    gs.set_optimize(False)              # from here on, in this thread or task
+    with gs.set_optimize(False): …      # in the block only
+
+A setting belongs to the thread or asynchronous task that made it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
+PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
+SLICE_EVERYTHING: ContextVar[bool] = ContextVar("slice_everything", default=False)
+DEFAULTS: dict[ContextVar[bool], bool] = {OPTIMIZE: True, PROFILING: False, SLICE_EVERYTHING: False}
+
+
+class _Touched:
+    """Whether any setting was ever made: until then a call need not look at them."""
+
+    __slots__ = ("any",)
+
+    def __init__(self) -> None:
+        self.any = False
+
+
+TOUCHED = _Touched()
+
+
+class Setting(Generic[T]):
+    """A setting that holds from now on; used in `with`, until the end of the block."""
+
+    def __init__(self, variable: ContextVar[T], value: T) -> None:
+        TOUCHED.any = True
+        self._variable = variable
+        self._token: Token[T] = variable.set(value)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._variable.reset(self._token)
+
+
+def set_optimize(enabled: bool) -> Setting[bool]:
+    """Whether calls are optimised. Without, they run a fallback plan: the required passes only, no specialisation."""
+    return Setting(OPTIMIZE, enabled)
+
+
+def set_profiling(enabled: bool) -> Setting[bool]:
+    """Whether plans record the sizes and numbers of their first runs and specialise on them, behind a guard."""
+    return Setting(PROFILING, enabled)
+
+
+def set_autodiff_debugging(enabled: bool) -> Setting[bool]:
+    """Whether every node that can be differentiated is sliced out, in groups of one too, and none is put back."""
+    return Setting(SLICE_EVERYTHING, enabled)

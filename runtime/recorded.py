@@ -1,0 +1,47 @@
+"""Recorded: what stands for an array in a call, and takes the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from .function import Function
+
+
+class Recorded:
+    """Base of Variables and tracing values."""
+
+    __slots__ = ()
+    precedence: ClassVar[int] = 0
+    """Of several in one call, that with the highest takes it."""
+
+    data: Any
+    """The array, or, of a tracing value, the example's value, whatever its type."""
+
+    @property
+    def kind(self) -> str:
+        """The type as source writes it."""
+        return "Tensor"
+
+    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run a function on arguments of which one at least is Recorded, and record it."""
+        raise NotImplementedError
+
+
+class RecordedCall(Exception):
+    """The arguments of a call hold no array but something that takes the call."""
+
+    def __init__(self, taker: Recorded) -> None:
+        self.taker = taker
+
+
+def taker_of(values: Iterable[Any]) -> Recorded | None:
+    """What takes a call with these arguments: the first of the highest precedence, inside lists and tuples too."""
+    taker: Recorded | None = None
+    for value in values:
+        if isinstance(value, list | tuple):
+            value = taker_of(value)
+        if isinstance(value, Recorded) and (taker is None or value.precedence > taker.precedence):
+            taker = value
+    return taker

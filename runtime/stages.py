@@ -1,0 +1,82 @@
+"""The text of each stage of compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..compiler.ir import Callee
+from ..lang import ast
+from ..lang.dump import dump
+
+Stage = Callable[[Callee, "ast.FunctionDef | None"], str]
+
+
+def _show_source(callee: Callee, definition: ast.FunctionDef | None) -> str:
+    """The text of the definition as its author wrote it."""
+    return source_text(_of_source(callee, definition))
+
+
+def _show_ast(callee: Callee, definition: ast.FunctionDef | None) -> str:
+    return dump(_of_source(callee, definition))
+
+
+def _show_ir(callee: Callee, _: ast.FunctionDef | None) -> str:
+    return str(callee.graph)
+
+
+def _show_closure(callee: Callee, _: ast.FunctionDef | None) -> str:
+    _require_pair(callee)
+    from ..compiler.unparse import unparse_closure_stage
+
+    return unparse_closure_stage(callee)
+
+
+def _show_lifted(callee: Callee, _: ast.FunctionDef | None) -> str:
+    _require_pair(callee)
+    assert callee.pair is not None
+    return callee.pair.code
+
+
+def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
+    """f and df of the function, differentiated by its own backward if it has one."""
+    from ..compiler.autodiff import differentiate
+    from ..compiler.autodiff.wrapper import differentiable_graph
+
+    gradient = differentiate(differentiable_graph(callee))
+    return f"{gradient.f}\n{gradient.df}"
+
+
+STAGES: dict[str, Stage] = {
+    "source": _show_source,
+    "ast": _show_ast,
+    "ir": _show_ir,
+    "closure": _show_closure,
+    "lifted": _show_lifted,
+    "gradient": _show_gradient,
+}
+"""The stages in the order of compilation. One that does not apply to a function raises ValueError, with the reason."""
+
+
+def source_text(definition: ast.FunctionDef) -> str:
+    """The text of a definition, whole lines up to the end of its last statement."""
+    end = definition.span.end
+    pending: list[ast.Syntax] = [definition]
+    while pending:
+        node = pending.pop()
+        end = max(end, node.span.end)
+        pending += ast.children(node)
+    text = definition.span.source.text
+    newline = text.find("\n", end)
+    return text[definition.span.start : newline if newline != -1 else len(text)].rstrip() + "\n"
+
+
+def _of_source(callee: Callee, definition: ast.FunctionDef | None) -> ast.FunctionDef:
+    if definition is None:
+        raise ValueError(f"no source text defines '{callee.schema.name}': it was made from other functions")
+    return definition
+
+
+def _require_pair(callee: Callee) -> None:
+    if callee.pair is None:
+        name = callee.schema.name
+        raise ValueError(f"'{name}' returns no closure: this stage shows what becomes of a `def backward`")

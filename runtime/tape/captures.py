@@ -1,0 +1,83 @@
+"""What a node keeps of the forward: tensors, lists of tensors, and anything else, each captured by its kind.
+
+A tensor that is an output of the node itself is kept as its array and its slot, not as the Variable, which would
+refer back to the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...compiler.ops.arrays import Array
+from .variable import Variable, as_variable, recorded
+
+if TYPE_CHECKING:
+    from .node import Edge, Node
+
+FREED = (
+    "what {name} captured of the forward has been freed by an earlier backward: "
+    "pass retain_graph=True to that backward to go back through it again"
+)
+
+
+@dataclass(slots=True)
+class TensorCapture:
+    """An array, and where its gradient goes: along an edge, to the node's own `slot`, or nowhere."""
+
+    data: Array
+    edge: Edge | None = None
+    slot: int | None = None
+
+    def array(self) -> Array:
+        return self.data
+
+    def value(self, node: Node) -> Variable:
+        """With its past, so that gradients flow on through it."""
+        if self.slot is not None:
+            return recorded(self.data, node, self.slot)
+        return as_variable(self.data) if self.edge is None else recorded(self.data, *self.edge)
+
+
+@dataclass(slots=True)
+class ListCapture:
+    """A list of tensors, or of such lists."""
+
+    items: list[Capture]
+
+    def array(self) -> list[Any]:
+        return [item.array() for item in self.items]
+
+    def value(self, node: Node) -> list[Any]:
+        return [item.value(node) for item in self.items]
+
+
+@dataclass(slots=True)
+class OtherCapture:
+    """A number, a string, None; of a function written in Python, also a Variable that is no output of it."""
+
+    data: Any
+
+    def array(self) -> Any:
+        return self.data
+
+    def value(self, node: Node) -> Any:
+        return self.data
+
+
+Capture = TensorCapture | ListCapture | OtherCapture
+
+
+def captured(value: Any, wrap: Callable[[Any], Capture]) -> Capture:
+    """A list element by element, whatever else by `wrap`."""
+    if isinstance(value, list):
+        return ListCapture([captured(item, wrap) for item in value])
+    return wrap(value)
+
+
+def require_captures(captures: Sequence[Capture] | None, name: str) -> Sequence[Capture]:
+    """The captures; RuntimeError, which says what to do, where they have been freed."""
+    if captures is None:
+        raise RuntimeError(FREED.format(name=name))
+    return captures

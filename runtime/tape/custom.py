@@ -1,0 +1,183 @@
+"""gs.TapeFunction: nodes of the tape written in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ReferenceType, ref
+
+from ..recorded import taker_of
+from .captures import Capture, OtherCapture, TensorCapture, require_captures
+from .mode import grad_mode, is_grad_enabled
+from .node import Edge, Gradient, Metadata, Node
+from .variable import Variable, as_variable, recorded, without_past
+
+
+class Context:
+    """What forward leaves to backward. Attributes may be set; Variables are saved by `save_for_backward`."""
+
+    needs_input_grad: tuple[bool, ...]
+    """Per argument of forward: whether its gradient is wanted."""
+    materialize_grads: bool
+    """Whether backward gets zeros for gradients that are undefined, instead of None."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self._to_save: tuple[Any, ...] = ()
+        self._captures: list[Capture] | None = []
+        self._without_gradient: tuple[Any, ...] = ()
+        self._node: ReferenceType[Node] | None = None
+
+    def save_for_backward(self, *variables: Any) -> None:
+        """Keep arguments, outputs or other Variables; `saved` has them again. None may be among them."""
+        self._to_save = variables
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """These outputs have no gradient, and backward gets none for them."""
+        self._without_gradient = outputs
+
+    @property
+    def saved(self) -> tuple[Any, ...]:
+        """What was saved. RuntimeError after a backward that did not retain it."""
+        node = self._node() if self._node is not None else None
+        if node is None:
+            return self._to_save
+        return tuple([capture.value(node) for capture in require_captures(self._captures, node.name)])
+
+    def attach(self, node: Node, slots: dict[int, int]) -> None:
+        """Capture what is to be saved; `slots` are those of the node's outputs by identity."""
+        self._node = ref(node)
+        self._captures = [_capture(value, slots) for value in self._to_save]
+        self._to_save = ()
+
+    def release(self) -> None:
+        self._captures = None
+
+    def has_gradient(self, output: Any) -> bool:
+        return not any(output is other for other in self._without_gradient)
+
+
+def _capture(value: Any, slots: dict[int, int]) -> Capture:
+    slot = slots.get(id(value))
+    if slot is None:
+        return OtherCapture(value)
+    return TensorCapture(as_variable(value).data, slot=slot)
+
+
+class TapeFunction:
+    """A differentiable operation in Python. Subclasses give two static methods, and are called by `apply`:
+
+        class Cube(gs.TapeFunction):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x * x
+
+            @staticmethod
+            def backward(ctx, grad):
+                (x,) = ctx.saved
+                return grad * 3 * x * x
+
+        y = Cube.apply(v)
+
+    Variables among the arguments of `apply` come to forward as they are, and nothing that it does is recorded; arrays
+    that it returns become Variables. backward takes a Variable per output and returns a gradient per argument, None
+    where there is none. Under `create_graph` what backward does with Variables is recorded, so it can be
+    differentiated in turn.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        raise NotImplementedError("a TapeFunction has a static method `forward(ctx, *args)`")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise NotImplementedError("a TapeFunction has a static method `backward(ctx, *grads)`")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run forward, and record a node for it if an argument requires a gradient."""
+        taker = taker_of(args)
+        if taker is not None and not isinstance(taker, Variable):
+            raise TypeError(f"{cls.__name__} takes no {type(taker).__name__}: write it in source to have it in a trace")
+        needs = tuple(is_grad_enabled() and isinstance(a, Variable) and a.requires_grad for a in args)
+        ctx = Context(needs)
+        with grad_mode(False):
+            result = cls.forward(ctx, *args)
+        outputs = list(result) if isinstance(result, tuple | list) else [result]
+        if any(needs):
+            variables = _record(cls, ctx, args, outputs)
+        else:
+            variables = [as_variable(output).detach() for output in outputs]
+        return type(result)(variables) if isinstance(result, tuple | list) else variables[0]
+
+
+def _record(cls: type[TapeFunction], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> list[Variable]:
+    """The outputs as Variables of a new node's slots."""
+    slots: list[int | None] = []
+    metadata: list[Metadata] = []
+    for output in outputs:
+        data = as_variable(output).data
+        is_active = ctx.has_gradient(output) and Variable(data).requires_grad
+        slots.append(len(metadata) if is_active else None)
+        if is_active:
+            metadata.append(Metadata(data.shape, data.dtype))
+    node = CustomNode(cls, ctx, [_edge(arg) for arg in args], metadata, slots)
+    ctx.attach(node, {id(o): slot for o, slot in zip(outputs, slots, strict=True) if slot is not None})
+    arrays = [as_variable(output).data for output in outputs]
+    return [
+        without_past(array) if slot is None else recorded(array, node, slot)
+        for array, slot in zip(arrays, slots, strict=True)
+    ]
+
+
+def _edge(argument: Any) -> Edge | None:
+    return argument.edge if isinstance(argument, Variable) else None
+
+
+class CustomNode(Node):
+    """The node of a TapeFunction's call. `outputs` are the slots of its outputs, None for those without gradient."""
+
+    __slots__ = ("_ctx", "_function", "_outputs")
+
+    def __init__(
+        self,
+        function: type[TapeFunction],
+        ctx: Context,
+        edges: Sequence[Edge | None],
+        metadata: Sequence[Metadata],
+        outputs: Sequence[int | None],
+    ) -> None:
+        super().__init__(function.__name__, edges, metadata)
+        self._function = function
+        self._ctx = ctx
+        self._outputs = outputs
+
+    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+        result = self._function.backward(self._ctx, *[self._given(slot, gradients) for slot in self._outputs])
+        results = list(result) if isinstance(result, tuple | list) else [result]
+        while len(results) > len(self.edges) and results[-1] is None:
+            results.pop()
+        if len(results) != len(self.edges):
+            raise RuntimeError(
+                f"{self.name}.backward returned {len(results)} gradients for {len(self.edges)} arguments: "
+                "return one for each, None where there is none"
+            )
+        return [_taken(gradient, create_graph) for gradient in results]
+
+    def _given(self, slot: int | None, gradients: list[Gradient]) -> Variable | None:
+        gradient = None if slot is None else gradients[slot]
+        if gradient is None and slot is not None and self._ctx.materialize_grads:
+            gradient = self.metadata[slot].zeros()
+        return None if gradient is None else as_variable(gradient)
+
+    def release(self) -> None:
+        self._ctx.release()
+
+
+def _taken(gradient: Any, create_graph: bool) -> Gradient:
+    if gradient is None:
+        return None
+    variable = as_variable(gradient)
+    return variable if create_graph else variable.data

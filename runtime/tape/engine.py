@@ -1,0 +1,215 @@
+"""The engine: runs the nodes of a backward, each once all its gradients are there.
+
+Nodes that are ready at the same time run in parallel, the calling thread being one of those that work; NumPy lets
+go of the interpreter's lock while it computes. Results do not depend on which thread is first: see `inbox`. A backward
+that is itself recorded runs in the calling thread alone, so that the numbers of the nodes that it makes are the same
+each time. A backward may be started inside another one's hooks or functions: it is a run of its own, which waits for
+nothing that the outer one does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from heapq import heapify, heappop, heappush
+from threading import Condition, Lock
+from typing import Any
+
+from .gradients import fitted
+from .inbox import Inbox
+from .node import Edge, Gradient, Node
+
+WORKERS = min(os.cpu_count() or 1, 16)
+"""Threads that run one backward, the caller's included."""
+PARALLEL_FROM = 1 << 14
+"""A node of fewer elements is not worth waking a thread for."""
+
+_POOL: ThreadPoolExecutor | None = None
+_POOL_LOCK = Lock()
+
+
+def _pool() -> ThreadPoolExecutor:
+    global _POOL
+    with _POOL_LOCK:
+        if _POOL is None:
+            _POOL = ThreadPoolExecutor(WORKERS, thread_name_prefix="gradscript-backward")
+        return _POOL
+
+
+def _forget_pool() -> None:
+    """A forked process has none of the threads."""
+    global _POOL, _POOL_LOCK
+    _POOL, _POOL_LOCK = None, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def run_backward(
+    roots: Sequence[tuple[Edge, Gradient]],
+    targets: Sequence[Edge] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> list[Gradient]:
+    """Send gradients from the roots along all edges.
+
+    Without `targets`, to the leaves, where they accumulate. With, only to those, where they are returned, one for
+    each; None where none arrives.
+    """
+    return _Run(roots, targets, retain_graph, create_graph).run()
+
+
+class _Run:
+    """One backward. `_changed` guards what the threads share: the heap of ready nodes and the counts."""
+
+    def __init__(
+        self,
+        roots: Sequence[tuple[Edge, Gradient]],
+        targets: Sequence[Edge] | None,
+        retain_graph: bool,
+        create_graph: bool,
+    ) -> None:
+        self._retain_graph = retain_graph
+        self._create_graph = create_graph
+        self._wanted = _by_node(targets or ())
+        self._found: list[Gradient] = [None] * len(targets or ())
+        reached = _reached([edge.node for edge, _ in roots])
+        self._needed = reached if targets is None else _needed(reached, self._wanted)
+        self._inboxes = _inboxes(self._needed, roots)
+        self._ready: list[Inbox] = []
+        self._running = 0
+        self._helpers = 0
+        self._failures: list[tuple[int, BaseException]] = []
+        self._changed = Condition(Lock())
+        for i, (edge, gradient) in enumerate(roots):
+            self._deliver(edge, (float("-inf"), i), gradient, self._ready)
+        heapify(self._ready)
+
+    def run(self) -> list[Gradient]:
+        while True:
+            with self._changed:
+                while self._running and (not self._ready or self._failures):
+                    self._changed.wait()
+                if self._failures:
+                    raise min(self._failures, key=lambda failure: failure[0])[1]
+                if not self._ready:
+                    return self._found
+                inbox = self._start()
+            self._step(inbox)
+
+    def _start(self) -> Inbox:
+        """Take a ready node; have a thread of the pool woken if another one is worth it."""
+        inbox = heappop(self._ready)
+        self._running += 1
+        wanted = 0 if self._create_graph else min(WORKERS - 1, len(self._ready))
+        if self._helpers < wanted and self._ready[0].node.size >= PARALLEL_FROM:
+            self._helpers += 1
+            _pool().submit(self._help)
+        return inbox
+
+    def _help(self) -> None:
+        """What a thread of the pool does: run nodes as long as any are ready."""
+        while True:
+            with self._changed:
+                if not self._ready or self._failures:
+                    self._helpers -= 1
+                    return
+                inbox = self._start()
+            self._step(inbox)
+
+    def _step(self, inbox: Inbox) -> None:
+        ready: list[Inbox] = []
+        failure: BaseException | None = None
+        try:
+            self._run_node(inbox, ready)
+        except BaseException as error:
+            failure = error
+        with self._changed:
+            self._running -= 1
+            for found in ready:
+                heappush(self._ready, found)
+            if failure is not None:
+                self._failures.append((-inbox.node.sequence, failure))
+            self._changed.notify_all()
+
+    def _run_node(self, inbox: Inbox, ready: list[Inbox]) -> None:
+        """Run a node and pass its results on; `ready` gains the nodes that waited for nothing else."""
+        node = inbox.node
+        gradients = inbox.gradients()
+        node.run_tensor_hooks(gradients, self._create_graph)
+        for slot, position in self._wanted.get(node, ()):
+            self._found[position] = gradients[slot]
+        if self._wanted and not any(edge is not None and edge.node in self._needed for edge in node.edges):
+            return
+        results = node.run(gradients, self._create_graph)
+        del gradients
+        if not self._retain_graph:
+            node.release()
+        if len(results) != len(node.edges):
+            raise RuntimeError(f"{node.name} gave {len(results)} gradients for {len(node.edges)} inputs")
+        for i, (edge, result) in enumerate(zip(node.edges, results, strict=True)):
+            if edge is not None and edge.node in self._needed:
+                gradient = fitted(result, edge.node.metadata[edge.slot], node.name)
+                self._deliver(edge, (-node.sequence, i), gradient, ready)
+
+    def _deliver(self, edge: Edge, key: tuple[float, int], gradient: Gradient, ready: list[Inbox]) -> None:
+        inbox = self._inboxes.get(edge.node)
+        if inbox is None:
+            return
+        inbox.sums[edge.slot].add(key, gradient)
+        with self._changed:
+            inbox.missing -= 1
+            if not inbox.missing:
+                del self._inboxes[edge.node]
+                ready.append(inbox)
+
+
+def _by_node(targets: Sequence[Edge]) -> dict[Node, list[tuple[int, int]]]:
+    """Per node: slots whose gradients are asked for, each with its place in the answer."""
+    wanted: dict[Node, list[tuple[int, int]]] = {}
+    for position, edge in enumerate(targets):
+        wanted.setdefault(edge.node, []).append((edge.slot, position))
+    return wanted
+
+
+def _reached(roots: Sequence[Node]) -> set[Node]:
+    """The nodes that gradients may get to."""
+    reached = set(roots)
+    pending = list(reached)
+    while pending:
+        for edge in pending.pop().edges:
+            if edge is not None and edge.node not in reached:
+                reached.add(edge.node)
+                pending.append(edge.node)
+    return reached
+
+
+def _needed(reached: set[Node], wanted: Mapping[Node, Any]) -> set[Node]:
+    """Those of the nodes reached from which a wanted one is."""
+    needed: set[Node] = set()
+    for node in sorted(reached, key=_sequence):
+        if node in wanted or any(edge is not None and edge.node in needed for edge in node.edges):
+            needed.add(node)
+    return needed
+
+
+def _sequence(node: Node) -> int:
+    return node.sequence
+
+
+def _inboxes(needed: set[Node], roots: Sequence[tuple[Edge, Gradient]]) -> dict[Node, Inbox]:
+    """An inbox for each node, which knows what it will get."""
+    inboxes = {node: Inbox(node) for node in needed}
+    for i, (root, _) in enumerate(roots):
+        if root.node in inboxes:
+            inboxes[root.node].expect(root.slot, (float("-inf"), i))
+    for node in needed:
+        for i, edge in enumerate(node.edges):
+            if edge is not None and edge.node in inboxes:
+                inboxes[edge.node].expect(edge.slot, (-node.sequence, i))
+    for inbox in inboxes.values():
+        inbox.close()
+    return inboxes

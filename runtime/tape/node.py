@@ -1,0 +1,205 @@
+"""Nodes of the tape and the edges between them.
+
+A node stands for one operation. Its slots are the operation's differentiable outputs, tensor lists taken apart; its
+edges lead from the operation's inputs to the slots that those came from. Backward, a node takes one gradient per
+slot and gives one per edge. An undefined gradient is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from math import prod
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .mode import grad_mode
+
+if TYPE_CHECKING:
+    from .variable import Variable
+
+Gradient: TypeAlias = Any
+"""An array; a Variable where the backward is itself recorded; None if it is undefined."""
+Hook: TypeAlias = Callable[..., Any]
+
+_SEQUENCE = count()
+
+
+class Edge(NamedTuple):
+    """Slot number `slot` of `node`."""
+
+    node: Node
+    slot: int
+
+
+class Metadata(NamedTuple):
+    """What a gradient of a slot looks like: enough to make zeros of an undefined one."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def zeros(self) -> np.ndarray[Any, Any]:
+        return np.zeros(self.shape, self.dtype)
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook away again."""
+
+    __slots__ = ("_hooks", "_key")
+    _keys = count()
+
+    def __init__(self, hooks: dict[int, Hook], hook: Hook) -> None:
+        if not callable(hook):
+            raise TypeError(f"a hook is a function, not a {type(hook).__name__}")
+        self._hooks = hooks
+        self._key = next(self._keys)
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self._key, None)
+
+
+class Node:
+    """One operation on the tape.
+
+    `edges` has an entry per differentiable input, None where no gradient is wanted; `metadata` one per slot.
+    `sequence` numbers nodes as they are made, so that every edge leads to a smaller number. Hooks:
+    `register_prehook(fn)`, called with the tuple of gradients of the slots; `register_hook(fn)`, called with the
+    tuples of gradients of the edges and of the slots. Either may return a tuple to put in the place of its first.
+    """
+
+    __slots__ = ("__weakref__", "_hooks", "_prehooks", "_tensor_hooks", "edges", "metadata", "name", "sequence")
+    rank = 1
+    """Of several nodes that are ready, those of the lowest rank run first."""
+
+    def __init__(self, name: str, edges: Sequence[Edge | None], metadata: Sequence[Metadata]) -> None:
+        self.name = name
+        self.edges = tuple(edges)
+        self.metadata = tuple(metadata)
+        self.sequence = next(_SEQUENCE)
+        self._prehooks: dict[int, Hook] | None = None
+        self._hooks: dict[int, Hook] | None = None
+        self._tensor_hooks: dict[int, dict[int, Hook]] | None = None
+
+    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+        """One gradient per edge, given one per slot. With `create_graph` gradients are Variables, and recorded."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was captured of the forward."""
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The edges, as torch shows them."""
+        return tuple((None, 0) if edge is None else (edge.node, edge.slot) for edge in self.edges)
+
+    @property
+    def size(self) -> int:
+        """Elements in the slots: a measure of what running the node takes."""
+        return sum(prod(shape) for shape, _ in self.metadata)
+
+    # --- hooks ---
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        if self._prehooks is None:
+            self._prehooks = {}
+        return RemovableHandle(self._prehooks, hook)
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        if self._hooks is None:
+            self._hooks = {}
+        return RemovableHandle(self._hooks, hook)
+
+    def tensor_hooks(self, slot: int) -> dict[int, Hook]:
+        """The hooks of the Variable that a slot belongs to, to be added to."""
+        if self._tensor_hooks is None:
+            self._tensor_hooks = {}
+        return self._tensor_hooks.setdefault(slot, {})
+
+    def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
+        """Let the hooks of each slot's Variable see its gradient, and replace it."""
+        for slot, hooks in (self._tensor_hooks or {}).items():
+            for hook in list(hooks.values()):
+                if gradients[slot] is not None:
+                    result = hook(_shown(gradients[slot]))
+                    gradients[slot] = gradients[slot] if result is None else _kept(result, create_graph)
+
+    def run(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+        """`backward` with the node's own hooks around it."""
+        if self._prehooks:
+            gradients = _hooked(self._prehooks, gradients, (), create_graph)
+        if all(gradient is None for gradient in gradients):
+            return (None,) * len(self.edges)
+        with grad_mode(create_graph):
+            results = self.backward(gradients, create_graph)
+        return _hooked(self._hooks, results, (gradients,), create_graph) if self._hooks else results
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+def _hooked(
+    hooks: dict[int, Hook], gradients: Sequence[Gradient], more: tuple[Sequence[Gradient], ...], create_graph: bool
+) -> list[Gradient]:
+    """The gradients after each hook has seen them; a hook's result takes their place."""
+    current = list(gradients)
+    others = [tuple(map(_shown, values)) for values in more]
+    for hook in list(hooks.values()):
+        result = hook(tuple(map(_shown, current)), *others)
+        if result is None:
+            continue
+        replaced = result if isinstance(result, tuple | list) else (result,)
+        if len(replaced) != len(current):
+            raise RuntimeError(f"a hook returned {len(replaced)} gradients in the place of {len(current)}")
+        current = [_kept(gradient, create_graph) for gradient in replaced]
+    return current
+
+
+def _shown(gradient: Gradient) -> Variable | None:
+    """A gradient as hooks see it."""
+    from .variable import as_variable
+
+    return None if gradient is None else as_variable(gradient)
+
+
+def _kept(gradient: Any, create_graph: bool) -> Gradient:
+    """What a hook returned as the engine passes it on."""
+    from .variable import as_variable
+
+    if gradient is None:
+        return None
+    variable = as_variable(gradient)
+    return variable if create_graph else variable.data
+
+
+class AccumulateGrad(Node):
+    """Where a leaf's gradient ends up: adds it to `.grad`. It lives as long as a node leads to it."""
+
+    __slots__ = ("_lock", "variable")
+    rank = 0
+
+    def __init__(self, variable: Variable) -> None:
+        data = variable.data
+        super().__init__("AccumulateGrad", (), (Metadata(data.shape, data.dtype),))
+        self.variable = variable
+        self._lock = Lock()
+
+    def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
+        for hook in list((self.variable.hooks or {}).values()):
+            if gradients[0] is not None:
+                result = hook(_shown(gradients[0]))
+                gradients[0] = gradients[0] if result is None else _kept(result, create_graph)
+
+    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+        (gradient,) = gradients
+        with self._lock:
+            before = self.variable.grad
+            if create_graph:
+                self.variable.grad = gradient if before is None else before + gradient
+            else:
+                # A copy: the same array may be on its way elsewhere, and `.grad` is the user's.
+                total = gradient.copy() if before is None else np.asarray(before.data + gradient)
+                self.variable.grad = _shown(total)
+        return ()

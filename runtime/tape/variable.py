@@ -1,0 +1,264 @@
+"""gs.Variable: an array whose operations are recorded, so that gradients can be taken of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+from ...compiler.ops.arrays import Array, dtype_of
+from ..arrays import Unsuitable, to_array
+from ..operand import Operand
+from ..snippets import operate
+from .mode import is_grad_enabled
+from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
+
+if TYPE_CHECKING:
+    from ..function import Function
+
+_ACCUMULATORS = Lock()
+
+
+class Variable(Operand):
+    """An array on the tape.
+
+        w = gs.Variable(np.ones(3))             a leaf: its memory is the array's
+        loss = (cu.f(w, x) ** 2).sum()          records one node for each function and each op
+        loss.backward()                         adds to w.grad, a Variable
+        w.data = w.data - 0.1 * w.grad.data
+
+    Operators, attributes and methods mean what they mean in source. `requires_grad` is True by default for floating
+    arrays, which are the only ones that can have gradients. The array of a Variable is captured, not copied: it must
+    not be written into between forward and backward.
+    """
+
+    __slots__ = ("__weakref__", "_accumulator", "_data", "_grad", "_requires_grad", "grad_fn", "hooks", "slot")
+
+    grad_fn: Node | None
+    """The node that this is an output of; None for a leaf."""
+
+    def __init__(self, array: Any, requires_grad: bool | None = None) -> None:
+        self._data = _array_of(array)
+        floating = dtype_of(self._data).is_floating
+        self._requires_grad = floating if requires_grad is None else bool(requires_grad)
+        if self._requires_grad and not floating:
+            raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
+        self.grad_fn = None
+        self.slot = 0
+        self.hooks: dict[int, Hook] | None = None
+        self._grad: Variable | None = None
+        self._accumulator: ReferenceType[AccumulateGrad] | None = None
+
+    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        from .graph_node import call_on_tape
+
+        return call_on_tape(function, args, kwargs)
+
+    # --- what it is ---
+
+    @property
+    def data(self) -> Array:
+        """The array itself. May be set, to one of the same dtype if a gradient is required."""
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = _array_of(value)
+        if self._requires_grad and not dtype_of(array).is_floating:
+            raise TypeError(f"a Variable that requires a gradient cannot hold {array.dtype}")
+        if array.shape != self.shape or array.dtype != self.dtype:
+            # Where gradients used to go expects the old shape.
+            self._accumulator = None
+        self._data = array
+
+    @property
+    def grad(self) -> Variable | None:
+        """The gradient accumulated so far; None before there is one."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        gradient = None if value is None else as_variable(value)
+        if gradient is not None and gradient.shape != self.shape:
+            raise ValueError(f"the gradient has shape {list(gradient.shape)}, its Variable {list(self.shape)}")
+        self._grad = gradient
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are taken of it. May be set on a leaf."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            raise RuntimeError("only a leaf may be told whether it requires a gradient: use `.detach()`")
+        if value and not dtype_of(self._data).is_floating:
+            raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
+        self._requires_grad = bool(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether a user made it, instead of an operation that is recorded."""
+        return self.grad_fn is None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    # --- gradients ---
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Add to the `.grad` of every leaf that this depends on.
+
+        `gradient` is that of this Variable, in its shape; a single number needs none. `retain_graph` keeps what the
+        nodes captured, for another backward; `create_graph` does too, and records the backward, so that gradients
+        can be taken of gradients.
+        """
+        from .backward import backward
+
+        backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph)
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad)` whenever a gradient of this is known; what it returns, if anything, replaces that."""
+        if not self._requires_grad:
+            raise RuntimeError("a hook is for a Variable that requires a gradient")
+        if self.grad_fn is not None:
+            return RemovableHandle(self.grad_fn.tensor_hooks(self.slot), hook)
+        if self.hooks is None:
+            self.hooks = {}
+        return RemovableHandle(self.hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Have `.grad` on what is no leaf, too."""
+        if self.grad_fn is None:
+            return
+        reference = ref(self)
+
+        def keep(gradient: Variable) -> None:
+            variable = reference()
+            if variable is not None:
+                variable.grad = gradient if variable.grad is None else variable.grad + gradient
+
+        self.register_hook(keep)
+
+    def detach(self) -> Variable:
+        """The same array, with no past."""
+        return Variable(self._data, requires_grad=False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Variable:
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def edge(self) -> Edge | None:
+        """Where a gradient of this goes; None where none is wanted."""
+        if not self._requires_grad:
+            return None
+        return Edge(self._accumulate_node(), 0) if self.grad_fn is None else Edge(self.grad_fn, self.slot)
+
+    def _accumulate_node(self) -> AccumulateGrad:
+        with _ACCUMULATORS:
+            node = None if self._accumulator is None else self._accumulator()
+            if node is None:
+                node = AccumulateGrad(self)
+                self._accumulator = ref(node)
+            return node
+
+    # --- Python ---
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self._requires_grad:
+            raise TypeError("a Variable that requires a gradient becomes an array by `.data`, or `.detach()`")
+        return np.array(self._data, dtype=dtype, copy=copy)
+
+    def numpy(self) -> Array:
+        """The array; TypeError where that would lose a gradient."""
+        return self.__array__()
+
+    def tolist(self) -> Any:
+        return self._data.tolist()
+
+    def item(self) -> Any:
+        return self._data.item()
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __int__(self) -> int:
+        return int(self._data)
+
+    def __index__(self) -> int:
+        return self._data.__index__()
+
+    def __float__(self) -> float:
+        return float(self._data)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Variable]:
+        if not self.ndim:
+            raise TypeError("a Variable of no dimensions has nothing to iterate over")
+        return iter(operate("{}.unbind(0)", self))
+
+    def __repr__(self) -> str:
+        text = np.array2string(self._data, prefix="Variable(", separator=", ")
+        past = f", grad_fn={self.grad_fn!r}" if self.grad_fn is not None else ""
+        return f"Variable({text}, {self._data.dtype}{past or (', requires_grad=True' if self._requires_grad else '')})"
+
+
+def _array_of(value: Any) -> Array:
+    try:
+        return value.data if isinstance(value, Variable) else to_array(value)
+    except Unsuitable as error:
+        raise TypeError(f"a Variable is made of an array: {error.message}") from None
+
+
+def as_variable(value: Any) -> Variable:
+    """A Variable as it is; anything else without a past."""
+    return value if isinstance(value, Variable) else _made(_array_of(value), None, 0)
+
+
+def without_past(data: Array) -> Variable:
+    """A native array as a Variable."""
+    return _made(data, None, 0)
+
+
+def recorded(data: Array, node: Node, slot: int) -> Variable:
+    """The Variable of a node's slot."""
+    return _made(data, node, slot)
+
+
+def _made(data: Array, node: Node | None, slot: int) -> Variable:
+    """A Variable of a native array, unchecked: of each op there is one."""
+    variable = Variable.__new__(Variable)
+    variable._data = data
+    variable._requires_grad = node is not None
+    variable.grad_fn = node
+    variable.slot = slot
+    variable.hooks = None
+    variable._grad = None
+    variable._accumulator = None
+    return variable
+
+
+def wants_grad(value: Any) -> bool:
+    """Whether operations on a value are to be recorded now: a Variable, or a list with one, that requires it."""
+    return is_grad_enabled() and _requires_grad(value)
+
+
+def _requires_grad(value: Any) -> bool:
+    if isinstance(value, Variable):
+        return value.requires_grad
+    return isinstance(value, list | tuple) and any(map(_requires_grad, value))

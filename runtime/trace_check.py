@@ -1,0 +1,102 @@
+"""The check of a trace: the function and its graph, run on the example and on other inputs, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compiler.ops.arrays import dtype_of
+from .failure import RuntimeFailure
+from .function import Function
+from .tape.mode import grad_mode
+from .tape.variable import Variable
+from .traced import warn
+
+TOLERANCE = 1e-5
+"""Relative, of a result's largest element: both sides run the same ops, in the same order but for constants."""
+
+
+def check_trace(function: Callable[..., Any], traced: Function, example: Sequence[Any]) -> None:
+    """Warn (TracerWarning) where the graph and the function give different results."""
+    cases = {
+        "the example itself": list(example),
+        "the example's numbers in another order": reordered(example),
+        "the example's numbers in another order, negated": negated(reordered(example)),
+    }
+    for what, arguments in cases.items():
+        difference = _difference(function, traced, arguments)
+        if difference:
+            warn(
+                f"the trace of '{traced.name}' does not hold on {what}: {difference}. "
+                "It depends on data in a way that Python decides, or on chance, or on something that changed"
+            )
+            return
+
+
+def reordered(values: Any) -> list[Any]:
+    """Arrays with their elements reversed, and so within the same range; numbers as they are."""
+    return [_reordered(value) for value in values]
+
+
+def _reordered(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return np.ascontiguousarray(value.reshape(-1)[::-1].reshape(value.shape))
+    return type(value)([_reordered(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def negated(values: Any) -> list[Any]:
+    """Floating arrays with their signs changed; a function that does not take such numbers is not checked on them."""
+    return [_negated(value) for value in values]
+
+
+def _negated(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return -value if dtype_of(value).is_floating else value
+    return type(value)([_negated(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def _difference(function: Callable[..., Any], traced: Function, arguments: Sequence[Any]) -> str:
+    """What is different, in words; nothing if all is equal, or if the function itself does not take these inputs."""
+    with grad_mode(False):
+        try:
+            expected = [*_leaves(function(*[_variables(value) for value in arguments]))]
+        except Exception:
+            return ""
+        try:
+            actual = [*_leaves(traced(*arguments))]
+        except RuntimeFailure as failure:
+            return f"the graph fails ({failure.message})"
+    if len(expected) != len(actual):
+        return f"the function returns {len(expected)} values, the graph {len(actual)}"
+    for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+        if left.shape != right.shape:
+            return f"result {i} has shape {list(left.shape)}, in the graph {list(right.shape)}"
+        if not _agree(left, right):
+            return f"result {i} is another"
+    return ""
+
+
+def _agree(left: Any, right: Any) -> bool:
+    if left.dtype.kind in "OUS":
+        return bool((left == right).all())
+    wide, other = left.astype(np.float64), right.astype(np.float64)
+    finite = np.abs(wide[np.isfinite(wide)])
+    coarse = dtype_of(left).is_half if left.ndim else False
+    tolerance = (1e-2 if coarse else TOLERANCE) * max(1.0, finite.max(initial=0.0))
+    return np.allclose(wide, other, rtol=0, atol=tolerance, equal_nan=True)
+
+
+def _variables(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Variable(value, requires_grad=False)
+    return type(value)([_variables(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def _leaves(result: Any) -> Iterator[Any]:
+    if isinstance(result, list | tuple):
+        for item in result:
+            yield from _leaves(item)
+    else:
+        yield np.asarray(result.data if isinstance(result, Variable) else result)

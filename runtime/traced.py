@@ -1,0 +1,139 @@
+"""TracedValue: what stands for an argument, or for something computed of it, while Python code is traced."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compiler.ir import Value
+from ..compiler.types import ListType, OptionalType, TupleType, Type, is_tensor
+from .operand import Operand
+from .snippets import operate
+
+if TYPE_CHECKING:
+    from .function import Function
+    from .tracer import Tracer
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+class TracerWarning(UserWarning):
+    """A trace holds for less than the function that was traced: a value that it depends on has become a constant."""
+
+
+class TracedValue(Operand):
+    """A value of the graph that is being made, and what it is for the example arguments.
+
+    Sizes, numbers and lists computed from arguments are tracing values too. Where Python needs the number itself
+    (`if`, `int()`, `len()`, iteration), it gets that of the example, and a TracerWarning says so. The rank and dtype
+    of a tensor are part of a trace, as is the length of its shape.
+    """
+
+    __slots__ = ("data", "tracer", "value")
+    precedence = 1
+
+    def __init__(self, tracer: Tracer, value: Value, data: Any) -> None:
+        self.tracer = tracer
+        self.value = value
+        self.data = data
+
+    @property
+    def kind(self) -> str:
+        return annotation(self.value.type)
+
+    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return self.tracer.call(function, args, kwargs)
+
+    # --- what a trace may depend on ---
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self._array("dtype").dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        return int(self._array("ndim").ndim)
+
+    def _array(self, name: str) -> Any:
+        if not is_tensor(self.value.type):
+            raise AttributeError(f"a {self.kind} has no attribute '{name}'", name=name, obj=self)
+        return self.data
+
+    # --- what becomes a constant ---
+
+    def __bool__(self) -> bool:
+        self._fix("bool()", "the way that Python took")
+        return bool(self.data)
+
+    def __int__(self) -> int:
+        self._fix("int()", "the number")
+        return int(self.data)
+
+    def __index__(self) -> int:
+        self._fix("an index or a range", "the number")
+        return int(self.data)
+
+    def __float__(self) -> float:
+        self._fix("float()", "the number")
+        return float(self.data)
+
+    def __len__(self) -> int:
+        if not self._is_shape():
+            self._fix("len()", "the length")
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._is_shape():
+            self._fix("iteration", "the number of rounds")
+        if is_tensor(self.value.type):
+            parts = operate("{}.unbind(0)", self)
+            return iter([parts[i] for i in range(len(self.data))])
+        return iter([self[i] for i in range(len(self.data))])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self._fix("conversion to an array", "the array")
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(operate("{} in {}", item, self))
+
+    def _is_shape(self) -> bool:
+        return self.value.node.kind == "aten::size"
+
+    def _fix(self, what: str, kept: str) -> None:
+        message = (
+            f"{what} of a tracing value: {kept} is kept as the example made it, whatever the arguments will be. "
+            "Compile the function (gs.script, gs.CompilationUnit) to keep control flow"
+        )
+        warn(message)
+
+    def __repr__(self) -> str:
+        return f"<TracedValue {self.kind} of {self.tracer.name}>"
+
+
+def annotation(type: Type) -> str:
+    """A type as source writes it, whatever is known of its tensors. Types are shallow, so this recurses."""
+    if is_tensor(type):
+        return "Tensor"
+    if isinstance(type, ListType):
+        return f"List[{annotation(type.element)}]"
+    if isinstance(type, OptionalType):
+        return f"Optional[{annotation(type.element)}]"
+    if isinstance(type, TupleType):
+        return f"Tuple[{', '.join(map(annotation, type.elements))}]"
+    return str(type)
+
+
+def warn(message: str) -> None:
+    """A TracerWarning at the line of the user's code that is running."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE + "/runtime"):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, TracerWarning, stacklevel=level)

@@ -1,0 +1,143 @@
+"""gs.vjp, gs.grad and gs.value_and_grad: functions made of the derivatives of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..compiler.autodiff.flatten import leaves, rebuilt
+from ..compiler.autodiff.joint import gradient_graph
+from ..compiler.autodiff.wrapper import differentiable_graph
+from ..compiler.ir import Callee
+from ..compiler.schema import Argument, FunctionSchema
+from ..compiler.types import TupleType, Type, is_differentiable
+from .arrays import Unsuitable, any_torch, to_array, to_user
+from .derivatives import derivatives_of, is_floating
+from .failure import RuntimeFailure
+from .function import Function
+
+Pullback = Callable[..., tuple[Any, ...]]
+
+
+def vjp(function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+    """The output of a function, and the map from gradients of the output to gradients of the arguments.
+
+    `pullback(grad_out)` takes what the output is: an array, a tuple of them for several outputs, a list for a
+    List[Tensor]; None anywhere for "no gradient". It returns a tuple with one gradient per parameter of the function,
+    keyword-only ones included, in the parameter's shape and dtype: an array, a list for a List[Tensor], None for a
+    parameter that is no floating tensor or that the output does not depend on. It may be called again.
+
+    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient.
+    """
+    _check_function(function, "gs.vjp")
+    values = function.bind(args, kwargs)
+    as_torch = any_torch([*args, *kwargs.values()])
+    derivatives = derivatives_of(function)
+    linearized = derivatives.linearize(values)
+    flat = leaves(values, derivatives.input_types)
+    outputs, residuals = linearized.run(flat)
+
+    def pullback(*cotangents: Any) -> tuple[Any, ...]:
+        given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
+        seeds = [_seed(function, i, output, g) for i, (output, g) in enumerate(zip(outputs, given, strict=True))]
+        gradients = iter(linearized.pull_back(flat, seeds, residuals))
+        found = rebuilt(gradients, derivatives.input_types)
+        return tuple([to_user(gradient, as_torch or any_torch(cotangents)) for gradient in found])
+
+    results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
+    return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
+
+    `argnums` says for which parameters, by position; a sequence gives a tuple of gradients. Differentiates again:
+    `gs.grad(gs.grad(f))`. A parameter that the output does not depend on has a gradient of zeros.
+    """
+    return _derived(function, argnums, with_value=False)
+
+
+def value_and_grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """As `grad`, but the Function returns the pair (value, gradient)."""
+    return _derived(function, argnums, with_value=True)
+
+
+def _derived(function: Function, argnums: int | Sequence[int], *, with_value: bool) -> Function:
+    _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
+    wrt = [argnums] if isinstance(argnums, int) else list(argnums)
+    positions = [_position(function, number) for number in wrt]
+    returns = function.schema.returns
+    if len(returns) != 1 or not is_differentiable(returns[0].type):
+        kinds = ", ".join(str(r.type) for r in returns)
+        raise ValueError(f"a gradient is taken of one Tensor; '{function.name}' returns {kinds}: use gs.vjp")
+    name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
+    graph = gradient_graph(
+        differentiable_graph(function.callee),
+        positions,
+        with_value=with_value,
+        as_tuple=not isinstance(argnums, int),
+        name=name,
+    )
+    results = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(graph.outputs))
+    schema = FunctionSchema(name, "", function.schema.arguments, results)
+    return Function(Callee(schema, graph))
+
+
+def _position(function: Function, number: int) -> int:
+    arguments = function.schema.arguments
+    if not isinstance(number, int) or not -len(arguments) <= number < len(arguments):
+        raise ValueError(f"'{function.name}' has {len(arguments)} parameters; there is no argnum {number!r}")
+    argument = arguments[number]
+    if not is_differentiable(argument.type):
+        raise ValueError(f"parameter '{argument.name}' of '{function.name}' is {argument.type}: it has no gradient")
+    return number % len(arguments)
+
+
+def _check_function(function: object, what: str) -> None:
+    if not isinstance(function, Function):
+        raise TypeError(f"{what} takes a Function of a CompilationUnit, not {type(function).__name__}")
+
+
+def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One cotangent per output, in the outputs' nesting."""
+    if len(given) == 1 and len(types) > 1:
+        # The output is a tuple, and so is its cotangent; a single None stands for no gradient at all.
+        given = tuple(given[0]) if isinstance(given[0], tuple | list) else given
+    if len(given) == 1 and given[0] is None:
+        given = (None,) * len(types)
+    pending = list(zip(given, types, strict=False))
+    if len(given) != len(types):
+        raise _bad_cotangent(function, f"{len(given)} gradients for {len(types)} outputs", None)
+    while pending:
+        value, type = pending.pop()
+        if isinstance(type, TupleType) and value is not None:
+            if not isinstance(value, tuple | list) or len(value) != len(type.elements):
+                raise _bad_cotangent(function, f"an output is a tuple of {len(type.elements)}", None)
+            pending += zip(value, type.elements, strict=True)
+    return given
+
+
+def _seed(function: Function, index: int, output: Any, given: Any) -> Any:
+    if given is None or not is_floating(output):
+        return None
+    if isinstance(output, list):
+        if not isinstance(given, list | tuple) or len(given) != len(output):
+            raise _bad_cotangent(function, f"output {index} is a list of {len(output)} tensors", index)
+        seeds = [_seed(function, index, o, g) for o, g in zip(output, given, strict=True)]
+        return [o * 0 if s is None else s for o, s in zip(output, seeds, strict=True)]
+    try:
+        array = to_array(given)
+    except Unsuitable as error:
+        raise _bad_cotangent(function, f"the gradient of output {index}: {error.message}", index) from None
+    if array.shape != output.shape:
+        message = f"the gradient of output {index} has shape {list(array.shape)}, the output {list(output.shape)}"
+        raise _bad_cotangent(function, message, index)
+    return array.astype(output.dtype, copy=False)
+
+
+def _bad_cotangent(function: Function, message: str, index: int | None) -> RuntimeFailure:
+    argument = None if index is None else f"grad_output{index}"
+    note = "a gradient has the shape of its output; None stands for no gradient"
+    return RuntimeFailure(
+        "R002", f"pullback of {function.name}", message, argument=argument, span=function.graph.span, notes=[note]
+    )

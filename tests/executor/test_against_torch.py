@@ -1,0 +1,230 @@
+"""The same graphs and functions, asked of torch's own executor and autodiff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gradscript.compiler.autodiff import differentiate  # noqa: E402
+from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
+from gradscript.compiler.ir_parser import parse_ir  # noqa: E402
+from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
+from gradscript.runtime.interpreter import run_plan  # noqa: E402
+from gradscript.runtime.plan import build_plan  # noqa: E402
+from torch_graphs import both, count, legacy_executor  # noqa: E402
+
+GRAPHS = {
+    "a * b * a + b": """\
+graph f(%a : Tensor, %b : Tensor):
+  %k : int = prim::Constant[value=1]()
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::mul.Tensor(%1, %a)
+  %3 : Tensor = aten::add.Tensor(%2, %b, %k)
+  return (%3)
+""",
+    "unrelated chains": """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %a)
+  %2 : Tensor = aten::mul.Tensor(%b, %b)
+  %3 : Tensor = aten::tanh(%1)
+  %4 : Tensor = aten::tanh(%2)
+  return (%3, %4)
+""",
+    "a node in between": """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %n : Tensor = aten::argsort(%a, %d, %no)
+  %2 : Tensor = aten::tanh(%1)
+  return (%2, %n)
+""".replace(
+        "Tensor):\n",
+        "Tensor):\n  %d : int = prim::Constant[value=-1]()\n  %no : bool = prim::Constant[value=False]()\n",
+    ),
+    "a cycle to avoid": """\
+graph f(%a : Tensor, %b : Tensor):
+  %d : int = prim::Constant[value=0]()
+  %no : bool = prim::Constant[value=False]()
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::tanh(%1)
+  %n : Tensor = aten::argsort(%1, %d, %no)
+  %3 : Tensor = aten::mul.Tensor(%2, %n)
+  %4 : Tensor = aten::sigmoid(%3)
+  return (%4)
+""",
+    "a branch": """\
+graph f(%a : Tensor, %b : Tensor, %c : bool):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::mul.Tensor(%1, %b)
+  %5 : Tensor = prim::If(%c)
+    block():
+      %3 : Tensor = aten::mul.Tensor(%1, %2)
+      %4 : Tensor = aten::mul.Tensor(%3, %2)
+      return (%4)
+    block():
+      return (%1)
+  %6 : Tensor = aten::mul.Tensor(%5, %2)
+  %7 : Tensor = aten::mul.Tensor(%6, %b)
+  return (%7)
+""",
+    "two users of one": """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::tanh(%1)
+  %3 : Tensor = aten::sigmoid(%1)
+  return (%2, %3)
+""",
+}
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_as_many_groups(name: str, threshold: int) -> None:
+    graph, theirs = both(GRAPHS[name])
+    torch._C._jit_pass_create_autodiff_subgraphs(theirs, threshold)
+    assert len(create_autodiff_subgraphs(graph, threshold)) == count(theirs), f"{graph}\n{theirs}"
+
+
+@pytest.mark.parametrize("name", ["a * b * a + b", "two users of one", "unrelated chains"])
+def test_the_same_vjps_and_captures(name: str) -> None:
+    graph, theirs = both(GRAPHS[name])
+    ours, reference = differentiate(graph), torch._C._jit_differentiate(theirs)
+    assert list(ours.input_vjps) == list(reference.df_input_vjps)
+    assert list(ours.output_vjps) == list(reference.df_output_vjps)
+    assert list(ours.captured_inputs) == list(reference.df_input_captured_inputs)
+    assert ours.num_real_outputs == reference.f_real_outputs
+    outputs = list(reference.f.outputs())
+    tensors = [i for i in reference.df_input_captured_outputs if str(outputs[i].type()).startswith("Tensor")]
+    own = [i for i in ours.captured_outputs if str(ours.f.outputs[i].type).startswith("Tensor")]
+    assert own == tensors
+
+
+SOURCES = {
+    "f": "def f(a, b):\n    return a * b * a + b\n",
+    "g": "def g(a, b):\n    return torch.tanh(a * b) * torch.sigmoid(a * b + b)\n",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_as_many_plans(name: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(2,), (3,), (2, 2), (3, 2, 2)]
+    calls = [(rng.standard_normal(s).astype(d), m) for s in shapes for d in ("f4", "f8") for m in (0, 1, 2, 3)]
+    function = gs.CompilationUnit(SOURCES[name])[name]
+    with legacy_executor():
+        scripted = torch.jit.CompilationUnit(SOURCES[name])
+        reference = getattr(scripted, name)
+        for array, mask in calls:
+            for enabled in (False, True):
+                flags = [bool(mask & 1), bool(mask & 2)]
+                tensors = [torch.tensor(array, requires_grad=flag) for flag in flags]
+                with torch.set_grad_enabled(enabled):
+                    expected = reference(*tensors)
+                spec = function.executor.signature.spec([array, array], flags, grad_mode=enabled)
+                (result,) = run_plan(function.executor.plan_for(spec), [array, array])
+                np.testing.assert_allclose(result, expected.detach().numpy(), rtol=1e-5)
+        plans = reference.get_debug_state().execution_plans
+    assert len(function.debug_state().plans) == len(plans)
+
+
+TORCHS_BACKWARD = """\
+graph(%g : Tensor, %u : Tensor, %y : Tensor):
+  %zero : Tensor = prim::AutogradZero()
+  %c1 : bool = prim::AutogradAnyNonZero(%zero)
+  %a : Tensor = prim::If(%c1)
+    block0():
+      %m1 : Tensor = aten::mul(%zero, %y)
+      -> (%m1)
+    block1():
+      %z1 : Tensor = prim::AutogradZero()
+      -> (%z1)
+  %c2 : bool = prim::AutogradAnyNonZero(%g)
+  %b : Tensor = prim::If(%c2)
+    block0():
+      %m2 : Tensor = aten::mul(%g, %y)
+      -> (%m2)
+    block1():
+      %z2 : Tensor = prim::AutogradZero()
+      -> (%z2)
+  %c3 : bool = prim::AutogradAnyNonZero(%u)
+  %d : Tensor = prim::If(%c3)
+    block0():
+      %m3 : Tensor = aten::mul(%u, %y)
+      -> (%m3)
+    block1():
+      %z3 : Tensor = prim::AutogradZero()
+      -> (%z3)
+  %c : Tensor = prim::AutogradAdd(%a, %b)
+  %e : Tensor = prim::AutogradAdd(%c, %d)
+  return (%e)
+"""
+"""As torch lowers GradOf: asking at each, when it runs, whether there is a gradient."""
+
+
+def test_undefined_gradients_leave_the_same() -> None:
+    """A GradOf of zeros goes, one of known gradients is taken apart, and two known gradients are added."""
+    text = """\
+graph f(%g : Tensor[float32], %u : Tensor[float32], %y : Tensor):
+  %zero : Undefined = prim::AutogradZero()
+  %a : Tensor = prim::GradOf[name="aten::exp"](%zero)
+    block():
+      %1 : Tensor = aten::mul.Tensor(%zero, %y)
+      return (%1)
+  %b : Tensor = prim::GradOf[name="aten::mul"](%g)
+    block():
+      %2 : Tensor = aten::mul.Tensor(%g, %y)
+      return (%2)
+  %d : Tensor = prim::GradOf[name="aten::mul"](%u)
+    block():
+      %3 : Tensor = aten::mul.Tensor(%u, %y)
+      return (%3)
+  %c : Tensor = prim::AutogradAdd(%a, %b)
+  %e : Tensor = prim::AutogradAdd(%c, %d)
+  return (%e)
+"""
+    theirs = torch._C.parse_ir(TORCHS_BACKWARD)
+    graph = parse_ir(text)
+    specialize_autograd_zero(graph)
+    with legacy_executor():
+        torch._C._jit_pass_specialize_autogradzero(theirs)
+    torch._C._jit_pass_constant_propagation(theirs)
+    torch._C._jit_pass_dce(theirs)
+    kinds = [node.kind for node in graph.all_nodes()]
+    # torch asks whether a gradient is there where we have a GradOf. Both are known here, and the third is zero.
+    assert kinds.count("prim::GradOf") == str(theirs).count("prim::AutogradAnyNonZero") == 0
+    assert kinds.count("prim::AutogradAdd") == str(theirs).count("prim::AutogradAdd") == 0
+    assert kinds.count("aten::add.Tensor") == str(theirs).count("aten::add(") == 1
+    assert kinds.count("aten::mul.Tensor") == str(theirs).count("aten::mul(") == 2
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
+    """Without gradients first, then with each mask."""
+    function = gs.CompilationUnit(SOURCES[name])[name]
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(SOURCES[name], namespace)
+    rng = np.random.default_rng(3)
+    arrays = [rng.standard_normal((2, 3)) for _ in range(2)]
+    with gs.no_grad():
+        function(*arrays)
+    for flags in ((True, False), (False, True), (True, True)):
+        executor = function.executor
+        with gs.set_autodiff_debugging(True):
+            executor.clear()
+            plan = executor.plan_for(executor.signature.spec(arrays, flags))
+        (group,) = plan.groups
+        (out,), residuals = group.linearized.run(arrays)
+        tensors = [torch.tensor(a, requires_grad=f) for a, f in zip(arrays, flags, strict=True)]
+        expected = namespace[name](*tensors)
+        np.testing.assert_allclose(out, expected.detach().numpy(), rtol=1e-12)
+        wanted = [t for t in tensors if t.requires_grad]
+        grads = torch.autograd.grad(expected.sum(), wanted, create_graph=True)
+        found = group.linearized.pull_back(arrays, [np.ones((2, 3))], residuals)
+        assert [g is not None for g in found] == list(flags)
+        for mine, theirs in zip([g for g in found if g is not None], grads, strict=True):
+            np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-10)
+        assert build_plan(group.graph).input_count == 2

@@ -1,0 +1,276 @@
+"""What can be differentiated, sliced out: which groups, whether they are right, and how they run."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.compiler.autodiff import differentiate
+from gradscript.compiler.autodiff.subgraphs import (
+    KIND,
+    create_autodiff_subgraphs,
+    inline_autodiff_subgraphs,
+    size,
+)
+from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ops.registry import OPS, Trait
+from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
+from gradscript.compiler.verify import InvalidIR, verify
+from gradscript.runtime.interpreter import run_plan
+from gradscript.runtime.plan import build_plan
+
+CHAIN = """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::tanh(%1)
+  %3 : Tensor = aten::mul.Tensor(%2, %b)
+  return (%3)
+"""
+LEAP = """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %n : Tensor = aten::gt.Tensor(%a, %b)
+  %2 : Tensor = aten::tanh(%1)
+  return (%2, %n)
+"""
+CYCLE = """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::tanh(%1)
+  %n : Tensor = aten::gt.Tensor(%1, %b)
+  %3 : Tensor = aten::mul.Tensor(%2, %n)
+  %4 : Tensor = aten::exp(%3)
+  return (%4)
+"""
+BRANCH = """\
+graph f(%a : Tensor, %b : Tensor, %c : bool):
+  %1 : Tensor = aten::mul.Tensor(%a, %b)
+  %2 : Tensor = aten::mul.Tensor(%1, %b)
+  %5 : Tensor = prim::If(%c)
+    block():
+      %3 : Tensor = aten::mul.Tensor(%1, %2)
+      %4 : Tensor = aten::mul.Tensor(%3, %2)
+      return (%4)
+    block():
+      return (%1)
+  %6 : Tensor = aten::mul.Tensor(%5, %2)
+  %7 : Tensor = aten::mul.Tensor(%6, %b)
+  return (%7)
+"""
+UNRELATED = """\
+graph f(%a : Tensor, %b : Tensor):
+  %1 : Tensor = aten::mul.Tensor(%a, %a)
+  %2 : Tensor = aten::mul.Tensor(%b, %b)
+  %3 : Tensor = aten::tanh(%1)
+  %4 : Tensor = aten::tanh(%2)
+  return (%3, %4)
+"""
+EFFECT = """\
+graph f(%a : Tensor, %m : str):
+  %n : None = prim::Constant[value=None]()
+  %1 : Tensor = aten::tanh(%a)
+  %2 : Tensor = aten::tanh(%1)
+  prim::RaiseException(%m, %n)
+  %3 : Tensor = aten::tanh(%2)
+  %4 : Tensor = aten::tanh(%3)
+  return (%4)
+"""
+
+
+def _groups(text: str, threshold: int = 2) -> tuple[Graph, list[int]]:
+    graph = parse_ir(text)
+    propagate_requires_grad(graph)
+    made = create_autodiff_subgraphs(graph, threshold)
+    verify(graph)
+    assert str(parse_ir(str(graph))) == str(graph)
+    return graph, [size(node) for node in made]
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [(CHAIN, [3]), (LEAP, [2]), (CYCLE, [3]), (BRANCH, [2, 2, 2]), (UNRELATED, [2, 2]), (EFFECT, [2, 2])],
+    ids=["chain", "leap", "cycle", "branch", "unrelated", "effect"],
+)
+def test_groups(text: str, sizes: list[int]) -> None:
+    graph, found = _groups(text)
+    assert found == sizes
+    before = parse_ir(text)
+    inline_autodiff_subgraphs(graph, 99)
+    verify(graph)
+    assert sorted(n.kind for n in graph.all_nodes()) == sorted(n.kind for n in before.all_nodes())
+
+
+def test_thresholds() -> None:
+    assert _groups(CHAIN, 4)[1] == []
+    assert _groups(LEAP, 1)[1] == [2]
+    graph, _ = _groups(CHAIN)
+    assert not inline_autodiff_subgraphs(graph, 3)
+    assert inline_autodiff_subgraphs(graph, 4)
+
+
+def test_what_needs_no_gradient_is_left_out() -> None:
+    text = CHAIN.replace("%a : Tensor, %b : Tensor)", "%a : Tensor[requires_grad=False], %b : Tensor[int64])")
+    assert _groups(text)[1] == []
+
+
+def test_a_group_takes_what_it_uses() -> None:
+    graph, _ = _groups(CHAIN)
+    (group,) = graph.nodes
+    assert [v.name_hint for v in group.inputs] == ["a", "b"]
+    inner = group.blocks[0]
+    next(iter(inner.nodes)).set_input(0, graph.inputs[0])
+    with pytest.raises(InvalidIR, match="takes what it uses as inputs"):
+        verify(graph)
+
+
+def test_results_are_those_of_the_whole() -> None:
+    rng = np.random.default_rng(0)
+    for text in (CHAIN, LEAP, CYCLE, BRANCH, UNRELATED):
+        values: list[Any] = [rng.standard_normal(4) for _ in range(2)]
+        for condition in (True, False):
+            given = [*values, condition] if text is BRANCH else values
+            graph, _ = _groups(text)
+            expected = run_plan(build_plan(parse_ir(text)), given)
+            for left, right in zip(run_plan(build_plan(graph), given), expected, strict=True):
+                np.testing.assert_array_equal(left, right)
+
+
+def _random_graph(rng: np.random.Generator, count: int) -> str:
+    """Ops that can be differentiated and ones that cannot, on values at random."""
+    lines, values = [], ["a", "b"]
+    for i in range(count):
+        x, y = rng.choice(values, 2)
+        op = rng.choice([f"aten::mul.Tensor(%{x}, %{y})", f"aten::tanh(%{x})", f"aten::detach(%{x})"])
+        lines.append(f"  %v{i} : Tensor = {op}")
+        values.append(f"v{i}")
+    results = ", ".join(f"%{v}" for v in rng.choice(values, 3))
+    return "\n".join(["graph f(%a : Tensor, %b : Tensor):", *lines, f"  return ({results})", ""])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs_stay_acyclic_and_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    text = _random_graph(rng, 30)
+    graph, _ = _groups(text)
+    values = [rng.standard_normal(3) for _ in range(2)]
+    for left, right in zip(
+        run_plan(build_plan(graph), values), run_plan(build_plan(parse_ir(text)), values), strict=True
+    ):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_long_chain_is_one_group() -> None:
+    lines = [f"  %v{i + 1} : Tensor = aten::mul.Tensor(%v{i}, %w)" for i in range(4000)]
+    text = "\n".join(["graph f(%v0 : Tensor, %w : Tensor):", *lines, "  return (%v4000)", ""])
+    assert _groups(text)[1] == [4000]
+
+
+# --- gradients of groups ---
+
+
+def _matmuls(graph: Graph) -> int:
+    ops = [OPS.of(node.schema) for node in graph.all_nodes()]
+    return sum(op is not None and op.has(Trait.MATMUL) for op in ops)
+
+
+def test_linear_has_one_product_for_each_input_that_needs_a_gradient() -> None:
+    text = (
+        "graph f(%x : Tensor[requires_grad=False], %w : Tensor):\n"
+        "  %1 : Tensor = aten::t(%w)\n  %2 : Tensor = aten::mm(%x, %1)\n  %3 : Tensor = aten::tanh(%2)\n"
+        "  return (%3)\n"
+    )
+    for types, products in ((("[requires_grad=False]", ""), 1), (("", "[requires_grad=False]"), 1), (("", ""), 2)):
+        written = text.replace("%x : Tensor[requires_grad=False]", f"%x : Tensor{types[0]}")
+        graph, _ = _groups(written.replace("%w : Tensor)", f"%w : Tensor{types[1]})"))
+        (group,) = build_plan(graph).groups
+        assert _matmuls(group.gradient.df) == products
+    source = "def f(x, w, b):\n    return torch.nn.functional.linear(x, w, b)\n"
+    whole = gs.CompilationUnit(source).f.graph
+    for mask, products in (((False, True, True), 1), ((True, False, True), 1), ((True, True, True), 2)):
+        assert _matmuls(differentiate(whole, mask).df) == products
+
+
+def test_captures_of_what_repeats_keep_the_first_index() -> None:
+    graph = parse_ir(CHAIN.replace("return (%3)", "return (%2, %3, %2, %3)"))
+    gradient = differentiate(graph)
+    assert gradient.num_real_outputs == 4
+    assert gradient.input_vjps[:2] == (0, 1)
+    assert 0 in gradient.captured_outputs and not {2, 3} & set(gradient.captured_outputs)
+
+
+def test_groups_run_and_go_back() -> None:
+    graph, _ = _groups(CHAIN)
+    (group,) = build_plan(graph).groups
+    a, b = np.array([0.5, 2.0]), np.array([1.5, -1.0])
+    (out,), residuals = group.linearized.run([a, b])
+    grads = group.linearized.pull_back([a, b], [np.ones(2)], residuals)
+    th = np.tanh(a * b)
+    np.testing.assert_allclose(out, th * b)
+    np.testing.assert_allclose(grads[0], (1 - th**2) * b * b)
+    np.testing.assert_allclose(grads[1], th + (1 - th**2) * a * b)
+
+
+def test_an_executor_slices_where_a_gradient_is_asked_for() -> None:
+    source = "def f(x, w):\n    y = x * w\n    z = torch.tanh(y) * w\n    return z * z + y\n"
+    function = gs.CompilationUnit(source).f
+    values = [np.ones(3), np.full(3, 2.0)]
+    executor = function.executor
+    spec = executor.signature.spec(values, [True, False])
+    assert spec.grad_mode and [part.requires_grad for part in spec.arguments] == [True, False]  # type: ignore[union-attr]
+    plan = executor.plan_for(spec)
+    (group,) = plan.groups
+    assert group.requires_grad == [True, False]
+    (result,) = run_plan(plan, values)
+    np.testing.assert_array_equal(result, function(*values))
+    assert executor.signature.spec(values, [True, False], grad_mode=False) == executor.signature.spec(values)
+    assert len(function.debug_state().plans) == 2
+
+
+def test_small_groups_are_put_back_unless_debugging() -> None:
+    source = "def f(x, w):\n    return torch.tanh(x * w)\n"
+    values = [np.ones(3), np.ones(3)]
+    for debugging in (False, True):
+        executor = gs.CompilationUnit(source).f.executor
+        with gs.set_autodiff_debugging(debugging):
+            plan = executor.plan_for(executor.signature.spec(values, [True, True]))
+        assert len(plan.groups) == debugging
+        kinds = [node.kind for node in plan.graph.nodes]
+        assert (KIND in kinds) is debugging
+
+
+# --- views ---
+
+VIEWS = {
+    "t": "x.t() * w",
+    "permute": "x.permute([1, 0]) * w",
+    "transpose": "x.transpose(0, 1) * w",
+    "view": "x.view(3, 2) * w",
+    "expand": "x.sum().expand(3, 2) * w",
+    "select": "x[0].unsqueeze(0) * w.t()",
+}
+
+
+@pytest.mark.parametrize(("name", "order"), list(itertools.product(VIEWS, (0, 1))))
+def test_views_have_right_second_derivatives(name: str, order: int) -> None:
+    torch = pytest.importorskip("torch")
+    text = f"def f(x, w):\n    y = {VIEWS[name]}\n    return (torch.tanh(y) * y).sum()\n"
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((2, 3)), rng.standard_normal((3, 2))
+    unit = gs.CompilationUnit(text)
+    first = gs.grad(unit.f, argnums=order)
+    combined = gs.CompilationUnit("def s(g):\n    return (g * g).sum()\n").s
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(text, namespace)
+    tx, tw = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
+    (expected,) = torch.autograd.grad(namespace["f"](tx, tw), (tx, tw)[order], create_graph=True)
+    np.testing.assert_allclose(first(x, w), expected.detach().numpy(), rtol=1e-9)
+    vx, vw = gs.Variable(x, requires_grad=True), gs.Variable(w, requires_grad=True)
+    squares = combined(first(vx, vw))
+    squares.backward()
+    theirs = torch.autograd.grad((expected * expected).sum(), (tx, tw))
+    for mine, other in zip((vx, vw), theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(mine.grad), other.numpy(), rtol=1e-8)

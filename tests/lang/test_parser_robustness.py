@@ -1,0 +1,195 @@
+"""Any text gets an answer: in time, in memory, without an exception. Limits are generous for slow machines."""
+
+from __future__ import annotations
+
+import random
+import string
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import pytest
+from gradscript.lang import ast
+from gradscript.lang.dump import dump
+from lang_support import parse_text, parse_valid
+
+SECONDS = 8.0
+MEGABYTES = 512
+N = 10_000
+FUNCTION = "def f(x):\n    return "
+
+VALID = {
+    "parentheses": FUNCTION + "(" * N + "x" + ")" * N,
+    "sum": FUNCTION + " + ".join("x" * N),
+    "power": FUNCTION + " ** ".join("x" * N),
+    "unary minuses": FUNCTION + "-" * N + "x",
+    "nots": FUNCTION + "not " * N + "x",
+    "comparisons": FUNCTION + " < ".join("x" * N),
+    "ands": FUNCTION + " and ".join("x" * N),
+    "subscripts": FUNCTION + "x[" * N + "0" + "]" * N,
+    "chained subscripts": FUNCTION + "x" + "[0]" * N,
+    "lists": FUNCTION + "[" * N + "]" * N,
+    "chained calls": FUNCTION + "x" + ".relu()" * 5_000,
+    "nested calls": FUNCTION + "f(" * N + ")" * N,
+    "conditionals": FUNCTION + "x if x else " * N + "x",
+    "conditionals inside": FUNCTION + "x if (" * N + "x" + ") else x" * N,
+    "tuple targets": "def f(x):\n    " + "(" * N + "x," + ")," * N + " = x",
+    "assignment chain": "def f(x):\n    " + "x = " * N + "x",
+    "long line": FUNCTION + "+".join(["xyz"] * 25_000),
+    "elifs": "def f(x):\n    if x: pass\n" + "    elif x: pass\n" * N,
+    "99 levels": "".join("\t" * depth + "def f(x):\n" for depth in range(99)) + "\t" * 99 + "pass",
+    "blank lines": "\n" * 1_000_000,
+    "comments": "# comment\n" * 100_000,
+    "white space": " " * 1_000_000,
+}
+
+INVALID = {
+    "100 levels": "".join(" " * depth + "def f(x):\n" for depth in range(100)) + " " * 100 + "pass",
+    "brackets": "(" * 1_000_000,
+    "closing brackets": ")" * 1_000_000,
+    "mismatched brackets": "(]" * 500_000,
+    "mixed brackets": "([)" * 300_000,
+    "bracket lines": "([)\n" * 250_000,
+    "open headers": "def f(\n" * 150_000,
+    "quotes": "'" * 1_000_001,
+    "triple quotes": "'''a\n" * 200_001,
+    "escapes": "'" + "a\\" * 500_000,
+    "quote lines": '"\n' * 500_000,
+    "NUL": "\0" * 1_000_000,
+    "lone surrogates": "\ud800" * 1_000_000,
+    "backslashes": "\\" * 1_000_000,
+    "continuations": "\\\n" * 500_000,
+    "dollars": "$ " * 500_000,
+    "semicolons": ";" * 500_000,
+    "names": "x " * 500_000,
+    "headers": "if x:\n" * 150_000,
+    "ragged indentation": "".join(" " * (line * 7 % 11) + "x\n" for line in range(150_000)),
+    "ragged tabs": "".join("\t" * (line % 7) + " " * (line % 5) + "x\n" for line in range(150_000)),
+    "huge int": FUNCTION + "9" * 5_001,
+    "longer int": FUNCTION + "9" * 1_000_000,
+    "huge hexadecimal": FUNCTION + "0x" + "f" * 1_000_000,
+}
+
+
+def timed(text: str) -> tuple[ast.Module, int, float]:
+    start = time.process_time()
+    module, found = parse_text(text)
+    return module, len(found), time.process_time() - start
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _warm() -> None:
+    parse_valid("def f(x): return x")
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_valid(name: str) -> None:
+    _, found, seconds = timed(VALID[name])
+    assert not found
+    assert seconds < SECONDS
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid(name: str) -> None:
+    _, found, seconds = timed(INVALID[name])
+    assert found
+    assert seconds < SECONDS
+
+
+@pytest.mark.parametrize("alphabet", ["printable", "bytes", "code points", "words"])
+def test_garbage(alphabet: str) -> None:
+    chance = random.Random(alphabet)
+    choose = {
+        "printable": lambda: chance.choice(string.printable),
+        "bytes": lambda: chr(chance.randrange(256)),
+        "code points": lambda: chr(chance.randrange(0x110000)),
+        "words": lambda: chance.choice(
+            ["def ", "if ", "(", ") ", "x ", "1 ", ":", "\n", "\n    ", "=", ", ", "for ", "["]
+        ),
+    }[alphabet]
+    _, found, seconds = timed("".join(choose() for _ in range(1_000_000)))
+    assert found
+    assert seconds < SECONDS
+
+
+@pytest.mark.parametrize("name", ["parentheses", "sum", "conditionals inside", "names", "brackets", "lone surrogates"])
+def test_memory(name: str) -> None:
+    text = {**VALID, **INVALID}[name][:200_000]
+    tracemalloc.start()
+    try:
+        parse_text(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The text is at most a fifth of the megabyte that the limit is for.
+    assert peak < MEGABYTES * 2**20 / 5
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "unary minuses", "subscripts", "conditionals inside", "elifs", "chained calls"]
+)
+def test_dump_of_deep_trees(name: str) -> None:
+    assert len(dump(parse_valid(VALID[name]))) > N
+
+
+def test_time_is_linear() -> None:
+    def seconds(statements: int) -> float:
+        body = "".join(f"    x{line} = x * {line} + y[{line}]\n" for line in range(statements))
+        return min(timed("def f(x, y):\n" + body)[2] for _ in range(3))
+
+    assert seconds(20_000) < 4 * seconds(10_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "\ufeff", "\ufeff\n", "# c", "  # c\n\n", "'''doc'''", "pass\n", "\f", "\r\n\r\n", "\\\n\n"],
+)
+def test_empty_files(text: str) -> None:
+    module, found = parse_text(text)
+    assert module.functions == ()
+    assert not found or text.startswith("\\")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends(end: str) -> None:
+    lines = [
+        "def f(x):",
+        "    '''a",
+        "    b'''",
+        "",
+        "    # c",
+        "    y = (x +",
+        "  1)",
+        "    return y \\",
+        "      + 2",
+        "",
+    ]
+    module = parse_valid(end.join(lines))
+    (function,) = module.functions
+    assert function.docstring == "a\n    b"
+    assert len(function.body) == 2
+
+
+def test_a_byte_order_mark_and_form_feeds() -> None:
+    module = parse_valid("\ufeffdef f(x):\n    return x\f\n\n\f\ndef g(x):\n\f    return x\n")
+    assert [function.name for function in module.functions] == ["f", "g"]
+
+
+def test_a_file_indented_as_a_whole() -> None:
+    module = parse_valid("\n  # c\n        def f(x):\n            return x\n\n        def g(x): return x\n    ")
+    assert [function.name for function in module.functions] == ["f", "g"]
+
+
+def test_float_overflow_is_infinite() -> None:
+    (function,) = parse_valid(FUNCTION + "1e999").functions
+    match function.body:
+        case (ast.Return(value=ast.Constant(value=value)),):
+            assert value == float("inf")
+        case _:
+            pytest.fail("not a return of a constant")
+
+
+def test_importing_the_parser_does_not_load_lark() -> None:
+    script = "import sys, gradscript.lang.parser; sys.exit('lark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

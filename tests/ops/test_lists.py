@@ -1,0 +1,82 @@
+"""List ops: Python's semantics, and never a change in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gradscript.compiler.ops import OPS
+
+
+def run(name: str, *arguments: Any) -> Any:
+    return OPS.named(name if "::" in name else f"aten::{name}").evaluate(*arguments)
+
+
+CASES = [
+    ("len.t", ([1, 2],), 2),
+    ("len.Tensor", (np.ones((3, 2)),), 3),
+    ("len.str", ("abc",), 3),
+    ("__getitem__.t", ([1, 2, 3], -1), 3),
+    ("slice.t", ([1, 2, 3, 4], None, -1, 2), [1, 3]),
+    ("slice.t", ([1, 2, 3], None, None, -1), [3, 2, 1]),
+    ("append.t", ([1], 2), [1, 2]),
+    ("_set_item.t", ([1, 2, 3], -2, 9), [1, 9, 3]),
+    ("_set_slice.t", ([1, 2, 3, 4], [8, 9], 1, 3), [1, 8, 9, 4]),
+    ("_set_slice.t", ([1, 2, 3], [8, 9], None, None, -2), [9, 2, 8]),
+    ("insert.t", ([1, 2], 1, 9), [1, 9, 2]),
+    ("extend.t", ([1], [2, 3]), [1, 2, 3]),
+    ("pop.t", ([1, 2, 3],), 3),
+    ("_without.t", ([1, 2, 3], 0), [2, 3]),
+    ("reverse.t", ([1, 2],), [2, 1]),
+    ("clear.t", ([1],), []),
+    ("sorted.int", ([3, 1, 2],), [1, 2, 3]),
+    ("sort.float", ([3.0, 1.0], True), [3.0, 1.0]),
+    ("add.t", ([1], [2]), [1, 2]),
+    ("mul.left_t", ([0], 3), [0, 0, 0]),
+    ("mul.right_", (2, [1, 2]), [1, 2, 1, 2]),
+    ("eq.int_list", ([1, 2], [1, 2]), True),
+    ("ne.float_list", ([1.0], [2.0]), True),
+    ("__contains__.int_list", ([1, 2], 2), True),
+    ("index.list_int", ([5, 6], 6), 1),
+    ("count.int", ([1, 2, 1], 1), 2),
+    ("remove.int", ([1, 2, 1], 1), [2, 1]),
+    ("copy.t", ([1],), [1]),
+    ("list", ("ab",), ["a", "b"]),
+    ("prim::min.self_int", ([3, 1],), 1),
+    ("prim::max.self_float", ([3.0, 1.0],), 3.0),
+    ("sum.int", ([1, 2],), 3),
+    ("all.bool", ([True, False],), False),
+    ("rangelist", (3,), [0, 1, 2]),
+    ("range_list.step", (5, 0, -2), [5, 3, 1]),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_value_and_nothing_changes(name: str, arguments: tuple[Any, ...], expected: Any) -> None:
+    before = [list(a) if isinstance(a, list) else a for a in arguments]
+    result = run(name, *arguments)
+    assert result == expected
+    assert all(a is b or np.array_equal(a, b) for a, b in zip(arguments, before, strict=True))
+    assert not any(result is a for a in arguments if isinstance(a, list))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error"),
+    [
+        ("__getitem__.t", ([1], 1), IndexError),
+        ("_set_item.t", ([1], -2, 0), IndexError),
+        ("pop.t", ([],), IndexError),
+        ("_without.t", ([], 0), IndexError),
+        ("_set_slice.t", ([1, 2], [3], 0, 2), ValueError),
+        ("slice.t", ([1], None, None, 0), ValueError),
+        ("index.list_int", ([1], 2), ValueError),
+        ("remove.int", ([1], 2), ValueError),
+        ("prim::min.self_int", ([],), ValueError),
+        ("range_list.step", (0, 1, 0), ValueError),
+        ("len.Tensor", (np.array(1),), TypeError),
+    ],
+)
+def test_errors_say_why(name: str, arguments: tuple[Any, ...], error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"\w"):
+        run(name, *arguments)

@@ -1,0 +1,53 @@
+"""Text in, text out: each file in golden/ is named after a pass and holds graphs before and after it.
+
+`REWRITE_GOLDENS=1 python -m pytest tests/passes` writes the results in place of what is expected.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.pipeline import PIPELINES, pass_name
+from gradscript.compiler.verify import verify
+
+FOLDER = Path(__file__).parent / "golden"
+PASSES = {pass_name(p): p for p in sum(PIPELINES.values(), ())}
+CASES = [(path.stem, i) for path in sorted(FOLDER.glob("*.ir")) for i in range(path.read_text().count("\n## ") + 1)]
+
+
+def _cases(path: Path) -> list[tuple[str, str, str]]:
+    """Title, graph before and graph after; `unchanged` stands for the same graph."""
+    found = []
+    for section in path.read_text().removeprefix("## ").split("\n## "):
+        title, _, body = section.partition("\n")
+        before, _, after = body.partition("# after\n")
+        found.append((title, before.strip("\n") + "\n", after.strip("\n") + "\n"))
+    return found
+
+
+def _write(path: Path, cases: list[tuple[str, str, str]]) -> None:
+    path.write_text("\n".join(f"## {title}\n{before}# after\n{after}" for title, before, after in cases))
+
+
+@pytest.mark.parametrize(("name", "index"), CASES)
+def test_golden(name: str, index: int) -> None:
+    path = FOLDER / f"{name}.ir"
+    cases = _cases(path)
+    title, before, after = cases[index]
+    graph = parse_ir(before)
+    changed = PASSES[name](graph)
+    verify(graph)
+    result = str(graph) if changed else "unchanged\n"
+    assert changed or str(graph) == str(parse_ir(before))
+    if os.environ.get("REWRITE_GOLDENS"):
+        cases[index] = (title, str(parse_ir(before)), result)
+        _write(path, cases)
+    else:
+        assert result == after, title
+
+
+def test_every_pass_has_goldens() -> None:
+    assert {path.stem for path in FOLDER.glob("*.ir")} == set(PASSES) - {"inline_functions"}

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
+from gradscript.compiler.passes.fold_constants import fold_constants
+from gradscript.compiler.pipeline import (
+    MAX_ROUNDS,
+    PIPELINES,
+    SIMPLIFY,
+    InvalidPass,
+    inline_keeping_pairs,
+    pass_name,
+    run_passes,
+    run_to_fixpoint,
+)
+from gradscript.compiler.types import INT
+from gradscript.compiler.verify import InvalidIR
+
+TEXT = """\
+graph f(%x : Tensor):
+  %1 : int = prim::Constant[value=2]()
+  %2 : int = aten::add.int(%1, %1)
+  %3 : Tensor = aten::mul.Scalar(%x, %2)
+  return (%3)
+"""
+
+
+def break_types(graph: Graph) -> bool:
+    graph.inputs[0].type = INT
+    return False
+
+
+def test_a_broken_pass_is_reported_by_name() -> None:
+    with pytest.raises(InvalidPass) as caught:
+        run_passes(parse_ir(TEXT), [fold_constants, break_types, eliminate_dead_code])
+    assert str(caught.value).startswith(
+        "pass break_types left invalid IR: graph f: argument 'self' is Tensor, not int\n"
+    )
+    assert caught.value.pass_name == "break_types"
+    assert isinstance(caught.value.__cause__, InvalidIR)
+
+
+def test_verification_can_be_left_out() -> None:
+    assert run_passes(parse_ir(TEXT), [break_types], verify_between=False) is False
+
+
+def test_an_invalid_graph_is_nobodys_fault() -> None:
+    graph = parse_ir(TEXT)
+    break_types(graph)
+    with pytest.raises(InvalidIR):
+        run_passes(graph, SIMPLIFY)
+
+
+def test_dump_sees_what_changed() -> None:
+    seen: list[str] = []
+    graph = parse_ir(TEXT)
+    run_to_fixpoint(graph, SIMPLIFY, dump=lambda name, graph: seen.append(name))
+    assert seen[:2] == ["propagate_types", "fold_constants"] or seen[0] == "fold_constants"
+    assert "peephole" not in seen
+    assert str(graph) == (
+        "graph f(%x : Tensor):\n"
+        "  %1 : int = prim::Constant[value=4]()\n"
+        "  %2 : Tensor = aten::mul.Scalar(%x, %1)\n"
+        "  return (%2)\n"
+    )
+
+
+def test_a_pipeline_that_never_settles_is_stopped() -> None:
+    runs: list[Graph] = []
+
+    def restless(graph: Graph) -> bool:
+        runs.append(graph)
+        return True
+
+    assert run_to_fixpoint(parse_ir(TEXT), [restless])
+    assert len(runs) == MAX_ROUNDS
+
+
+def test_names() -> None:
+    assert pass_name(inline_keeping_pairs) == "inline_functions"
+    assert all(pass_name(p).isidentifier() for passes in PIPELINES.values() for p in passes)

@@ -1,0 +1,215 @@
+"""Function, CompilationUnit and gs.script: what they offer, and the errors of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+
+SOURCE = '''# The demo of the documentation.
+def mul(self, other):
+    """A product."""
+    def backward(grad_output):
+        grad_self = (grad_output * other).sum_to_size(self.size())
+        # a comment inside
+        grad_other = (grad_output * self).sum_to_size(other.size())
+
+        return grad_self, grad_other
+    return self * other, backward
+
+def double(x):
+    def backward(grad):
+        return grad * 2.0
+    return x + x, backward
+
+def both(x, n: int):
+    def backward(g, h):
+        return g + h, None
+    return x + 1.0, x - 1.0, backward
+
+def code(x):
+    return mul(x, double(x))
+'''
+UNIT = gs.CompilationUnit(SOURCE, "demo.grad")
+X = np.arange(1.0, 5.0).reshape(2, 2)
+
+
+# --- running ---
+
+
+def test_the_closure_is_dropped() -> None:
+    np.testing.assert_array_equal(UNIT.mul(X, X), X * X)
+    first, second = UNIT.both(X, 2)
+    np.testing.assert_array_equal(first - second, np.full((2, 2), 2.0))
+
+
+def test_the_lifted_halves_run_by_hand() -> None:
+    out, context = UNIT.mul.forward(X, other=X + 1)
+    np.testing.assert_array_equal(out, X * (X + 1))
+    assert isinstance(context, tuple)
+    assert len(context) == 2
+    grads = UNIT.mul.backward(context, X)
+    np.testing.assert_array_equal(grads[0], X * (X + 1))
+    np.testing.assert_array_equal(grads[1], X * X)
+
+
+def test_a_single_input_has_a_tuple_of_one_gradient() -> None:
+    out, context = UNIT.double.forward(X)
+    np.testing.assert_array_equal(out, 2 * X)
+    assert context == ()
+    (grad,) = UNIT.double.backward(context, X)
+    np.testing.assert_array_equal(grad, 2 * X)
+
+
+def test_several_outputs_take_several_gradients() -> None:
+    outs, context = UNIT.both.forward(X, 1)
+    assert len(outs) == 2
+    grad, none = UNIT.both.backward(context, X, X)
+    np.testing.assert_array_equal(grad, 2 * X)
+    assert none is None
+
+
+def test_the_wrong_number_of_gradients() -> None:
+    with pytest.raises(gs.RuntimeFailure, match=r"both\.backward: argument 'h' missing"):
+        UNIT.both.backward((), X)
+
+
+def test_no_pair() -> None:
+    assert UNIT["code"].pair is None
+    with pytest.raises(ValueError, match=r"'code' has no backward of its own"):
+        UNIT["code"].forward(X)
+
+
+# --- stages ---
+
+
+def test_source_is_the_authors_text() -> None:
+    text = UNIT.mul.show("source")
+    assert text.startswith("def mul(self, other):\n")
+    assert text.endswith("    return self * other, backward\n")
+    assert "# a comment inside" in text
+    assert "double" not in text
+
+
+def test_stages_of_text() -> None:
+    assert UNIT.mul.show("ast").startswith("FunctionDef mul ")
+    assert UNIT.mul.show("ir") == str(UNIT.mul.graph)
+    assert UNIT.mul.show("gradient").count("graph mul") == 2
+
+
+def test_an_unknown_stage_lists_the_stages() -> None:
+    with pytest.raises(ValueError, match=r"no stage 'gradeint'; did you mean 'gradient'\?; the stages are source, ast"):
+        UNIT.mul.show("gradeint")
+
+
+@pytest.mark.parametrize("stage", ["closure", "lifted"])
+def test_a_stage_that_does_not_apply(stage: str) -> None:
+    with pytest.raises(ValueError, match="'code' returns no closure"):
+        UNIT["code"].show(stage)
+
+
+# --- units ---
+
+
+def test_a_unit_holds_functions() -> None:
+    assert list(UNIT) == list(UNIT.functions) == ["mul", "double", "both", "code"]
+    assert len(UNIT) == 4
+    assert UNIT.mul is UNIT["mul"] is UNIT.functions["mul"]
+    assert "mul" in UNIT
+    assert "nul" not in UNIT
+    assert "mul" in dir(UNIT)
+    assert repr(UNIT) == "<CompilationUnit mul, double, both, code>"
+    assert repr(UNIT.mul) == "<Function mul(Tensor self, Tensor other) -> Tensor>"
+    assert (UNIT.mul.__name__, UNIT.mul.__doc__) == ("mul", "A product.")
+
+
+def test_a_name_that_is_an_attribute_too() -> None:
+    np.testing.assert_array_equal(UNIT["code"](X), X * 2 * X)
+    assert not isinstance(gs.CompilationUnit.code, gs.Function)
+
+
+def test_an_unknown_function() -> None:
+    with pytest.raises(AttributeError, match=r"no function 'mull'; did you mean 'mul'\?"):
+        _ = UNIT.mull
+    with pytest.raises(KeyError, match=r"no function 'dubble'; did you mean 'double'\?"):
+        _ = UNIT["dubble"]
+
+
+def test_bad_source() -> None:
+    with pytest.raises(gs.CompileError) as caught:
+        gs.CompilationUnit("def f(x):\n    return y\ndef g(x):\n    return z\n")
+    assert [d.code for d in caught.value.diagnostics] == ["E201", "E201"]
+    with pytest.raises(TypeError, match="source is a str, not bytes"):
+        gs.CompilationUnit(b"")  # type: ignore[arg-type]
+
+
+# --- script ---
+
+
+def bare(x, n: int = 2):  # type: ignore[no-untyped-def]
+    """Doc."""
+    return x * n
+
+
+def decorated(function: Any) -> Any:
+    return gs.script(function)
+
+
+def test_script_compiles_a_python_function() -> None:
+    function = gs.script(bare)
+    np.testing.assert_array_equal(function(X), X * 2)
+    assert function.name == "bare"
+    assert function.__doc__ == "Doc."
+
+
+def test_script_as_a_decorator_in_an_indented_place() -> None:
+    @decorated
+    @gs.script if False else (lambda function: function)
+    def inner(x):  # type: ignore[no-untyped-def]
+        # a comment
+
+        def backward(grad):  # type: ignore[no-untyped-def]
+            return grad * 3.0
+
+        return x * 3.0, backward
+
+    np.testing.assert_array_equal(inner(X), X * 3)
+    np.testing.assert_array_equal(inner.backward(inner.forward(X)[1], X)[0], X * 3)
+
+
+def test_script_points_into_the_file() -> None:
+    def wrong(x):  # type: ignore[no-untyped-def]
+        return x + undefined_name  # noqa: F821
+
+    with pytest.raises(gs.CompileError) as caught:
+        gs.script(wrong)
+    first = wrong.__code__.co_firstlineno
+    assert (caught.value.span.line, caught.value.span.column) == (first + 1, 20)
+    lines = str(caught.value).splitlines()
+    assert lines[1].endswith(f"test_function.py:{first + 1}:20")
+    assert lines[2].endswith("|         return x + undefined_name  # noqa: F821")
+    assert lines[3].endswith("|" + " " * 20 + "^" * 14)
+
+
+def test_script_without_source() -> None:
+    names: dict[str, Any] = {}
+    exec("def f(x):\n    return x\n", names)
+    with pytest.raises(ValueError, match="the source of 'f' is not available"):
+        gs.script(names["f"])
+    with pytest.raises(TypeError, match="not a lambda"):
+        gs.script(lambda x: x)
+    with pytest.raises(TypeError, match="not a type"):
+        gs.script(int)
+
+
+# --- the package ---
+
+
+def test_the_public_names() -> None:
+    for name in gs.__all__:
+        assert getattr(gs, name) is not None
+        assert name in dir(gs)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gs.nothing

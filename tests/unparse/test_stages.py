@@ -1,0 +1,123 @@
+"""The stages of the example, to the letter."""
+
+from __future__ import annotations
+
+from gradscript.compiler.unparse import unparse_closure_stage, unparse_function, unparse_pair, unparse_unit
+from roundtrip import check_unit, compiled
+
+MUL = """\
+def mul(self, other):
+    def backward(grad_output):
+        grad_self = (grad_output * other).sum_to_size(self.size())
+        grad_other = (grad_output * self).sum_to_size(other.size())
+        return grad_self, grad_other
+    return self * other, backward
+"""
+
+CODE = """\
+def mul(self, other):
+    def backward(grad_output):
+        grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
+        grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+        return grad_self, grad_other
+    return torch.mul(self, other), backward
+"""
+
+CLOSURE = """\
+def mul(self, other):
+    backward = (__lambda, (other, self))
+    return torch.mul(self, other), backward
+
+
+def __lambda(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
+    other, self, = context
+    grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
+    grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+    return grad_self, grad_other
+"""
+
+LIFTED = """\
+def mul(self: Tensor, other: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    return (torch.mul(self, other), (other, self))
+
+
+def backward(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
+    other, self, = context
+    grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
+    grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+    return grad_self, grad_other
+"""
+
+SIGMOID = """\
+def act(x):
+    s = torch.sigmoid(x)
+    def backward(grad):
+        slope = s * (1 - s)
+        def backward_of_backward(grad_grad):
+            return grad_grad * slope, grad_grad * grad
+        return grad * slope, backward_of_backward
+    return s, backward
+"""
+
+SIGMOID_LIFTED = """\
+def act(x: Tensor) -> Tuple[Tensor, Tuple[Tensor]]:
+    s = torch.sigmoid(x)
+    return (s, (s,))
+
+
+def backward(context: Tuple[Tensor], grad: Tensor) -> Tensor:
+    s, = context
+    return torch.mul(grad, torch.mul(s, torch.rsub(s, 1)))
+
+
+def act_backward(context: Tuple[Tensor], grad: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
+    s, = context
+    slope = torch.mul(s, torch.rsub(s, 1))
+    return (torch.mul(grad, slope), (slope, grad))
+
+
+def backward_of_backward(context: Tuple[Tensor, Tensor], grad_grad: Tensor) -> Tuple[Tensor, Tensor]:
+    slope, grad, = context
+    return torch.mul(grad_grad, slope), torch.mul(grad_grad, grad)
+"""
+
+
+def test_code() -> None:
+    callees = compiled(MUL)
+    assert unparse_unit(callees) == CODE
+    assert unparse_function(callees["mul"]) + "\n" == CODE
+    assert check_unit(MUL) == CODE
+
+
+def test_closure_stage() -> None:
+    assert unparse_closure_stage(compiled(MUL)["mul"]) == CLOSURE
+
+
+def test_lifted() -> None:
+    pair = compiled(MUL)["mul"].pair
+    assert pair is not None
+    assert unparse_pair(pair) == pair.code == LIFTED
+
+
+def test_second_order() -> None:
+    callee = compiled(SIGMOID)["act"]
+    assert callee.pair is not None
+    text = callee.pair.code
+    assert [line for line in text.splitlines() if line.startswith("def ")] == [
+        line for line in SIGMOID_LIFTED.splitlines() if line.startswith("def ")
+    ]
+    check_unit(SIGMOID)
+    stage = unparse_closure_stage(callee)
+    assert "    backward = (__lambda, (s,))" in stage
+    assert "    backward_of_backward = (__lambda_1, (slope, grad))" in stage
+
+
+def test_empty_context() -> None:
+    source = "def f(x):\n    def backward(grad):\n        return grad\n    return torch.neg(x), backward\n"
+    pair = compiled(source)["f"].pair
+    assert pair is not None
+    assert pair.code == (
+        "def f(x: Tensor) -> Tuple[Tensor, Tuple[()]]:\n    return (torch.neg(x), ())\n\n\n"
+        "def backward(context: Tuple[()], grad: Tensor) -> Tensor:\n    return grad\n"
+    )
+    check_unit(source)
