@@ -1,4 +1,4 @@
-"""Any text gets an answer: in time, in memory, without an exception. Limits are generous for slow machines."""
+"""Any text gets an answer: in memory, without an exception or a hang."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from gradscript.lang import ast
 from gradscript.lang.dump import dump
 from lang_support import parse_text, parse_valid
 
-SECONDS = 8.0
+# Of processor time: what tells a hang, on any machine, from the second or less that each of these takes.
+SECONDS = 60.0
 MEGABYTES = 512
 N = 10_000
 FUNCTION = "def f(x):\n    return "
@@ -133,12 +135,12 @@ def test_dump_of_deep_trees(name: str) -> None:
     assert len(dump(parse_valid(VALID[name]))) > N
 
 
-def test_time_is_linear() -> None:
-    def seconds(statements: int) -> float:
+def test_work_is_linear(steps: Callable[[Callable[[], object]], int]) -> None:
+    def work(statements: int) -> int:
         body = "".join(f"    x{line} = x * {line} + y[{line}]\n" for line in range(statements))
-        return min(timed("def f(x, y):\n" + body)[2] for _ in range(3))
+        return steps(lambda: parse_text("def f(x, y):\n" + body))
 
-    assert seconds(20_000) < 4 * seconds(10_000)
+    assert work(800) < 4.4 * work(200)
 
 
 @pytest.mark.parametrize(

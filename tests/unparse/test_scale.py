@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from gradscript.compiler.unparse import unparse_unit
 from roundtrip import check_unit, compiled
@@ -37,9 +35,7 @@ def chain() -> str:
 @pytest.mark.parametrize("source", [straight, branches, checked_optional, one_list, chain], ids=lambda f: f.__name__)
 def test_long(source: object) -> None:
     callees = compiled(source())  # type: ignore[operator]
-    start = time.process_time()
     text = unparse_unit(callees)
-    assert time.process_time() - start < 10
     assert unparse_unit(compiled(text)) == text
 
 
