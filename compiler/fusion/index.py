@@ -1,0 +1,201 @@
+"""Integer expressions over the axes of a kernel: where an element is read or written, and which one it is.
+
+    8*i + j//2 + 3*%t        an Index: terms, each a coefficient and an atom, and a constant
+
+An atom is an axis, a value of the kernel body (a loaded index, as for an embedding), or the quotient or remainder of
+an index by a positive number, which reshaping leaves behind. Indices are kept in a normal form, so equal ones are
+equal objects by value; `//` and `%` by a number simplify by the ranges of the axes, which they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class AxisAtom:
+    """The position along an axis: 0 ≤ i < its size."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAtom:
+    """An integer value of the kernel's body."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`index // divisor`, rounded down."""
+
+    index: Index
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """`index % divisor`, never negative."""
+
+    index: Index
+    divisor: int
+
+
+Atom: TypeAlias = AxisAtom | ValueAtom | Quotient | Remainder
+Sizes: TypeAlias = Mapping[str, int]
+"""Axes by name → their sizes."""
+Range: TypeAlias = tuple[float, float]
+"""Least and greatest value, both possible; infinite where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`sum(coefficient * atom) + constant`. Terms have distinct atoms and no zero coefficients, in a fixed order."""
+
+    terms: tuple[tuple[int, Atom], ...] = ()
+    constant: int = 0
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.terms, self.constant + other)
+        return _collected([*self.terms, *other.terms], self.constant + other.constant)
+
+    def __mul__(self, factor: int) -> Index:
+        if factor == 0:
+            return Index()
+        return Index(tuple((factor * c, atom) for c, atom in self.terms), factor * self.constant)
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + (-other)
+
+    def divided(self, divisor: int, sizes: Sizes) -> Index:
+        """`self // divisor` for a positive divisor: what is a multiple of it is taken out."""
+        if divisor == 1:
+            return self
+        whole, rest = self._split(divisor)
+        low, high = rest.range(sizes)
+        if low >= 0 and high < divisor:
+            return whole
+        if not rest.terms:
+            return whole + rest.constant // divisor
+        shared = gcd(divisor, *(c for c, _ in rest.terms))
+        if shared > 1:
+            rest = Index(tuple((c // shared, atom) for c, atom in rest.terms), rest.constant // shared)
+        return whole + _collected([(1, Quotient(rest, divisor // shared))], 0)
+
+    def modulo(self, divisor: int, sizes: Sizes) -> Index:
+        """`self % divisor` for a positive divisor: multiples of it drop out."""
+        if divisor == 1:
+            return Index()
+        _, rest = self._split(divisor)
+        low, high = rest.range(sizes)
+        if low >= 0 and high < divisor:
+            return rest
+        if not rest.terms:
+            return Index((), rest.constant % divisor)
+        return _collected([(1, Remainder(rest, divisor))], 0)
+
+    def _split(self, divisor: int) -> tuple[Index, Index]:
+        """(q, r) with self = divisor * q + r, where r keeps what is no multiple of the divisor."""
+        whole = [(c // divisor, atom) for c, atom in self.terms if c % divisor == 0]
+        rest = [(c, atom) for c, atom in self.terms if c % divisor]
+        return (
+            Index(tuple(whole), self.constant // divisor),
+            Index(tuple(rest), self.constant % divisor),
+        )
+
+    def range(self, sizes: Sizes) -> Range:
+        """Bounds, from the sizes of the axes."""
+        low = high = float(self.constant)
+        for coefficient, atom in self.terms:
+            ends = [coefficient * end for end in _atom_range(atom, sizes)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The axes on which it depends directly, not through values."""
+        return frozenset(atom.name for atom in self.atoms() if isinstance(atom, AxisAtom))
+
+    @property
+    def values(self) -> frozenset[str]:
+        """The values of the body that it uses."""
+        return frozenset(atom.name for atom in self.atoms() if isinstance(atom, ValueAtom))
+
+    def atoms(self) -> Iterator[Atom]:
+        """Every atom, those inside quotients and remainders too."""
+        pending: list[Atom] = [atom for _, atom in self.terms]
+        while pending:
+            atom = pending.pop()
+            yield atom
+            if isinstance(atom, Quotient | Remainder):
+                pending += [inner for _, inner in atom.index.terms]
+
+    def coefficient(self, name: str) -> int:
+        """That of an axis; 0 where it does not occur as a term."""
+        return next((c for c, atom in self.terms if atom == AxisAtom(name)), 0)
+
+    def is_affine(self) -> bool:
+        """Whether there are axes only, no values, quotients or remainders."""
+        return all(isinstance(atom, AxisAtom) for _, atom in self.terms)
+
+    def substitute(self, replace: Callable[[Atom], Index | None], sizes: Sizes) -> Index:
+        """The index with atoms replaced; None leaves an atom as it is. `sizes` are those of the new axes.
+
+        Quotients nest as deep as reshapes were chained and did not cancel, so this recurses.
+        """
+        result = Index((), self.constant)
+        for coefficient, atom in self.terms:
+            result += _replaced(atom, replace, sizes) * coefficient
+        return result
+
+
+def axis(name: str) -> Index:
+    """The position along an axis."""
+    return Index(((1, AxisAtom(name)),))
+
+
+def value(name: str) -> Index:
+    """An integer value of the body."""
+    return Index(((1, ValueAtom(name)),))
+
+
+def constant(number: int) -> Index:
+    return Index((), number)
+
+
+def _collected(terms: list[tuple[int, Atom]], number: int) -> Index:
+    totals: dict[Atom, int] = {}
+    for coefficient, atom in terms:
+        totals[atom] = totals.get(atom, 0) + coefficient
+    kept = [(c, atom) for atom, c in totals.items() if c]
+    return Index(tuple(sorted(kept, key=lambda term: repr(term[1]))), number)
+
+
+def _atom_range(atom: Atom, sizes: Sizes) -> Range:
+    if isinstance(atom, AxisAtom):
+        return 0, max(sizes[atom.name] - 1, 0)
+    if isinstance(atom, ValueAtom):
+        return float("-inf"), float("inf")
+    low, high = atom.index.range(sizes)
+    if isinstance(atom, Quotient):
+        return low // atom.divisor, high // atom.divisor
+    return 0, min(high, atom.divisor - 1) if low >= 0 else atom.divisor - 1
+
+
+def _replaced(atom: Atom, replace: Callable[[Atom], Index | None], sizes: Sizes) -> Index:
+    found = replace(atom)
+    if found is not None:
+        return found
+    if isinstance(atom, Quotient):
+        return atom.index.substitute(replace, sizes).divided(atom.divisor, sizes)
+    if isinstance(atom, Remainder):
+        return atom.index.substitute(replace, sizes).modulo(atom.divisor, sizes)
+    return Index(((1, atom),))
