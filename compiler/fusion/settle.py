@@ -1,0 +1,83 @@
+"""A graph for inputs of known shapes: what follows from them made constant, so that tensors alone are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..ir import Graph, Node, Value
+from ..meta import Meta, is_known
+from ..passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.fold_constants import fold_constants
+from ..passes.inline_functions import inline_functions
+from ..passes.lower_grad_of import lower_grad_of
+from ..passes.lower_tuples import lower_tuples
+from ..passes.peephole import peephole
+from ..passes.pool_constants import pool_constants
+from ..passes.specialize_autograd_zero import specialize_autograd_zero
+from ..passes.unroll_loops import unroll_loops
+from ..rewrite import CONSTANT, replace_by_constant
+from ..shapes import propagate_shapes
+from ..structure import constant_fits
+from ..types import TensorType
+
+MAX_ROUNDS = 4
+"""A decided branch may decide others, and each round decides what the one before uncovered."""
+_PASSES = (
+    inline_functions,
+    specialize_autograd_zero,
+    lower_grad_of,
+    lower_tuples,
+    fold_constants,
+    unroll_loops,
+    peephole,
+    eliminate_common_subexpressions,
+    pool_constants,
+    eliminate_dead_code,
+)
+
+
+def settle_shapes(graph: Graph, arguments: Sequence[Any]) -> Mapping[Value, Any]:
+    """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
+
+    Numbers among the arguments that are known become constants too; pass UNKNOWN for one that is not to.
+    """
+    for _ in range(MAX_ROUNDS):
+        known = propagate_shapes(graph, arguments)
+        changed = _write(graph, known)
+        for run in _PASSES:
+            changed |= run(graph)
+        if not changed:
+            break
+    return propagate_shapes(graph, arguments)
+
+
+def _write(graph: Graph, known: Mapping[Value, Any]) -> bool:
+    changed = False
+    for value in graph.inputs:
+        _settle_type(value, known.get(value))
+    for node in list(graph.all_nodes()):
+        if node.owner is None:
+            continue
+        for value in node.outputs:
+            _settle_type(value, known.get(value))
+        if _may_fold(node) and node.output in known:
+            changed |= _fold(node, known[node.output])
+    return changed
+
+
+def _settle_type(value: Value, known: Any) -> None:
+    if isinstance(known, Meta) and isinstance(value.type, TensorType):
+        value.type = TensorType(known.dtype, known.rank, value.type.requires_grad)
+
+
+def _may_fold(node: Node) -> bool:
+    return node.kind != CONSTANT and len(node.outputs) == 1 and not node.blocks and node.schema is not None
+
+
+def _fold(node: Node, known: Any) -> bool:
+    if not is_known(known) or isinstance(known, tuple) or not constant_fits(known, node.output.type):
+        return False
+    replace_by_constant(node, known)
+    return True
