@@ -140,9 +140,9 @@ def formulas_named(base_name: str) -> list[str]:
 
 
 @cache
-def formula_name(schema: FunctionSchema) -> str | None:
-    """The formula whose parameters are an op's arguments; None if the library has none."""
-    for name in formulas_named(schema.base_name):
+def formula_name(schema: FunctionSchema, prefix: str = "") -> str | None:
+    """The function named as an op, behind `prefix`, whose parameters are the op's arguments; None if there is none."""
+    for name in formulas_named(prefix + schema.base_name):
         diagnostics = Diagnostics()
         if _accepts(parameters_of(_definition(name), diagnostics), schema.arguments):
             return name

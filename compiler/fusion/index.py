@@ -46,8 +46,8 @@ class Remainder:
 
 
 Atom: TypeAlias = AxisAtom | ValueAtom | Quotient | Remainder
-Sizes: TypeAlias = Mapping[str, int]
-"""Axes by name → their sizes."""
+Sizes: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[int, int]]
+"""Axes by name → their sizes, or the least and greatest position that is asked for."""
 Range: TypeAlias = tuple[float, float]
 """Least and greatest value, both possible; infinite where nobody knows."""
 
@@ -181,7 +181,8 @@ def _collected(terms: list[tuple[int, Atom]], number: int) -> Index:
 
 def _atom_range(atom: Atom, sizes: Sizes) -> Range:
     if isinstance(atom, AxisAtom):
-        return 0, max(sizes[atom.name] - 1, 0)
+        found = sizes[atom.name]
+        return found if isinstance(found, tuple) else (0, max(found - 1, 0))
     if isinstance(atom, ValueAtom):
         return float("-inf"), float("inf")
     low, high = atom.index.range(sizes)

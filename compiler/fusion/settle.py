@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir import Graph, Node, Value
-from ..meta import Meta, is_known
+from ..meta import UNKNOWN, Meta, is_known
 from ..passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
@@ -17,18 +17,19 @@ from ..passes.peephole import peephole
 from ..passes.pool_constants import pool_constants
 from ..passes.specialize_autograd_zero import specialize_autograd_zero
 from ..passes.unroll_loops import unroll_loops
-from ..rewrite import CONSTANT, replace_by_constant
+from ..rewrite import CONSTANT, replace_by_constant, splice
 from ..shapes import propagate_shapes
 from ..structure import constant_fits
 from ..types import TensorType
+from .lists import fold_lists
 
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
 _PASSES = (
-    inline_functions,
     specialize_autograd_zero,
     lower_grad_of,
     lower_tuples,
+    fold_lists,
     fold_constants,
     unroll_loops,
     peephole,
@@ -38,14 +39,15 @@ _PASSES = (
 )
 
 
-def settle_shapes(graph: Graph, arguments: Sequence[Any]) -> Mapping[Value, Any]:
+def settle_shapes(graph: Graph, arguments: Sequence[Any], *, keep_pairs: bool = False) -> Mapping[Value, Any]:
     """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
 
-    Numbers among the arguments that are known become constants too; pass UNKNOWN for one that is not to.
+    `keep_pairs` leaves calls of functions that have a backward of their own. Numbers among the arguments that are known become constants too; pass UNKNOWN for one that is not to.
     """
     for _ in range(MAX_ROUNDS):
         known = propagate_shapes(graph, arguments)
         changed = _write(graph, known)
+        inline_functions(graph, keep_pairs=keep_pairs)
         for run in _PASSES:
             changed |= run(graph)
         if not changed:
@@ -62,9 +64,20 @@ def _write(graph: Graph, known: Mapping[Value, Any]) -> bool:
             continue
         for value in node.outputs:
             _settle_type(value, known.get(value))
-        if _may_fold(node) and node.output in known:
+        if node.kind == "prim::GradOf":
+            changed |= _open(node, known)
+        elif _may_fold(node) and node.output in known:
             changed |= _fold(node, known[node.output])
     return changed
+
+
+def _open(node: Node, known: Mapping[Value, Any]) -> bool:
+    """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there."""
+    gradients = [known.get(value, UNKNOWN) for value in node.inputs]
+    if any(gradient is UNKNOWN for gradient in gradients) or all(gradient is None for gradient in gradients):
+        return False
+    splice(node, node.blocks[0])
+    return True
 
 
 def _settle_type(value: Value, known: Any) -> None:

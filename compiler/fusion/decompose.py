@@ -1,0 +1,76 @@
+"""Ops in terms of sums, maxima and pointwise ops, so that they fuse.
+
+An op is replaced by the library's `primitive_…` function for it, else by its definition in terms of others, where it has
+one. `stdlib_grads/primitives.grad` holds the former.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ..autodiff.formulas import compile_formula, formula, formula_name
+from ..builder import Builder
+from ..ir import Callee, Graph, Node, copy_nodes, walk
+from ..ops.composite import is_composite
+from ..ops.registry import OPS, Op, Trait
+from ..rewrite import replace_node, rewrite_nodes
+from ..symbolic_script import without_closure
+
+PREFIX = "primitive_"
+
+
+def decompose(graph: Graph) -> bool:
+    """Replace every op that is to be taken apart; what comes of it is looked at again."""
+    return rewrite_nodes(graph, lambda node: _replace(node, primitive_definition))
+
+
+def take_apart(graph: Graph) -> bool:
+    """Replace ops that the library defines in terms of others and gives no derivative of their own."""
+    return rewrite_nodes(graph, lambda node: _replace(node, definition))
+
+
+def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:
+    op = OPS.of(node.schema)
+    callee = find(op) if op is not None else None
+    if callee is None:
+        return None
+    assert node.owner is not None
+    previous = node.previous
+    builder = Builder(node.owner, node, node.span)
+    body = without_closure(callee.graph)
+
+    def insert(copied: Node) -> Node:
+        # A kernel tells of the user's line, not of the library's.
+        for inner in walk([copied]):
+            inner.span = node.span
+        return builder.insert(copied)
+
+    results = copy_nodes(body.body, dict(zip(body.inputs, node.inputs, strict=True)), insert)
+    replace_node(node, results[: len(node.outputs)])
+    assert previous is not None
+    return previous.next
+
+
+@cache
+def primitive_definition(op: Op) -> Callee | None:
+    """What an op is in terms of what kernels know; None for one that stays whole."""
+    if op.has(Trait.POINTWISE) or op.has(Trait.RANDOM):
+        return None
+    name = formula_name(op.schema, PREFIX)
+    return compile_formula(name) if name is not None else definition(op)
+
+
+@cache
+def definition(op: Op) -> Callee | None:
+    """What the library says an op is, where it gives no derivative beside; None for any other op."""
+    if op.has(Trait.POINTWISE) or op.has(Trait.RANDOM):
+        return None
+    defined = formula(op.schema)
+    if defined is None or (defined.pair is not None and not is_composite(op)):
+        return None
+    return None if _calls_itself(op, defined.graph) else defined
+
+
+def _calls_itself(op: Op, graph: Graph) -> bool:
+    return any(node.schema is op.schema for node in graph.all_nodes())

@@ -1,0 +1,129 @@
+"""A function as fused kernels: the forward alone, or a forward and a backward with as little between them as pays.
+
+    settle on the shapes → differentiate → take ops apart → decide what to save → plan kernels, for each half
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..autodiff.differentiate import differentiate
+from ..autodiff.gradient import Gradient
+from ..autodiff.recompute import Policy, recompute
+from ..builder import Builder
+from ..dtypes import DType
+from ..ir import Graph
+from ..types import UNDEFINED
+from .decompose import decompose, take_apart
+from .layout import Layout
+from .planner import Unfusable, plan_program
+from .program import Program, Ref
+from .settle import settle_shapes
+
+MAX_ROUNDS = 8
+"""Of taking ops apart: what an op is made of may have to be taken apart itself."""
+Supports = Callable[[str, DType], bool]
+Given = Any
+"""What is known of an argument: a Layout, the value of anything that is no tensor, or UNKNOWN."""
+
+__all__ = ["FusedPair", "Unfusable", "fuse", "fuse_pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPair:
+    """The programs of a Gradient's two halves, of which the backward depends on the gradients that are there."""
+
+    gradient: Gradient
+    forward: Program
+    arguments: tuple[Given, ...]
+    supports: Supports
+
+    def backward(self, seeds: Sequence[Given | None]) -> Program:
+        """The program of `df` for the layouts of the incoming gradients: one per output, None where there is none."""
+        gradient = self.gradient
+        given = [seeds[i] if i < len(seeds) else None for i in gradient.input_vjps]
+        given += [self.arguments[i] for i in gradient.captured_inputs]
+        given += [self._residual(i) for i in gradient.captured_outputs]
+        graph = gradient.df.copy()
+        _without(graph, [i for i, seed in enumerate(given[: len(gradient.input_vjps)]) if seed is None])
+        return _planned(graph, given, self.supports, f"{gradient.f.name}_backward")
+
+    def _residual(self, index: int) -> Given:
+        output = self.forward.outputs[index]
+        return self.forward.layouts.get(output.name) if isinstance(output, Ref) else output
+
+
+def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports) -> Program:
+    """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them."""
+    return _planned(_own_copy(graph), arguments, supports, graph.name)
+
+
+def fuse_pair(
+    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], policy: Policy, supports: Supports
+) -> FusedPair:
+    """The programs that compute a graph and its gradients with respect to the inputs that require one.
+
+    Unfusable as `fuse`. What the backward computes again is decided by `policy`.
+    """
+    copied = _own_copy(graph)
+    metas = _abstract(arguments)
+    _to_parts(copied, metas, take_apart, keep_pairs=True)
+    gradient = differentiate(copied, requires_grad, temporaries=False)
+    gradient = recompute(_decomposed(gradient, metas), metas, policy).gradient
+    forward = _planned(gradient.f.copy(), arguments, supports, f"{graph.name}_forward")
+    named = replace(gradient, f=gradient.f.copy(graph.name))
+    return FusedPair(named, forward, tuple(arguments), supports)
+
+
+def _own_copy(graph: Graph) -> Graph:
+    from ..symbolic_script import without_closure
+
+    plain = without_closure(graph)
+    return plain.copy() if plain is graph else plain
+
+
+def _abstract(arguments: Sequence[Given]) -> list[Any]:
+    return [given.meta if isinstance(given, Layout) else given for given in arguments]
+
+
+def _to_parts(
+    graph: Graph, metas: Sequence[Any], take: Callable[[Graph], bool], *, keep_pairs: bool = False
+) -> Mapping[Any, Any]:
+    """Settle a graph and take its ops apart, until neither finds anything to do; returns what is known of values."""
+    known = settle_shapes(graph, metas, keep_pairs=keep_pairs)
+    for _ in range(MAX_ROUNDS):
+        if not take(graph):
+            break
+        known = settle_shapes(graph, metas, keep_pairs=keep_pairs)
+    return known
+
+
+def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
+    """Both halves in terms of what kernels know, so that what is worth saving is seen: statistics, not whole results."""
+    f, df = gradient.f.copy(), gradient.df.copy()
+    known = _to_parts(f, metas, decompose)
+    outputs = [known.get(value) for value in f.outputs]
+    given = [outputs[i] for i in gradient.input_vjps]
+    given += [metas[i] for i in gradient.captured_inputs]
+    given += [outputs[i] for i in gradient.captured_outputs]
+    _to_parts(df, given, decompose)
+    return replace(gradient, f=f, df=df)
+
+
+def _without(graph: Graph, absent: Sequence[int]) -> None:
+    """Put a prim::AutogradZero in the place of inputs that are not there."""
+    first = graph.body.param.next
+    assert first is not None
+    builder = Builder(graph, before=first)
+    for index in absent:
+        zero = builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+        graph.inputs[index].replace_uses_with(zero)
+
+
+def _planned(graph: Graph, arguments: Sequence[Given], supports: Supports, name: str) -> Program:
+    metas = _abstract(arguments)
+    known = _to_parts(graph, metas, decompose)
+    layouts = [given if isinstance(given, Layout) else None for given in arguments]
+    return plan_program(graph, known, layouts, supports, name)

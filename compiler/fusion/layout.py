@@ -1,0 +1,83 @@
+"""Where the elements of a tensor lie, and where those of a view of it do.
+
+A view is known by what its op does to addresses: it is evaluated once on an array that stands for the tensor's memory
+and is never read. So every op that is a view is understood, without a rule of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..dtypes import DType
+from ..meta import Meta
+from ..ops.registry import Op
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A tensor in memory: shape, dtype, strides in elements."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+
+    @classmethod
+    def contiguous(cls, meta: Meta) -> Layout:
+        return cls(meta.shape, meta.dtype, contiguous_strides(meta.shape))
+
+    @property
+    def meta(self) -> Meta:
+        return Meta(self.shape, self.dtype)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor in row-major order."""
+    strides, stride = [], 1
+    for size in reversed(shape):
+        strides.append(stride)
+        stride *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Element `o` of a result is element `offset + sum(strides * o)` of the memory that was looked at."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[View] | None:
+    """What a view op makes of the tensor at `position` among its arguments: one View per tensor that it gives.
+
+    None where the result is no view, as of a reshape that must copy, or of an op that reads another tensor.
+    """
+    if not all(layout.shape) or any(stride < 0 for stride in layout.strides):
+        return None
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True))
+    # Not touched: its pages are never there.
+    memory = np.empty(extent, np.int8)
+    stand_in = as_strided(memory, layout.shape, layout.strides)
+    given = list(arguments)
+    given[position] = stand_in
+    if any(isinstance(argument, Meta) for argument in given):
+        given = [np.empty(a.shape, np.int8) if isinstance(a, Meta) else a for a in given]
+    try:
+        result = op.evaluate(*given)
+    except Exception:
+        return None
+    results = list(result) if isinstance(result, list | tuple) else [result]
+    start = memory.__array_interface__["data"][0]
+    found = []
+    for array in results:
+        if not isinstance(array, np.ndarray) or array.dtype != np.int8 or not np.may_share_memory(array, memory):
+            if not (isinstance(array, np.ndarray) and array.size == 0):
+                return None
+        found.append(View(array.shape, array.strides, array.__array_interface__["data"][0] - start))
+    return found

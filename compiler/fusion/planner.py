@@ -1,0 +1,396 @@
+"""From a straight-line graph of known shapes to a program: which values meet in one kernel, and which pass through memory.
+
+Reductions and values that have to be in memory are anchors: outputs, and what goes into an op that no kernel can hold.
+Anchors are taken in program order, and each joins the latest kernel that can take it, else begins one. All other
+values are drawn into the kernels that need them. So formula borders and function borders are no borders here: there are
+elements only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from ..constants import TensorConstant
+from ..dtypes import DType
+from ..ir import Graph, Node, Value
+from ..meta import Meta, is_known
+from ..ops.registry import OPS, Trait
+from ..rewrite import CONSTANT
+from ..types import TensorType
+from .elements import Rule, checked, element_rule
+from .group import Group
+from .index import constant
+from .layout import Layout, View, views_of
+from .program import Argument, ExternStep, KernelStep, Program, Ref, Step
+from .reductions import Reduction, reduction_of
+from .collapse import collapse_axes
+from .split import split_reductions
+
+MAX_BUFFERS = 24
+"""Of one kernel: more would not leave registers to compute with."""
+MIN_ROWS = 32
+MAX_COLUMNS = 16_384
+"""A reduction of fewer rows, each longer than that, is shared among programs."""
+Supports = Callable[[str, DType], bool]
+
+
+class Unfusable(Exception):
+    """A graph that is no straight line, or of unknown shapes; the message says which node."""
+
+
+def plan_program(
+    graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Layout | None], supports: Supports, name: str
+) -> Program:
+    """The program of a settled graph.
+
+    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor. `supports` says whether the
+    target has a primitive in a dtype. Unfusable where control flow or an unknown shape is left.
+    """
+    return Planner(graph, known, inputs, supports, name).plan()
+
+
+class Planner:
+    def __init__(
+        self, graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Layout | None], supports: Supports, name: str
+    ) -> None:
+        self.graph = graph
+        self.known = dict(known)
+        self.name = name
+        self.layouts: dict[str, Layout] = {}
+        self.constants: dict[str, Any] = {}
+        self.rules: dict[Node, Rule] = {}
+        self.reductions: dict[Value, Reduction] = {}
+        self._supports = supports
+        self._views: dict[Node, list[View] | None] = {}
+        self._steps: list[Group | ExternStep] = []
+        self._placed: dict[Value, tuple[str, int]] = {}
+        self._held_in: dict[Value, Group] = {}
+        self._wanted: list[tuple[Value, str]] = []
+        self._names: set[str] = set()
+        self._lists: dict[Value, tuple[str, ...]] = {}
+        for value, layout in zip(graph.inputs, inputs, strict=True):
+            given = self._new_name(value)
+            self._placed[value] = (given, -1)
+            if layout is not None:
+                self.layouts[given] = layout
+        self._inputs = tuple(self._placed[value][0] for value in graph.inputs)
+
+    def plan(self) -> Program:
+        self._classify()
+        for node in self.graph.nodes:
+            self._visit(node)
+        outputs = tuple(self._argument(value) for value in self.graph.outputs)
+        steps = self._assembled()
+        return Program(self.name, self._inputs, self.layouts, steps, outputs, self.constants)
+
+    # --- classes of nodes ---
+
+    def _classify(self) -> None:
+        for node in self.graph.nodes:
+            if node.blocks:
+                raise Unfusable(f"{node.kind} depends on what is in tensors")
+            reduction = reduction_of(node, self.known)
+            if reduction is not None:
+                self.reductions[node.output] = reduction
+                continue
+            rule = element_rule(node, self.known, self._supports)
+            if rule is not None and checked(rule, node, self.known):
+                self.rules[node] = rule
+
+    def _visit(self, node: Node) -> None:
+        if node.kind == CONSTANT:
+            self._constant(node)
+        elif len(node.outputs) == 1 and node.output in self.reductions:
+            if self.reductions[node.output].dims:
+                self._place_reduction(node.output)
+        elif node.kind == "prim::ListUnpack" and node.inputs[0] in self._lists:
+            order = len(self._steps) - 1
+            for value, name in zip(node.outputs, self._lists[node.inputs[0]], strict=True):
+                self._placed[value] = (name, order)
+        elif node not in self.rules and not self._is_structure(node):
+            self._extern(node)
+
+    def _constant(self, node: Node) -> None:
+        value = node.attr("value")
+        if isinstance(value, TensorConstant):
+            name = self._new_name(node.output)
+            self.constants[name] = value.array
+            self.layouts[name] = Layout.contiguous(Meta.of(value.array))
+            self._placed[node.output] = (name, -1)
+
+    def _is_structure(self, node: Node) -> bool:
+        """What holds values together, or is known, and needs nobody to compute it."""
+        if node.kind in ("prim::ListConstruct", "prim::TupleConstruct", "prim::Uninitialized", "prim::AutogradZero"):
+            return True
+        return not node.outputs or all(self._is_plain(value) for value in node.outputs)
+
+    def _is_plain(self, value: Value) -> bool:
+        known = self.known.get(value)
+        return is_known(known) and not isinstance(known, Meta) and not _has_tensor(known)
+
+    # --- what groups ask ---
+
+    def views(self, node: Node) -> list[View] | None:
+        """What a view op does to the addresses of its first argument."""
+        if node not in self._views:
+            op = OPS.of(node.schema)
+            first = self.known.get(node.inputs[0])
+            assert op is not None and isinstance(first, Meta)
+            arguments = [self.known.get(value) for value in node.inputs]
+            self._views[node] = views_of(op, arguments, 0, Layout.contiguous(first))
+        return self._views[node]
+
+    def where(self, value: Value, group: Group) -> str | None:
+        """The name of a tensor that is in memory before a group runs; None for one that is not to be read from there."""
+        placed = self._placed.get(value)
+        if placed is not None:
+            name, order = placed
+            return name if order < group.order else None
+        holder = self._held_in.get(value)
+        if holder is None or holder.order >= group.order:
+            return None
+        name = self._new_name(value)
+        self.layouts[name] = Layout.contiguous(self.known[value])
+        self._placed[value] = (name, holder.order)
+        self._wanted.append((value, name))
+        return name
+
+    def name_of(self, value: Value) -> str:
+        """The name of a number that is computed or given at run time."""
+        return self._placed[value][0]
+
+    def mark(self) -> int:
+        return len(self._wanted)
+
+    def take_back(self, mark: int) -> None:
+        for value, _ in self._wanted[mark:]:
+            del self._placed[value]
+        del self._wanted[mark:]
+
+    def _commit(self) -> None:
+        """Have reductions stored that later kernels read."""
+        while self._wanted:
+            value, name = self._wanted.pop()
+            if not self._held_in[value].try_store(value, name):
+                raise Unfusable(f"{value.node.kind} cannot be stored by the kernel that computes it")
+
+    # --- anchors ---
+
+    def _candidates(self) -> list[Group]:
+        groups = [step for step in reversed(self._steps) if isinstance(step, Group)]
+        return [group for group in groups if len(group.buffers) < MAX_BUFFERS]
+
+    def _new_group(self, shape: tuple[int, ...]) -> Group:
+        group = Group(self, len(self._steps), shape)
+        self._steps.append(group)
+        return group
+
+    def _place_reduction(self, value: Value) -> None:
+        reduction = self.reductions[value]
+        shape = self.known[reduction.operand].shape
+        is_row = _is_row(shape, reduction.dims)
+        for group in self._candidates():
+            if self._joins(group, value, reduction, is_row):
+                break
+        else:
+            group = self._new_group(shape)
+            if is_row or reduction.combine in ("argmax", "argmin"):
+                group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+            if not group.try_reduction(value, reduction):
+                self._begin_from_memory(group, value, reduction)
+        self._held_in[value] = group
+        self._commit()
+
+    def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool) -> bool:
+        if is_row and not group.reduced and group.shape == self.known[reduction.operand].shape:
+            group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+            free = not any(held.across & group.reduced for held in group.held.values())
+            if free and group.try_reduction(value, reduction):
+                return True
+            group.reduced = frozenset()
+        if is_row and not group.reduced:
+            return False
+        return group.try_reduction(value, reduction)
+
+    def _begin_from_memory(self, group: Group, value: Value, reduction: Reduction) -> None:
+        """The operand needs what a kernel of its own cannot hold, so it is computed into memory first."""
+        self._steps.remove(group)
+        self.materialize(reduction.operand)
+        group.order = len(self._steps)
+        self._steps.append(group)
+        if not group.try_reduction(value, reduction):
+            raise Unfusable(f"{value.node.kind} cannot be reduced from memory")
+
+    def materialize(self, value: Value) -> str:
+        """Have a tensor in memory; its name."""
+        placed = self._placed.get(value)
+        if placed is not None:
+            return placed[0]
+        node = value.node
+        if self._is_cheap_view(node):
+            return self._view_step(node, value)
+        name = self._new_name(value)
+        self.layouts[name] = Layout.contiguous(self.known[value])
+        if node.kind in _JOINS and node in self.rules:
+            self._store_parts(value, name)
+        else:
+            self._store(value, name, None, value)
+        self._commit()
+        return name
+
+    def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
+        for group in self._candidates():
+            if group.try_store(value, name, offset):
+                break
+        else:
+            group = self._new_group(self.known[value].shape)
+            if not group.try_store(value, name, offset):
+                raise Unfusable(f"{value.node.kind} cannot be computed by a kernel")
+        _, order = self._placed.get(whole, (name, -1))
+        self._placed[whole] = (name, max(order, group.order))
+
+    def _store_parts(self, value: Value, name: str) -> None:
+        """Tensors put together are each stored where they belong."""
+        tensors, dim = value.node.inputs[0].node.inputs, self.known[value.node.inputs[1]]
+        meta = self.known[value]
+        dim %= max(meta.rank, 1)
+        start = 0
+        for tensor in tensors:
+            found = self.known[tensor]
+            if found.shape == (0,) and meta.rank != 1:
+                continue
+            if found.dtype != meta.dtype or value.node.kind == "aten::stack":
+                return self._store(value, name, None, value)
+        for tensor in tensors:
+            found = self.known[tensor]
+            if found.shape == (0,) and meta.rank != 1:
+                continue
+            offset = tuple(constant(start if d == dim else 0) for d in range(meta.rank))
+            self._store(tensor, name, offset, value)
+            start += found.shape[dim]
+        return None
+
+    # --- views and ops of a library ---
+
+    def _is_cheap_view(self, node: Node) -> bool:
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1 or not isinstance(node.output.type, TensorType):
+            return False
+        return node in self.rules and node.inputs[0] in self._placed and self._view_layout(node) is not None
+
+    def _view_layout(self, node: Node) -> Layout | None:
+        op = OPS.of(node.schema)
+        source = self.layouts.get(self._placed[node.inputs[0]][0])
+        if op is None or source is None:
+            return None
+        found = views_of(op, [self.known.get(value) for value in node.inputs], 0, source)
+        if found is None or len(found) != 1:
+            return None
+        return Layout(found[0].shape, source.dtype, found[0].strides)
+
+    def _view_step(self, node: Node, value: Value) -> str:
+        layout = self._view_layout(node)
+        assert layout is not None
+        return self._append_extern(node, [(value, layout)], is_view=True)[0]
+
+    def _extern(self, node: Node) -> None:
+        results: list[tuple[Value, Layout | None]] = []
+        for value in node.outputs:
+            known = self.known.get(value)
+            if not isinstance(known, Meta) and isinstance(value.type, TensorType):
+                raise Unfusable(f"the shape of the result of {node.kind} is not known before it runs")
+            results.append((value, Layout.contiguous(known) if isinstance(known, Meta) else None))
+        self._append_extern(node, results, is_view=False)
+
+    def _append_extern(
+        self, node: Node, results: Sequence[tuple[Value, Layout | None]], *, is_view: bool
+    ) -> tuple[str, ...]:
+        arguments = tuple(self._argument(value) for value in node.inputs)
+        order, names = len(self._steps), []
+        for value, layout in results:
+            known = self.known.get(value)
+            if isinstance(known, list) and _has_tensor(known):
+                parts = tuple(self._new_name(value) for _ in known)
+                self.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
+                self._lists[value] = parts
+                names += parts
+                continue
+            name = self._new_name(value)
+            if layout is not None:
+                self.layouts[name] = layout
+            self._placed[value] = (name, order)
+            names.append(name)
+        self._steps.append(ExternStep(node, arguments, tuple(names), is_view))
+        return tuple(names)
+
+    def _argument(self, value: Value) -> Argument:
+        """A value as a step or the program names it: tensors by name, what is known as it is."""
+        known = self.known.get(value)
+        if isinstance(known, Meta):
+            return Ref(self.materialize(value))
+        if value in self._placed:
+            return Ref(self._placed[value][0])
+        if value in self._lists:
+            return [Ref(name) for name in self._lists[value]]
+        if value.node.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
+            return [self._argument(item) for item in value.node.inputs]
+        if value.node.kind == "prim::Uninitialized":
+            return None
+        if is_known(known):
+            return known
+        raise Unfusable(f"the result of {value.node.kind} is not known before it runs")
+
+    # --- putting together ---
+
+    def _assembled(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        groups = [step for step in self._steps if isinstance(step, Group)]
+        for step in self._steps:
+            if isinstance(step, ExternStep):
+                steps.append(step)
+                continue
+            name = self.name if len(groups) == 1 else f"{self.name}_{groups.index(step) + 1}"
+            steps += self._kernel_steps(step, name)
+        return tuple(steps)
+
+    def _kernel_steps(self, group: Group, name: str) -> list[Step]:
+        steps: list[Step] = []
+        arguments = dict(group.arguments)
+        for kernel in split_reductions(collapse_axes(group.kernel(name))):
+            for buffer in kernel.buffers:
+                if buffer.name not in arguments:
+                    arguments[buffer.name] = partial = self._unique(buffer.name)
+                    self.layouts[partial] = Layout(buffer.shape, buffer.dtype, buffer.strides)
+            own = [*(b.name for b in kernel.buffers), *(p.name for p in kernel.parameters)]
+            steps.append(KernelStep(kernel, {n: arguments[n] for n in own}))
+        return steps
+
+    def _new_name(self, value: Value) -> str:
+        return self._unique(value.name_hint or "t")
+
+    def _unique(self, base: str) -> str:
+        name, number = base, 0
+        while name in self._names:
+            number += 1
+            name = f"{base}_{number}"
+        self._names.add(name)
+        return name
+
+
+_JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
+
+
+def _has_tensor(known: Any) -> bool:
+    return isinstance(known, Meta) or (isinstance(known, list | tuple) and any(map(_has_tensor, known)))
+
+
+def _is_row(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
+    """Whether a reduction is one of rows: over the last dimensions, and with work for each row."""
+    real = [d for d, size in enumerate(shape) if size != 1]
+    if list(dims) != real[len(real) - len(dims) :]:
+        return False
+    columns = prod(shape[d] for d in dims)
+    rows = prod(shape[d] for d in real if d not in dims)
+    return rows >= MIN_ROWS or columns <= MAX_COLUMNS

@@ -1,0 +1,103 @@
+"""What a node reduces, and how: the reductions that kernels know, from the ops that ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..dtypes import BOOL, FLOAT32, INT64, DType
+from ..ir import Node, Value
+from ..meta import Meta, is_known
+from ..ops.dims import axes_of
+from .kernel import Combine
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A node that combines the elements of `operand` over the dimensions `dims`, none of which has size 1.
+
+    `kept[d]` is the dimension of the operand that dimension d of the result runs along, None where it has size 1 and
+    stands for none. `divisor` is what a mean divides by.
+    """
+
+    operand: Value
+    combine: Combine
+    dims: tuple[int, ...]
+    kept: tuple[int | None, ...]
+    accumulate: DType
+    divisor: int | None = None
+
+
+def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:
+    """The reduction that a node is; None for any other node, and where sizes are not known."""
+    rule = _RULES.get(node.schema.base_name) if node.schema is not None else None
+    if rule is None or len(node.outputs) != 1:
+        return None
+    arguments = {a.name: known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
+    operand, result = known.get(node.inputs[0]), known.get(node.output)
+    if not isinstance(operand, Meta) or not isinstance(result, Meta):
+        return None
+    if not all(is_known(value) for value in arguments.values() if not isinstance(value, Meta)):
+        return None
+    return rule(node, arguments, operand, result)
+
+
+def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]:
+    """A reduction over the argument `dim`, by default all dimensions, which `keepdim` keeps as 1."""
+
+    def rule(node: Node, arguments: Mapping[str, Any], operand: Meta, result: Meta) -> Reduction | None:
+        dims = axes_of(arguments.get("dim"), operand.rank)
+        if combine in ("argmax", "argmin") and len(dims) != 1:
+            return None
+        keeps = bool(arguments.get("keepdim", False))
+        kept = [None if d in dims else d for d in range(operand.rank) if keeps or d not in dims]
+        divisor = prod(operand.shape[d] for d in dims) if node.kind.startswith("aten::mean") else None
+        return _reduction(node.inputs[0], combine, dims, kept, operand, result, divisor)
+
+    return rule
+
+
+def _to_size(node: Node, arguments: Mapping[str, Any], operand: Meta, result: Meta) -> Reduction | None:
+    """A sum over what a broadcast from the result's shape to the operand's made several of."""
+    extra = operand.rank - result.rank
+    dims = [d for d in range(operand.rank) if d < extra or result.shape[d - extra] != operand.shape[d]]
+    kept = [None if d in dims else d for d in range(extra, operand.rank)]
+    return _reduction(node.inputs[0], "sum", dims, kept, operand, result, None)
+
+
+def _reduction(
+    value: Value,
+    combine: Combine,
+    dims: Sequence[int],
+    kept: Sequence[int | None],
+    operand: Meta,
+    result: Meta,
+    divisor: int | None,
+) -> Reduction:
+    real = tuple(d for d in dims if operand.shape[d] != 1)
+    return Reduction(value, combine, real, tuple(kept), _accumulator(combine, result.dtype), divisor)
+
+
+def _accumulator(combine: Combine, result: DType) -> DType:
+    if combine in ("any", "all"):
+        return BOOL
+    if combine in ("argmax", "argmin"):
+        return INT64
+    return FLOAT32 if result.is_half else result
+
+
+_RULES: dict[str, Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]] = {
+    "sum": _over("sum"),
+    "mean": _over("sum"),
+    "prod": _over("prod"),
+    "amax": _over("max"),
+    "amin": _over("min"),
+    "any": _over("any"),
+    "all": _over("all"),
+    "argmax": _over("argmax"),
+    "argmin": _over("argmin"),
+    "sum_to_size": _to_size,
+    "_grad_sum_to_size": _to_size,
+}

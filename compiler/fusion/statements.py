@@ -1,0 +1,98 @@
+"""What statements of a kernel use, and rewriting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from .index import Index, ValueAtom, value
+from .kernel import Cast, Compute, Condition, Definition, Load, Operand, Position, Reduce, Statement, Store, Uniform
+
+
+def operands(statement: Statement) -> tuple[Operand, ...]:
+    """The operands of a statement, literals among them; not the values in its indices."""
+    match statement:
+        case Compute():
+            return statement.operands
+        case Cast() | Reduce() | Store():
+            return (statement.operand,)
+        case Uniform():
+            return (statement.seed,)
+    return ()
+
+
+def conditions(statement: Statement) -> tuple[Condition, ...]:
+    return statement.conditions if isinstance(statement, Load | Store) else ()
+
+
+def indices(statement: Statement) -> list[Index]:
+    """Every index in a statement, those of its conditions too."""
+    found = [condition.index for condition in conditions(statement)]
+    match statement:
+        case Load() | Store() | Position():
+            return [statement.index, *found]
+        case Uniform():
+            return [statement.counter]
+    return found
+
+
+def used_names(statement: Statement) -> list[str]:
+    """The values and parameters that a statement uses, as operands or in indices; one that is used twice, twice."""
+    names = [operand for operand in operands(statement) if isinstance(operand, str)]
+    for index in indices(statement):
+        names += [atom.name for atom in index.atoms() if isinstance(atom, ValueAtom)]
+    return names
+
+
+def with_indices(statement: Statement, change: Callable[[Index], Index]) -> Statement:
+    """The statement with every index changed."""
+    match statement:
+        case Load() | Store():
+            changed = tuple(replace(c, index=change(c.index)) for c in statement.conditions)
+            return replace(statement, index=change(statement.index), conditions=changed)
+        case Position():
+            return replace(statement, index=change(statement.index))
+        case Uniform():
+            return replace(statement, counter=change(statement.counter))
+    return statement
+
+
+def with_operands(statement: Statement, names: Mapping[str, Operand]) -> Statement:
+    """The statement with operands replaced by others; in an index, a name by a name."""
+
+    def of(operand: Operand) -> Operand:
+        return names.get(operand, operand) if isinstance(operand, str) else operand
+
+    match statement:
+        case Compute():
+            statement = replace(statement, operands=tuple(map(of, statement.operands)))
+        case Cast() | Reduce() | Store():
+            statement = replace(statement, operand=of(statement.operand))
+        case Uniform():
+            statement = replace(statement, seed=of(statement.seed))
+    renamed = {old: value(new) for old, new in names.items() if isinstance(new, str)}
+    if not any(name in renamed for index in indices(statement) for name in index.values):
+        return statement
+    return with_indices(
+        statement,
+        lambda index: index.substitute(lambda a: renamed.get(a.name) if isinstance(a, ValueAtom) else None, {}),
+    )
+
+
+def slice_of(body: Iterable[Statement], wanted: Iterable[str]) -> list[Statement]:
+    """The definitions that `wanted` values depend on, themselves included, in the order of the body."""
+    needed = set(wanted)
+    kept: list[Statement] = []
+    for statement in reversed(list(body)):
+        if isinstance(statement, Definition) and statement.name in needed:
+            kept.append(statement)
+            needed.update(used_names(statement))
+    return kept[::-1]
+
+
+def without_unused(body: Iterable[Statement]) -> list[Statement]:
+    """The stores and what they depend on."""
+    statements = list(body)
+    wanted = [name for statement in statements if isinstance(statement, Store) for name in used_names(statement)]
+    needed = {id(statement) for statement in slice_of(statements, wanted)}
+    return [s for s in statements if isinstance(s, Store) or id(s) in needed]

@@ -1,0 +1,68 @@
+"""Running a program of kernels on NumPy arrays, by the meaning of kernel IR: the reference for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compiler.fusion.interpret import run_kernel
+from ..compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ..compiler.ops.arrays import numpy_dtype
+from ..compiler.ops.registry import OPS
+
+
+def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The outputs, for one value per input."""
+    held: dict[str, Any] = {**program.constants, **dict(zip(program.inputs, values, strict=True))}
+    for step in program.steps:
+        if isinstance(step, KernelStep):
+            _run_kernel(program, step, held)
+        else:
+            _run_extern(step, held)
+    return [_argument(output, held) for output in program.outputs]
+
+
+def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> None:
+    kernel = step.kernel
+    arrays = {buffer.name: held[step.arguments[buffer.name]] for buffer in kernel.inputs}
+    numbers = {parameter.name: held[step.arguments[parameter.name]] for parameter in kernel.parameters}
+    results = run_kernel(kernel, arrays, numbers)
+    for buffer in kernel.outputs:
+        name = step.arguments[buffer.name]
+        if name not in held:
+            held[name] = np.zeros(buffer.shape, numpy_dtype(buffer.dtype))
+        # Kernels that share an output write to different parts of it.
+        written = run_written(kernel, buffer.name, arrays, numbers)
+        np.copyto(held[name], results[buffer.name], where=written)
+
+
+def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
+    """Which elements of an output a kernel writes."""
+    from dataclasses import replace
+
+    from ..compiler.fusion.kernel import Constant, Store
+
+    def marked(statement: Any) -> Any:
+        is_mark = isinstance(statement, Store) and statement.buffer == output
+        return replace(statement, operand=Constant(1)) if is_mark else statement
+
+    body = [marked(s) for s in kernel.body if not isinstance(s, Store) or s.buffer == output]
+    return run_kernel(kernel.with_body(body), arrays, numbers)[output] != 0
+
+
+def _run_extern(step: ExternStep, held: dict[str, Any]) -> None:
+    op = OPS.of(step.node.schema)
+    assert op is not None
+    result = op.evaluate(*[_argument(argument, held) for argument in step.arguments])
+    if len(step.results) == 1 and not isinstance(result, list | tuple):
+        held[step.results[0]] = result
+    else:
+        held.update(zip(step.results, result, strict=True))
+
+
+def _argument(argument: Argument, held: dict[str, Any]) -> Any:
+    if isinstance(argument, Ref):
+        return held[argument.name]
+    return [_argument(item, held) for item in argument] if isinstance(argument, list) else argument
