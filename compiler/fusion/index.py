@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, isinf
 from typing import TypeAlias
 
 
@@ -80,11 +80,9 @@ class Index:
         if divisor == 1:
             return self
         whole, rest = self._split(divisor)
-        low, high = rest.range(sizes)
-        if low >= 0 and high < divisor:
-            return whole
-        if not rest.terms:
-            return whole + rest.constant // divisor
+        quotient = _only_quotient(rest, divisor, sizes)
+        if quotient is not None:
+            return whole + quotient
         shared = gcd(divisor, *(c for c, _ in rest.terms))
         if shared > 1:
             rest = Index(tuple((c // shared, atom) for c, atom in rest.terms), rest.constant // shared)
@@ -95,11 +93,9 @@ class Index:
         if divisor == 1:
             return Index()
         _, rest = self._split(divisor)
-        low, high = rest.range(sizes)
-        if low >= 0 and high < divisor:
-            return rest
-        if not rest.terms:
-            return Index((), rest.constant % divisor)
+        quotient = _only_quotient(rest, divisor, sizes)
+        if quotient is not None:
+            return rest - quotient * divisor
         return _collected([(1, Remainder(rest, divisor))], 0)
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
@@ -177,6 +173,14 @@ def _collected(terms: list[tuple[int, Atom]], number: int) -> Index:
         totals[atom] = totals.get(atom, 0) + coefficient
     kept = [(c, atom) for atom, c in totals.items() if c]
     return Index(tuple(sorted(kept, key=lambda term: repr(term[1]))), number)
+
+
+def _only_quotient(index: Index, divisor: int, sizes: Sizes) -> int | None:
+    """The quotient that all values of an index have; None where there are several."""
+    low, high = index.range(sizes)
+    if isinf(low) or isinf(high) or low // divisor != high // divisor:
+        return None
+    return int(low // divisor)
 
 
 def _atom_range(atom: Atom, sizes: Sizes) -> Range:

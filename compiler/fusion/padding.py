@@ -67,11 +67,7 @@ def choose_others(body: Iterable[Statement], padded: Sequence[frozenset[str]]) -
     def masked() -> int:
         found = {axis: outside(statements, axis) for axis in padded}
         return sum(
-            needs_mask(s, found[axis])
-            for s in statements
-            if isinstance(s, Reduce)
-            for axis in padded
-            if axis & s.over
+            needs_mask(s, found[axis]) for s in statements if isinstance(s, Reduce) for axis in padded if axis & s.over
         )
 
     for position, statement in enumerate(statements):
@@ -93,9 +89,7 @@ def is_shifted(statement: Statement, defined: Mapping[str, Statement], over: fro
         return False
     left, right = statement.operands
     maximum = defined.get(right) if isinstance(right, str) else None
-    return (
-        isinstance(maximum, Reduce) and maximum.combine == "max" and maximum.operand == left and over <= maximum.over
-    )
+    return isinstance(maximum, Reduce) and maximum.combine == "max" and maximum.operand == left and over <= maximum.over
 
 
 def _number(
