@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .runtime.executor import last_executed_graph, register_pass
     from .runtime.failure import RuntimeFailure
     from .runtime.function import Function
-    from .runtime.modes import set_autodiff_debugging, set_optimize, set_profiling
+    from .runtime.modes import set_autodiff_debugging, set_capture_checking, set_optimize, set_profiling
     from .runtime.operators import ops
+    from .runtime.random import local_seed, manual_seed
     from .runtime.script import script
     from .runtime.tape.backward import tape_grad
     from .runtime.tape.custom import TapeFunction
@@ -51,6 +52,8 @@ _HOMES = {
     "grad": "runtime.transforms",
     "is_grad_enabled": "runtime.tape.mode",
     "last_executed_graph": "runtime.executor",
+    "local_seed": "runtime.random",
+    "manual_seed": "runtime.random",
     "no_grad": "runtime.tape.mode",
     "ops": "runtime.operators",
     "parse_ir": "compiler.ir_parser",
@@ -58,6 +61,7 @@ _HOMES = {
     "reset_counters": "runtime.counters",
     "script": "runtime.script",
     "set_autodiff_debugging": "runtime.modes",
+    "set_capture_checking": "runtime.modes",
     "set_optimize": "runtime.modes",
     "set_profiling": "runtime.modes",
     "tape_grad": "runtime.tape.backward",
@@ -83,6 +87,8 @@ __all__ = [
     "grad",
     "is_grad_enabled",
     "last_executed_graph",
+    "local_seed",
+    "manual_seed",
     "no_grad",
     "ops",
     "parse_ir",
@@ -90,6 +96,7 @@ __all__ = [
     "reset_counters",
     "script",
     "set_autodiff_debugging",
+    "set_capture_checking",
     "set_optimize",
     "set_profiling",
     "tape_grad",

@@ -14,7 +14,7 @@ from ..runtime.failure import RuntimeFailure
 from ..runtime.interpreter import run_plan
 from ..runtime.plan import build_plan
 from .edits import Repair, Search
-from .evaluation import Subject, flat
+from .evaluation import Subject, flat, repeatable
 from .evidence import Evidence, context_arrays
 from .leaves import Path, at
 from .phrases import quoted
@@ -79,8 +79,8 @@ def _evidence(subject: Subject, forward: Graph, backward: Graph, trial: Trial, p
     if not probes:
         return None
     try:
-        *_, context = run_plan(build_plan(forward), trial.values)
-        made = Trace().run(forward, trial.values)
+        *_, context = repeatable(run_plan)(build_plan(forward), trial.values)
+        made = repeatable(Trace().run)(forward, trial.values)
         traces = [Trace().run(backward, [context, *(seeds[i] for i in pair.grad_outputs)]) for seeds in trial.seeds]
     except (TooLong, RuntimeFailure, ValueError, TypeError, KeyError):
         return None

@@ -1,4 +1,4 @@
-"""The `gradscript` command: show, check, run, ops.
+"""The `gradscript` command: show, check, run, memory, ops.
 
 Exit status 0 for success, 1 for bad source, a failed check or a failed run, 2 for a command that makes no sense: a
 missing file, an unknown function, a literal that does not read.
@@ -186,6 +186,46 @@ def run(
         click.echo(json.dumps(results_as_data(outputs, gradients, names), indent=2))
     else:
         emit(describe_results(outputs, gradients, names))
+
+
+# --- memory ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@click.option("--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64.")
+@click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument, as `run` takes it.")
+@click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
+@click.option("--policy", default="min_cut", show_default=True, help="One of those compared, or budget=BYTES.")
+@click.option("--plot", metavar="FILE", help="Draw live memory over time to a .svg or .png file.")
+@JSON
+@click.pass_context
+def memory(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    policy: str,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Run one function forward and backward, and print what it saves between the two, why, and its peak memory.
+
+    Arrays are drawn in the shapes that are given; arguments that are not given are searched for, as `check` does, or
+    taken from NAME_examples.
+    """
+    from .memory import report_on
+
+    ctx.meta["gradscript.json"] = as_json
+    report = report_on(find_function(load_unit(file), name), shapes, texts, dtype, policy)
+    if plot is not None:
+        from .timeline import save_plot
+
+        save_plot(report, plot)
+    click.echo(json.dumps(report.to_dict(), indent=2)) if as_json else emit(str(report))
 
 
 # --- ops ---

@@ -1,4 +1,7 @@
-"""One function as the checker runs it: forward, gradient by its own backward, gradient by autodiff, second order."""
+"""One function as the checker runs it: forward, gradient by its own backward, gradient by autodiff, second order.
+
+Each evaluation starts from the same seed, so that all of them draw the same random numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,13 @@ from ..compiler.types import UNDEFINED, is_differentiable
 from ..runtime.function import Function
 from ..runtime.interpreter import run_plan
 from ..runtime.plan import ExecutionPlan, PlanCache
+from ..runtime.random import local_seed
 from ..runtime.transforms import vjp
 from .leaves import array_leaves, floating_leaves, is_floating
 from .trace import summed_like
+
+repeatable = local_seed(0)
+"""Decorates what is to draw the same random numbers in each call."""
 
 
 class Subject:
@@ -59,11 +66,6 @@ class Subject:
         named = {node.schema.base_name for node in graph.all_nodes() if node.schema is not None}
         return bool(named & {"sum_to_size", "_grad_sum_to_size"})
 
-    def draws_random_numbers(self) -> bool:
-        graph = self.function.graph.copy()
-        inline_functions(graph)
-        return any((op := OPS.of(node.schema)) is not None and op.has(Trait.RANDOM) for node in graph.all_nodes())
-
     def detaches(self, index: int) -> bool:
         """Whether every use of a parameter in the forward is a detach."""
         graph = without_closure(self.function.graph).copy()
@@ -72,6 +74,7 @@ class Subject:
 
     # --- values ---
 
+    @repeatable
     def forward(self, values: Sequence[Any]) -> list[Any]:
         """The outputs."""
         return run_plan(self._forward, values)
@@ -80,6 +83,7 @@ class Subject:
         """A gradient for each output made from its floating arrays by `make`; None for an output that has none."""
         return [_seed(output, make) for output in outputs]
 
+    @repeatable
     def gradient(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         """One gradient per parameter: by its own backward if it has one, else by autodiff.
 
@@ -95,6 +99,7 @@ class Subject:
             return gradients
         return [summed_like(gradient, value) for gradient, value in zip(gradients, values, strict=True)]
 
+    @repeatable
     def autodiff(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         """One gradient per parameter by `gs.vjp`."""
         positional = [v for a, v in zip(self.schema.arguments, values, strict=True) if not a.keyword_only]
@@ -137,11 +142,13 @@ class Joint:
     def arguments(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         return [*values, *(seeds[i] for i in self.seeded)]
 
+    @repeatable
     def run(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         """One gradient per entry of `wrt`."""
         result = self.function(*self.arguments(values, seeds))
         return list(result) if len(self.wrt) > 1 else [result]
 
+    @repeatable
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """The gradients of arguments, then of output gradients, given one cotangent per entry of `wrt`."""
         _, pullback = vjp(self.function, *self.arguments(values, seeds))

@@ -8,7 +8,7 @@ follows: every other family of shapes that runs, every other plain value, small 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice, product
 from typing import Any
@@ -20,9 +20,9 @@ from ..lang.diagnostics import CompileError
 from ..runtime.failure import RuntimeFailure
 from .evaluation import Subject
 from .leaves import floating_leaves
-from .recipes import Entry, PlainEntry, Recipe, TensorEntry, tensor_entry
+from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
 from .samples import choices, holds_tensors, looks_like_data
-from .shapes import STRUCTURED, Shapes, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
+from .shapes import STRUCTURED, Shapes, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
 
 SECONDS = 6.0
 """The search for the first fit gives up after so long."""
@@ -36,14 +36,16 @@ Domains = tuple[str, ...]
 
 
 class InputSearch:
-    """Looks for arguments of one function."""
+    """Looks for arguments of one function, but for those that are `given`, by their number."""
 
-    def __init__(self, subject: Subject, seed: int = 0) -> None:
+    def __init__(self, subject: Subject, seed: int = 0, given: Mapping[int, Entry] | None = None) -> None:
         self.subject = subject
         self.rng = np.random.default_rng(seed)
         self.arguments = subject.schema.arguments
-        self.tensors = [i for i, a in enumerate(self.arguments) if holds_tensors(a.type)]
-        self.plain = [i for i in range(len(self.arguments)) if i not in self.tensors]
+        self.given: Mapping[int, Entry] = given or {}
+        wanted = [i for i in range(len(self.arguments)) if i not in self.given]
+        self.tensors = [i for i in wanted if holds_tensors(self.arguments[i].type)]
+        self.plain = [i for i in wanted if i not in self.tensors]
         strings = _strings(subject)
         self.choices = {i: choices(self.arguments[i], strings) for i in self.plain}
 
@@ -148,7 +150,7 @@ class InputSearch:
         return [(*(c[i] for c, i in zip(lists, picks, strict=False)), *tails) for picks in ranked]
 
     def _recipe(self, shapes: Shapes, kinds: Domains, combination: Sequence[Any]) -> Recipe:
-        entries: dict[int, Entry] = {i: PlainEntry(v) for i, v in zip(self.plain, combination, strict=True)}
+        entries = dict(self.given) | {i: PlainEntry(v) for i, v in zip(self.plain, combination, strict=True)}
         for i, shape, kind in zip(self.tensors, shapes, kinds, strict=True):
             entries[i] = tensor_entry(self.arguments[i].type, shape, kind)
         return Recipe(tuple(entries[i] for i in range(len(self.arguments))))
@@ -192,7 +194,8 @@ class InputSearch:
         return found
 
     def _candidates(self, count: int) -> Iterator[Shapes]:
-        return candidates(count, self.subject.is_pointwise)
+        given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
+        return chain(beside(list(given), count), candidates(count, self.subject.is_pointwise))
 
     def _variations(self, first: Recipe, count: int) -> Iterator[Shapes]:
         """Shapes to try once one assignment fits: broadcasting only if tensors of equal shapes go together."""

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ..compiler.autodiff.formulas import compile_formula, formula_name
-from ..compiler.emit.spellings import MODULES
+from ..compiler.emit.spellings import MODULES, OWN
 from ..compiler.ops.composite import is_composite
 from ..compiler.ops.registry import OPS, Op, Trait
 from ..compiler.schema import Argument, FunctionSchema
@@ -37,7 +37,8 @@ TITLES: dict[str, str] = {
     "pooling": "Pooling, padding and resizing",
     "norms": "Normalization",
     "losses": "Losses",
-    "attention": "Attention, gating and dropout",
+    "attention": "Attention and gating",
+    "random": "Random numbers and dropout",
     "lists": "Lists of tensors",
     "functional": "More of torch.nn.functional",
     "composites": "More of torch and torch.linalg",
@@ -83,7 +84,7 @@ def spelled(name: str) -> str:
     for prefix, module in _PREFIXES.items():
         if name.startswith(prefix) and name != prefix:
             return f"{module}.{name.removeprefix(prefix)}"
-    return f"torch.{name}"
+    return f"{'gs' if name in OWN else 'torch'}.{name}"
 
 
 def signature(op: Op) -> str:

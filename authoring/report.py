@@ -8,6 +8,7 @@ from typing import Any
 
 from ..lang.diagnostics import Diagnostic, render
 from ..lang.source import Span
+from ..runtime.tables import table
 
 ORDERS = {1: "1st", 2: "2nd"}
 KINDS: dict[str, str] = {
@@ -19,7 +20,6 @@ KINDS: dict[str, str] = {
     "error": "the backward raises where the forward runs",
     "second_order": "the derivative of the gradient is wrong, or cannot be had",
     "autodiff": "gs.vjp gives another gradient than the backward run by hand",
-    "random": "the function draws random numbers, so that no derivative can be measured",
     "unreliable": "finite differences do not settle on a value",
     "no_inputs": "no arguments were found on which the forward runs",
 }
@@ -168,14 +168,6 @@ def _shapes_text(cases: Sequence[Case]) -> str:
 
 def _shape_text(shape: tuple[int, ...]) -> str:
     return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, aligned, two spaces apart."""
-    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
-    lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in (headings, *rows)]
-    rule = "  " + "  ".join("-" * width for width in widths)
-    return "\n".join(line.rstrip() for line in (lines[0], rule, *lines[1:]))
 
 
 def _count(count: int, noun: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, product
 from random import Random
 from typing import TypeAlias
 
@@ -87,6 +87,8 @@ STRUCTURED: dict[int, tuple[Shapes, ...]] = {
 }
 """Families of shapes that go together, by number of tensors."""
 
+MAX_BESIDE = 600
+"""Assignments tried beside shapes that are given."""
 MIXED = 1200
 """Assignments drawn when no family fits."""
 _REDUCED: tuple[Shape, ...] = ((3,), (2, 1), (1, 3), (), (1,))
@@ -130,6 +132,15 @@ def candidates(count: int, pointwise: bool = False) -> Iterator[Shapes]:
             if shapes not in seen:
                 seen.add(shapes)
                 yield shapes
+
+
+def beside(given: Sequence[Shape], count: int) -> Iterator[Shapes]:
+    """Shapes for `count` tensors beside some whose shapes are given: those again, then what their sizes make up."""
+    if not given:
+        return
+    sizes = list(dict.fromkeys(size for shape in given for size in shape))
+    pool = [*given, *((n,) for n in sizes), *product(sizes, repeat=2), ()]
+    yield from islice(product(dict.fromkeys(pool), repeat=count), MAX_BESIDE)
 
 
 def mixed(count: int) -> Iterator[Shapes]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import BY_CODE, DEFAULT_FLOAT
+from .dtypes import BY_CODE, DEFAULT_FLOAT, INT64
 from .meta import UNKNOWN, Meta, is_known
 from .ops.arrays import Array, numpy_dtype
 from .ops.dims import axes_of, wrap_dim
@@ -29,12 +29,14 @@ DATA_DEPENDENT = frozenset(
 def infer(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
     """One abstract value per result. Raises what the op raises for arguments that do not fit."""
     count = len(op.schema.returns)
+    if op.has(Trait.RANDOM):
+        return [_drawn(op, inputs)] if count == 1 else [UNKNOWN] * count
     if not all(map(is_known, inputs)) or _depends_on_elements(op, inputs):
         return [UNKNOWN] * count
     tensors = [value for value in _leaves(inputs) if isinstance(value, Meta)]
     if not tensors and not all(is_tensor(result.type) for result in op.schema.returns):
         return _unpacked(op.evaluate(*map(_copied, inputs)), count)
-    if op.has(Trait.SHAPE_ONLY):
+    if op.has(Trait.SHAPE_ONLY) and not any(is_tensor(_element(result.type)) for result in op.schema.returns):
         return _unpacked(op.evaluate(*map(_stand_in, inputs)), count)
     rule = _rule_of(op, inputs)
     if rule is None:
@@ -42,6 +44,21 @@ def infer(op: Op, inputs: Sequence[Any]) -> Sequence[Any]:
     named = {argument.name: value for argument, value in zip(op.schema.arguments, inputs, strict=True)}
     shape = rule(named)
     return [Meta(shape, _dtype(op, inputs))]
+
+
+def _drawn(op: Op, inputs: Sequence[Any]) -> Any:
+    """The result of a random op, which is not evaluated, for that would draw: like its tensor, or of the size given."""
+    named = {argument.name: value for argument, value in zip(op.schema.arguments, inputs, strict=True)}
+    like, code = inputs[0] if inputs else UNKNOWN, named.get("dtype")
+    if code is UNKNOWN:
+        return UNKNOWN
+    dtype = None if code is None else BY_CODE[code]
+    if isinstance(like, Meta):
+        return Meta(like.shape, dtype or like.dtype)
+    size = named.get("size")
+    if not isinstance(size, list) or not is_known(size):
+        return UNKNOWN
+    return Meta(tuple(size), dtype or (INT64 if op.schema.base_name == "randint" else DEFAULT_FLOAT))
 
 
 def _rule_of(op: Op, inputs: Sequence[Any]) -> ShapeRule | None:
@@ -59,7 +76,7 @@ def _depends_on_elements(op: Op, inputs: Sequence[Any]) -> bool:
     """Whether shapes, or the result itself where it is no tensor, follow from what is in a tensor."""
     tensors = [value for value in _leaves(inputs) if isinstance(value, Meta)]
     if not tensors:
-        return op.has(Trait.RANDOM)
+        return False
     if op.has(Trait.SHAPE_ONLY):
         return False
     if not all(is_tensor(_element(result.type)) for result in op.schema.returns):
@@ -139,8 +156,12 @@ def _dtype(op: Op, inputs: Sequence[Any]) -> Any:
     known = _DTYPES.get(op.schema.base_name)
     if known is not None:
         return known({argument.name: value for argument, value in zip(op.schema.arguments, inputs, strict=True)})
-    with np.errstate(all="ignore"):
-        result: Array = op.evaluate(*map(_tiny, inputs))
+    try:
+        with np.errstate(all="ignore"):
+            result: Array = op.evaluate(*map(_tiny, inputs))
+    except Exception:
+        # Sizes or indices among the arguments that a single element does not have.
+        result = _evaluated(op, inputs)
     return Meta.of(np.asarray(result)).dtype
 
 
@@ -268,7 +289,6 @@ _DTYPES: dict[str, Callable[[dict[str, Any]], Any]] = {
     **dict.fromkeys(("zeros", "ones", "empty", "zeros_like", "ones_like", "empty_like", "full_like"), _given_dtype),
     **dict.fromkeys(("gather", "index_select", "scatter_add", "index_add", "index_copy"), lambda a: a["self"].dtype),
     "embedding": lambda a: a["weight"].dtype,
-    "sum_to_size": lambda a: a["self"].dtype if a["self"].dtype.is_floating else _WIDEST,
+    "sum_to_size": lambda a: a["self"].dtype if a["self"].dtype.is_floating else INT64,
     "_grad_sum_to_size": lambda a: a["self"].dtype,
 }
-_WIDEST = BY_CODE[4]

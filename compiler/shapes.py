@@ -86,7 +86,8 @@ class _Propagation:
             return (yield self.block(node.blocks[0 if inputs[0] else 1]))
         left = yield self.block(node.blocks[0])
         right = yield self.block(node.blocks[1])
-        return [join(a, b) for a, b in zip(left, right, strict=True)]
+        pairs = zip(node.blocks[0].outputs, left, node.blocks[1].outputs, right, strict=True)
+        return [_either(*pair) for pair in pairs]
 
     def loop(self, node: Node, inputs: list[Abstract]) -> Walk:
         (body,) = node.blocks
@@ -140,6 +141,13 @@ class _Propagation:
     def closure(self, node: Node, inputs: list[Abstract]) -> Walk:
         yield from ()
         return [UNKNOWN]
+
+
+def _either(then: Value, left: Abstract, otherwise: Value, right: Abstract) -> Abstract:
+    """The result of one branch or the other. What a branch leaves uninitialized, nobody reads after it."""
+    if otherwise.node.kind == "prim::Uninitialized":
+        return left
+    return right if then.node.kind == "prim::Uninitialized" else join(left, right)
 
 
 def _is_same(left: Abstract, right: Abstract) -> bool:

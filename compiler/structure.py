@@ -37,6 +37,10 @@ class Broken(Exception):
 
 
 Rule = Callable[[Node, Graph], None]
+STAGE = "stage"
+"""An attribute that any node may have: "mirror" for one that a backward computes again."""
+SEGMENT = "segment"
+"""An attribute that a prim::Loop may have: its backward runs so many rounds again at a time, and keeps their start."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
@@ -117,7 +121,7 @@ def _shape(node: Node, inputs: int | None, outputs: int | None, *, blocks: int =
     ):
         if count is not None and len(found) != count:
             raise Broken(f"{node.kind} has {count} {name}, not {len(found)}")
-    if set(attrs) != node.attrs.keys():
+    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT}:
         raise Broken(f"{node.kind} has attributes {list(attrs)}, not {list(node.attrs)}")
 
 
@@ -235,6 +239,8 @@ def _check_if(node: Node, _: Graph) -> None:
 
 def _check_loop(node: Node, _: Graph) -> None:
     _shape(node, None, None, blocks=1)
+    length = node.attrs.get(SEGMENT, 1)
+    require(type(length) is int and length > 0, "a segment is a positive number of rounds")
     (block,) = node.blocks
     require(len(node.inputs) >= 2, "prim::Loop takes a trip count and a condition")
     _input_types(node, INT, BOOL)

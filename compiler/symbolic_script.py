@@ -40,7 +40,8 @@ class GradPair:
     `grad_outputs` are the outputs' indices) and returns one gradient per input. `second` is the pair of `backward`
     itself, where the source gives it: its backward returns one gradient per gradient that `backward` takes,
     and, if it returns more, one per input of the function. `body`, on the pair of a backward that gives the former
-    only, is the graph through which the other inputs are differentiated.
+    only, is the graph through which the other inputs are differentiated. `draws` are the last of the forward's outputs
+    which are random numbers drawn: given them as further inputs, `replay` returns what `forward` returned without them.
     """
 
     schema: FunctionSchema
@@ -50,6 +51,8 @@ class GradPair:
     grad_outputs: tuple[int, ...]
     second: GradPair | None = None
     body: Graph | None = None
+    draws: int = 0
+    replay: Graph | None = None
 
     @property
     def code(self) -> str:

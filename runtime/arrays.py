@@ -12,7 +12,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from array_api_compat import is_torch_array
 
 from ..compiler.dtypes import BY_NAME, DTYPES, DType
 from ..compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
@@ -60,7 +59,8 @@ def all_native(values: Sequence[Any]) -> bool:
 
 def is_torch(value: Any) -> bool:
     """Whether a value is a torch tensor. Does not import torch."""
-    return "torch" in sys.modules and bool(is_torch_array(value))
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(value, tensor)
 
 
 def _no_tensor(value: Any) -> Unsuitable:
@@ -114,20 +114,30 @@ def _dtype_advice(dtype: np.dtype[Any]) -> str:
 # --- torch ---
 
 
-def _from_torch(tensor: Any) -> Array:
-    """The memory of a CPU tensor as an array. Its history is left behind: gradients come from `gs.vjp`."""
-    if tensor.device.type != "cpu":
-        raise Unsuitable(f"the tensor is on device {tensor.device}", "move it to the CPU: `x.cpu()`", kind=True)
+def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
+    """Unsuitable for a tensor of a kind that nothing here computes on; `elsewhere` allows devices besides the CPU."""
+    if tensor.device.type == "meta":
+        advice = "make one that has: `torch.empty_like(x, device='cpu')`"
+        raise Unsuitable("a tensor on the meta device has no data", advice, kind=True)
+    if tensor.is_nested:
+        raise Unsuitable("a nested tensor is not supported", "pass its parts as a list: `[*x.unbind()]`", kind=True)
     if str(tensor.layout) != "torch.strided":
         message = f"a tensor of layout {tensor.layout} is not supported"
         raise Unsuitable(message, "make it dense: `x.to_dense()`", kind=True)
+    if not elsewhere and tensor.device.type != "cpu":
+        raise Unsuitable(f"the tensor is on device {tensor.device}", "move it to the CPU: `x.cpu()`", kind=True)
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in BY_NAME:
         advice = f"convert it with `x.to(…)`; supported are {SUPPORTED}"
         raise Unsuitable(f"dtype {name} is not supported", advice, kind=True)
+
+
+def _from_torch(tensor: Any) -> Array:
+    """The memory of a CPU tensor as an array. Its history is left behind."""
+    check_torch(tensor)
     plain = tensor.detach().resolve_neg()
     try:
-        if name == "bfloat16":
+        if str(tensor.dtype) == "torch.bfloat16":
             bits: Array = plain.view(sys.modules["torch"].int16).numpy()
             return bits.view(_BFLOAT16)
         array: Array = plain.numpy()

@@ -9,28 +9,28 @@ from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.types import is_tensor
 from ..lang.diagnostics import did_you_mean
 from ..lang.source import Span
-from .arrays import Unsuitable, all_native
-from .conversion import converter
+from .arrays import Unsuitable, all_native, to_array
+from .conversion import Convert, converter
 from .failure import RuntimeFailure
 from .recorded import RecordedCall, taker_of
 
 
 class Binder:
-    """Binds calls of one function. `span` is the function's place, for messages."""
+    """Binds calls of one function. `span` is the function's place, for messages; `tensor` converts to a Tensor."""
 
-    def __init__(self, name: str, arguments: Sequence[Argument], span: Span) -> None:
+    def __init__(self, name: str, arguments: Sequence[Argument], span: Span, tensor: Convert = to_array) -> None:
         self._name = name
         self._arguments = tuple(arguments)
         self._span = span
-        self._converters = [converter(argument.type) for argument in arguments]
+        self._converters = [converter(argument.type, tensor) for argument in arguments]
         self._positional = [argument for argument in arguments if not argument.keyword_only]
         self._all_positional = len(self._positional) == len(self._arguments)
         self._only_tensors = all(is_tensor(argument.type) for argument in arguments)
         self._names = [argument.name for argument in arguments]
 
     @classmethod
-    def of(cls, schema: FunctionSchema, span: Span) -> Binder:
-        return cls(schema.name, schema.arguments, span)
+    def of(cls, schema: FunctionSchema, span: Span, tensor: Convert = to_array) -> Binder:
+        return cls(schema.name, schema.arguments, span, tensor)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """One converted value per argument of the schema; RuntimeFailure where something does not fit.

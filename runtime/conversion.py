@@ -28,16 +28,16 @@ Convert = Callable[[Any], Any]
 """From what a user passes to what ops take; raises Unsuitable."""
 
 
-def converter(type: Type) -> Convert:
-    """The conversion to a type. Types are as deep as an annotation in source, so this recurses."""
+def converter(type: Type, tensor: Convert = to_array) -> Convert:
+    """The conversion to a type, by `tensor` to a Tensor. Types are as deep as an annotation, so this recurses."""
     if isinstance(type, TensorType):
-        return to_array
+        return tensor
     if isinstance(type, OptionalType):
-        return _optional(converter(type.element))
+        return _optional(converter(type.element, tensor))
     if isinstance(type, ListType):
-        return _list(type, converter(type.element))
+        return _list(type, converter(type.element, tensor))
     if isinstance(type, TupleType):
-        return _tuple(type, [converter(element) for element in type.elements])
+        return _tuple(type, [converter(element, tensor) for element in type.elements])
     return _SCALARS.get(type, _anything) if isinstance(type, ScalarKind) else _anything
 
 

@@ -1,12 +1,12 @@
 """The derivatives of one function, compiled as they are asked for and kept.
 
 What is compiled depends on which arguments are floating tensors and which optional ones are there; a pullback, also
-on which outputs have a gradient.
+on which outputs have a gradient. What is compiled under a policy of recomputation depends on the shapes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,11 +15,20 @@ import numpy as np
 
 from ..compiler.autodiff import differentiate
 from ..compiler.autodiff.flatten import flatten_signature, leaves
+from ..compiler.autodiff.recompute import Policy, Recomputed, recompute
 from ..compiler.autodiff.wrapper import differentiable_graph
+from ..compiler.meta import Meta
 from ..compiler.ops.arrays import dtype_of
+from ..compiler.shapes import Abstract
 from ..compiler.specialize import specialize_optionals
+from ..compiler.straighten import straighten
+from ..compiler.types import TupleType, Type
 from .function import Function
 from .linearized import Linearized, optimized
+
+
+MAX_REMATERIALIZED = 64
+"""Linearisations under a policy that are kept for a function, one for each kind and shape of arguments."""
 
 
 def is_floating(value: Any) -> bool:
@@ -37,6 +46,7 @@ class Derivatives:
         self.input_types = [value.type for value in self._graph.inputs]
         self.output_types = [value.type for value in self._graph.outputs]
         self._known: dict[tuple[tuple[bool, ...], tuple[int, ...]], Linearized] = {}
+        self._rematerialized: dict[Hashable, tuple[Linearized, Recomputed]] = {}
         self._lock = RLock()
 
     def linearize(self, values: Sequence[Any]) -> Linearized:
@@ -50,6 +60,48 @@ class Derivatives:
                 graph = specialize_optionals(flatten_signature(self._graph), absent)
                 self._known[key] = Linearized(differentiate(graph, requires_grad, temporaries=False))
             return self._known[key]
+
+    def rematerialize(
+        self, values: Sequence[Any], policy: Policy, wrt: Sequence[int] | None = None
+    ) -> tuple[Linearized, Recomputed]:
+        """The linearisation for arguments of these shapes under a policy, and what the policy decided.
+
+        With `wrt`, the parameters with gradients, by number; else every floating argument is one.
+        """
+        wanted = range(len(values)) if wrt is None else wrt
+        mask = [_each(type, i in wanted) for i, type in enumerate(self.input_types)]
+        flat = leaves(values, self.input_types)
+        requires_grad = tuple([m and is_floating(v) for m, v in zip(leaves(mask, self.input_types), flat, strict=True)])
+        absent = tuple([i for i, value in enumerate(flat) if value is None])
+        shapes = [_abstract(value) for value in flat]
+        key = (policy, requires_grad, tuple(map(_hashable, shapes)))
+        with self._lock:
+            if key not in self._rematerialized:
+                graph = straighten(specialize_optionals(flatten_signature(self._graph), absent), shapes)
+                recomputed = recompute(differentiate(graph, requires_grad, temporaries=False), shapes, policy)
+                while len(self._rematerialized) >= MAX_REMATERIALIZED:
+                    del self._rematerialized[next(iter(self._rematerialized))]
+                self._rematerialized[key] = Linearized(recomputed.gradient), recomputed
+            return self._rematerialized[key]
+
+
+def _each(type: Type, value: Any) -> Any:
+    """A value in place of every leaf of a parameter."""
+    return tuple([_each(element, value) for element in type.elements]) if isinstance(type, TupleType) else value
+
+
+def _abstract(value: Any) -> Abstract:
+    """What is known of an argument before it runs: shapes and dtypes of arrays, and everything else."""
+    if isinstance(value, list):
+        return [_abstract(item) for item in value]
+    return Meta.of(value) if isinstance(value, np.ndarray) else value
+
+
+def _hashable(value: Abstract) -> Hashable:
+    if isinstance(value, list):
+        return tuple([_hashable(item) for item in value])
+    # 1, 1.0 and True are equal and different arguments.
+    return (type(value), value)
 
 
 _DERIVATIVES: WeakKeyDictionary[Function, Derivatives] = WeakKeyDictionary()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ir import Node
+from .recorded import Recorded
 
 MAX_ITEMS = 6
 """Elements of a list that a message shows."""
@@ -17,6 +18,8 @@ MAX_TEXT = 40
 
 def describe(value: Any) -> str:
     """A value in a few words: dtype and shape of an array, the elements of a list, a number itself."""
+    if isinstance(value, Recorded):
+        return describe(value.peek())
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, list | tuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..compiler import pipeline
 from ..compiler.ir import Graph
 from ..compiler.ops.registry import OPS, Trait
 from ..compiler.pipeline import Pass
+from ..compiler.randomness import draws
 from .argument_spec import ArgumentSpec, Signature
 from .compilation import compile_graph, fallback_graph
 from .counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
@@ -30,14 +31,18 @@ from .modes import OPTIMIZE, PROFILING, SLICE_EVERYTHING, TOUCHED
 from .plan import BINARY, UNARY, ExecutionPlan, PlanCache, build_plan
 from .profiling import RUNS, Profile
 
+if TYPE_CHECKING:
+    from .tape.recording import RecordingPlans
+
 MAX_PLANS = 64
 """Plans that an executor keeps."""
 
 
 class Entry:
-    """A plan of the cache. `used` is the number of the call that used it last."""
+    """A plan of the cache. `used` is the number of the call that used it last, `recording` the plan as a tape runs it,
+    made when a tape first does."""
 
-    __slots__ = ("direct", "plan", "profile", "spec", "used")
+    __slots__ = ("direct", "plan", "profile", "recording", "spec", "used")
 
     def __init__(self, spec: ArgumentSpec, plan: ExecutionPlan) -> None:
         self.spec = spec
@@ -45,6 +50,7 @@ class Entry:
         self.used = HITS.now()
         self.direct = _direct(plan)
         self.profile: Profile | None = None
+        self.recording: ExecutionPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +106,20 @@ def _forget_plans() -> None:
 
 
 class GraphExecutor:
-    """Runs a graph. `plans` holds the plans of functions that it calls and that were not inlined."""
+    """Runs a graph. `plans` holds the plans of functions that it calls and that were not inlined.
 
-    def __init__(self, graph: Graph, plans: PlanCache | None = None) -> None:
+    `differentiable` is what stands for the graph where gradients are recorded: the call of a function that carries its
+    own backward. `recorded` is the tape's, who keeps there what recording plans share.
+    """
+
+    def __init__(
+        self, graph: Graph, plans: PlanCache | None = None, differentiable: Callable[[], Graph] | None = None
+    ) -> None:
         CONSTRUCTED.add()
         self.graph = graph
+        self.recorded: RecordingPlans | None = None
+        self._differentiable = differentiable
+        self._recording_fallback: ExecutionPlan | None = None
         self.signature = Signature([value.type for value in graph.inputs])
         self._callees = PlanCache() if plans is None else plans
         self._entries: dict[ArgumentSpec, Entry] = {}
@@ -132,7 +147,7 @@ class GraphExecutor:
             key = self.signature.key(values)
         entry = self.find(key)
         if entry is None:
-            entry = self._entry(self.signature.spec(values), key)
+            entry = self.entry(self.signature.spec(values), key)
             LAST.plan = entry.plan
         return self.run_entry(entry.plan, values)
 
@@ -195,6 +210,16 @@ class GraphExecutor:
                     self._fallback = build_plan(fallback_graph(self.graph), self._callees)
         return self._fallback
 
+    def recording_fallback(self, record: Callable[[ExecutionPlan], ExecutionPlan]) -> ExecutionPlan:
+        """The plan without optimisation as a tape runs it; `record` makes it."""
+        FALLBACKS.add()
+        with self._lock:
+            if self._recording_fallback is None:
+                plan = build_plan(fallback_graph(self._source(True)), self._callees)
+                self._recording_fallback = record(plan)
+            LAST.plan = self._recording_fallback
+            return self._recording_fallback
+
     def debug_state(self) -> DebugState:
         with self._lock:
             plans = {spec: entry.plan for spec, entry in self._entries.items()}
@@ -206,13 +231,15 @@ class GraphExecutor:
             self._entries.clear()
             self.known.clear()
             self._fallback = None
+            self._recording_fallback = None
 
-    def _entry(self, spec: ArgumentSpec, key: Hashable) -> Entry:
+    def entry(self, spec: ArgumentSpec, key: Hashable | None) -> Entry:
+        """The entry for a spec, compiled if need be, which `find` finds under the key from now on."""
         entry, is_new = self._find_or_compile(spec)
         if not is_new:
             entry.used = HITS.add()
         with self._lock:
-            if self._entries.get(spec) is entry:
+            if key is not None and self._entries.get(spec) is entry:
                 self.known[key] = entry
         return entry
 
@@ -223,12 +250,16 @@ class GraphExecutor:
             entry = self._entries.get(spec)
             if entry is not None:
                 return entry, False
-            graph = compile_graph(self.graph, spec, slice_everything=debugging)
+            graph = compile_graph(self._source(spec.grad_mode), spec, slice_everything=debugging)
             entry = Entry(spec, build_plan(graph, self._callees))
             MISSES.add()
             self._make_room()
             self._entries[spec] = entry
             return entry, True
+
+    def _source(self, grad_mode: bool) -> Graph:
+        """The graph that plans are made of."""
+        return self._differentiable() if grad_mode and self._differentiable is not None else self.graph
 
     def _make_room(self) -> None:
         """Drop what was used longest ago."""
@@ -243,9 +274,9 @@ class GraphExecutor:
         for node in self.graph.all_nodes():
             op = OPS.of(node.schema)
             raises = node.kind == "prim::RaiseException"
-            if op is not None and not raises and op.has(Trait.RANDOM | Trait.SIDE_EFFECT):
+            if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
                 return False
-        return True
+        return not draws(self.graph)
 
 
 def _direct(plan: ExecutionPlan) -> Callable[..., Any] | None:

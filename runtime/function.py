@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy import ndarray
 
+from ..compiler.autodiff.wrapper import differentiable_graph
 from ..compiler.ir import Callee, Graph
 from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.symbolic_script import GradPair
@@ -22,8 +23,13 @@ from .failure import RuntimeFailure
 from .interpreter import run_plan
 from .modes import TOUCHED
 from .plan import ExecutionPlan, PlanCache
-from .recorded import RecordedCall
+from .recorded import RecordedCall, any_recorded, taker_of
 from .stages import STAGES
+
+if TYPE_CHECKING:
+    from ..compiler.autodiff.recompute import Policy
+    from .memory_report import Report
+    from .torch_bridge import TorchCalls
 
 _MAKING = RLock()
 count_hit = HITS.add
@@ -37,8 +43,9 @@ class Function:
         grads = f.backward(ctx, grad)    the backward half: a tuple of one gradient per input, None where there is none
         f.show("lifted")                 the text of one stage, for every name in `Function.stages`
 
-    Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. Calls raise
-    RuntimeFailure. A result may share memory with an argument. Functions may be called from several threads.
+    Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. A call `f(x, y)` on tensors
+    joins torch's autograd: see docs/torch.md. Calls raise RuntimeFailure. A result may share memory with an argument,
+    except where `f(x, y)` returns tensors. Functions may be called from several threads.
     """
 
     stages: tuple[str, ...] = tuple(STAGES)
@@ -126,6 +133,9 @@ class Function:
                     return self._run_entry(entry, args)
         return self._run_bound(args, kwargs)
 
+    # torch.compile leaves a call of this to Python; see `torch_bridge.tracing`. Said here, it imports no torch.
+    setattr(__call__, "_torchdynamo_disable", True)  # noqa: B010 - no attribute of functions for the type checker
+
     def _run_entry(self, entry: Entry, args: tuple[Any, ...]) -> Any:
         """Run a plan on arrays that need no conversion."""
         results = self.executor.run_entry(entry.plan, args)
@@ -135,7 +145,11 @@ class Function:
         return tuple([to_user(result, False) for result in results])
 
     def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        taker = None
+        taker = taker_of((*args, *kwargs.values())) if any_recorded(args) else None
+        if taker is not None:
+            return taker.call_function(self, args, kwargs)
+        if any_torch(args) or (kwargs and any_torch([*kwargs.values()])):
+            return self._torch(args, kwargs)
         try:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:
@@ -143,8 +157,7 @@ class Function:
         if taker is not None:
             return taker.call_function(self, args, kwargs)
         results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
-        as_torch = any_torch(args) or (bool(kwargs) and any_torch([*kwargs.values()]))
-        return _unwrapped([to_user(result, as_torch) for result in results])
+        return _unwrapped([to_user(result, False) for result in results])
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit."""
@@ -152,7 +165,7 @@ class Function:
             return self._binder.bind(args, kwargs)
         except RecordedCall as call:
             message = f"a {type(call.taker).__name__} stands where an array is needed"
-            note = "only calls of functions are recorded: pass its `.data`"
+            note = "only calls of functions are recorded: call what gs.grad gives, or pass its `.data`"
             raise RuntimeFailure("R002", self.name, message, span=self.graph.span, notes=[note]) from None
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -179,9 +192,20 @@ class Function:
         with _MAKING:
             # Stored here and not behind the lock: threads that meet at the first call share one executor.
             if "executor" not in self.__dict__:
-                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans)
+                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans, self._differentiable)
             made: GraphExecutor = self.__dict__["executor"]
             return made
+
+    def _differentiable(self) -> Graph:
+        """What a tape records in the place of the graph."""
+        return differentiable_graph(self._callee)
+
+    @cached_property
+    def _torch(self) -> TorchCalls:
+        """What runs the function on torch tensors: imports torch."""
+        from .torch_bridge import TorchCalls
+
+        return TorchCalls(self)
 
     @cached_property
     def _known(self) -> Mapping[Hashable, Entry]:
@@ -197,6 +221,21 @@ class Function:
     def _plan(self) -> ExecutionPlan:
         """The plan of the graph as it was emitted, calls and all."""
         return self._plans.plan(self.graph)
+
+    def memory(self, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
+        """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
+
+            report = f.memory(x, w, policy="min_cut")      the default; save_all, mirror, recompute_all, budget=BYTES
+            report.saved, report.recomputed                each with .name, .bytes, .span, .reason
+            report.saved_bytes, report.peak_bytes, report.timeline, report.totals; str(report) is what
+                                                           `gradscript memory` prints
+
+        Runs forward and backward once for each policy that the report compares. ValueError for an unknown policy,
+        RuntimeFailure for arguments that do not fit, CompileError (E408) where an op has no gradient.
+        """
+        from .memory import memory_report
+
+        return memory_report(self, args, kwargs, policy)
 
     def debug_state(self) -> DebugState:
         """The graph, the fallback plan and the plans by ArgumentSpec; each plan's `.graph` is what it was made of."""

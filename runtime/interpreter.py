@@ -44,12 +44,16 @@ def run_plan(plan: ExecutionPlan, arguments: Sequence[Any]) -> list[Any]:
     """
     if len(arguments) != plan.input_count:
         raise TypeError(f"{plan.graph.name} takes {plan.input_count} values, not {len(arguments)}")
-    return _execute(plan, [*arguments, *plan.template])
+    return execute(plan, [*arguments, *plan.template])
 
 
 @np.errstate(all="ignore")
-def _execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
-    """The one loop. What it does for each kind is the table of `plan.Instruction`; the usual kinds come first."""
+def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
+    """The one loop. What it does for each kind is the table of `plan.Instruction`; the usual kinds come first.
+
+    `registers` are the arguments and then the template; they are used up: a value that nothing else holds is freed
+    after its last use.
+    """
     frames: list[Frame] = []
     code = plan.code
     address = 0
@@ -68,6 +72,7 @@ def _execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
             elif kind == MOVE:
                 for slot, value in zip(target, first(registers)):  # noqa: B905 - as long as each other by construction
                     registers[slot] = value
+                value = None
             elif kind == NEXT:
                 index = registers[first] + 1
                 if index < registers[second] and registers[function]:
@@ -83,6 +88,8 @@ def _execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 if target:
                     for slot, value in zip(target, results, strict=True):
                         registers[slot] = value
+                # What these names hold would outlive its register.
+                results = value = None
             elif kind == ENTER:
                 if registers[second] > 0 and registers[function]:
                     registers[first] = 0

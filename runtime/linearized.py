@@ -16,9 +16,9 @@ from ..compiler.passes.inline_functions import inline_functions
 from ..compiler.passes.lower_grad_of import lower_grad_of
 from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
 from ..compiler.pipeline import SIMPLIFY, run_passes
-from ..compiler.types import UNDEFINED, TensorType, is_tensor
+from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .failure import RuntimeFailure
-from .interpreter import run_plan
+from .interpreter import execute, run_plan
 from .plan import ExecutionPlan, build_plan
 
 
@@ -30,44 +30,52 @@ class Linearized:
 
     def __init__(self, gradient: Gradient) -> None:
         self.gradient = gradient
-        self._forward = build_plan(optimized(gradient.f))
+        self.forward = build_plan(optimized(gradient.f))
         self._backward: dict[tuple[DType | None, ...], ExecutionPlan] = {}
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The outputs, and what the backward needs of the forward."""
+        return self.parted(values, run_plan(self.forward, values))
+
+    def parted(self, values: Sequence[Any], results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The outputs, and what the backward needs, of the results of the forward plan."""
         gradient = self.gradient
-        results = run_plan(self._forward, values)
         residuals = [values[i] for i in gradient.captured_inputs]
         residuals += [results[i] for i in gradient.captured_outputs]
-        return results[: gradient.num_real_outputs], residuals
+        return [*results[: gradient.num_real_outputs]], residuals
 
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """One gradient per argument, given one per output."""
-        vjps = [seeds[i] if i < len(seeds) else None for i in self.gradient.input_vjps]
+        vjps = self.vjps(seeds)
+        return self.fitted(values, run_plan(self.backward(vjps), [*vjps, *residuals]))
+
+    def pull_back_once(self, values: Sequence[Any], seeds: Sequence[Any], residuals: list[Any]) -> list[Any]:
+        """As `pull_back`, but `residuals` is emptied: each is freed after its last use."""
+        vjps = self.vjps(seeds)
+        plan = self.backward(vjps)
+        registers = [*vjps, *residuals, *plan.template]
+        residuals.clear()
+        return self.fitted(values, execute(plan, registers))
+
+    def vjps(self, seeds: Sequence[Any]) -> list[Any]:
+        """What the backward takes first, given one gradient per output."""
+        return [seeds[i] if i < len(seeds) else None for i in self.gradient.input_vjps]
+
+    def backward(self, vjps: Sequence[Any]) -> ExecutionPlan:
+        """The plan for gradients of these dtypes, some of them undefined."""
         pattern = tuple([_known_dtype(vjp) for vjp in vjps])
         plan = self._backward.get(pattern)
         if plan is None:
-            plan = self._backward[pattern] = build_plan(self._specialized(pattern))
-        results = run_plan(plan, [*vjps, *residuals])
+            df = specialized(self.gradient.df, [_gradient_type(dtype) for dtype in pattern])
+            plan = self._backward[pattern] = build_plan(settled(df))
+        return plan
+
+    def fitted(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """One gradient per argument, of the results of a backward plan."""
         gradients: list[Any] = [None] * len(values)
         for index, result in zip(self.gradient.output_vjps, results, strict=True):
             gradients[index] = self._fitted(index, result, values[index])
         return gradients
-
-    def _specialized(self, pattern: Sequence[DType | None]) -> Graph:
-        """`df` for gradients that are there (their dtype) or not (None)."""
-        graph = self.gradient.df.copy()
-        first = graph.body.param.next
-        assert first is not None
-        builder = Builder(graph, before=first)
-        for value, dtype in zip(graph.inputs, pattern, strict=False):
-            if dtype is None:
-                value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
-            elif is_tensor(value.type):
-                value.type = TensorType(dtype)
-        specialize_autograd_zero(graph)
-        lower_grad_of(graph)
-        return optimized(graph)
 
     def _fitted(self, index: int, gradient: Any, primal: Any) -> Any:
         """A gradient in its argument's dtype; RuntimeFailure where a formula gave it another shape."""
@@ -89,15 +97,47 @@ class Linearized:
         return gradient.astype(primal.dtype, copy=False)
 
 
+def _gradient_type(dtype: DType | None) -> Type:
+    return UNDEFINED if dtype is None else TensorType(dtype)
+
+
 def _known_dtype(vjp: Array | list[Array] | None) -> DType | None:
     if vjp is None:
         return None
     return dtype_of(vjp) if isinstance(vjp, np.ndarray) else BY_CODE[6]
 
 
+def specialized(df: Graph, types: Sequence[Type]) -> Graph:
+    """A copy of a backward for gradients of known types, one for each that it takes: UNDEFINED for one that is not
+    there. A list keeps the type that it has."""
+    graph = df.copy()
+    first = graph.body.param.next
+    assert first is not None
+    builder = Builder(graph, before=first)
+    for value, type in zip(graph.inputs, types, strict=False):
+        if type == UNDEFINED:
+            value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+        elif is_tensor(value.type):
+            value.type = type
+    return graph
+
+
+def settled(graph: Graph) -> Graph:
+    """A copy for execution of a graph in which gradients may be undefined: what they make undefined is not there."""
+    copied = graph.copy()
+    specialize_autograd_zero(copied)
+    lower_grad_of(copied)
+    _optimize(copied)
+    return copied
+
+
 def optimized(graph: Graph) -> Graph:
     """A copy of a graph for execution: calls inlined, what is computed twice computed once."""
     copied = graph.copy()
-    inline_functions(copied)
-    run_passes(copied, SIMPLIFY, verify_between=False)
+    _optimize(copied)
     return copied
+
+
+def _optimize(graph: Graph) -> None:
+    inline_functions(graph)
+    run_passes(graph, SIMPLIFY, verify_between=False)

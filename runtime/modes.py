@@ -1,4 +1,4 @@
-"""Settings of the executor: optimisation, profiling, and the thresholds of autodiff subgraphs.
+"""Settings of the executor and the tape: optimisation, profiling, autodiff subgraphs, the checking of captures.
 
 Each is a context manager that also works as a plain call:
 
@@ -19,7 +19,13 @@ T = TypeVar("T")
 OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
 PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
 SLICE_EVERYTHING: ContextVar[bool] = ContextVar("slice_everything", default=False)
-DEFAULTS: dict[ContextVar[bool], bool] = {OPTIMIZE: True, PROFILING: False, SLICE_EVERYTHING: False}
+CHECK_CAPTURES: ContextVar[bool] = ContextVar("check_captures", default=False)
+DEFAULTS: dict[ContextVar[bool], bool] = {
+    OPTIMIZE: True,
+    PROFILING: False,
+    SLICE_EVERYTHING: False,
+    CHECK_CAPTURES: False,
+}
 
 
 class _Touched:
@@ -62,3 +68,13 @@ def set_profiling(enabled: bool) -> Setting[bool]:
 def set_autodiff_debugging(enabled: bool) -> Setting[bool]:
     """Whether every node that can be differentiated is sliced out, in groups of one too, and none is put back."""
     return Setting(SLICE_EVERYTHING, enabled)
+
+
+def set_capture_checking(enabled: bool) -> Setting[bool]:
+    """Whether the tape finds writes into what it has captured.
+
+    An array does not say when it is written into. In this mode a node hashes the bytes of what it captures, and again
+    before it uses them: a backward then raises RuntimeError for one that has changed, with the name and the op. It
+    reads every captured byte twice.
+    """
+    return Setting(CHECK_CAPTURES, enabled)

@@ -54,39 +54,55 @@ _RENAMED = {
 }
 """Ufuncs that are ops, under the ops' names."""
 
-FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "sum": ("sum", ("a", "axis", "keepdims")),
-    "mean": ("mean", ("a", "axis", "keepdims")),
-    "prod": ("prod", ("a", "axis", "keepdims")),
-    "argmax": ("argmax", ("a", "axis", "keepdims")),
-    "argmin": ("argmin", ("a", "axis", "keepdims")),
-    "cumsum": ("cumsum", ("a", "axis")),
-    "amax": ("amax", ("a", "axis", "keepdims")),
-    "amin": ("amin", ("a", "axis", "keepdims")),
-    "max": ("amax", ("a", "axis", "keepdims")),
-    "min": ("amin", ("a", "axis", "keepdims")),
-    "all": ("all", ("a", "axis", "keepdims")),
-    "any": ("any", ("a", "axis", "keepdims")),
-    "where": ("where", ("condition", "x", "y")),
-    "concatenate": ("cat", ("arrays", "axis")),
-    "stack": ("stack", ("arrays", "axis")),
-    "reshape": ("reshape", ("a", "shape")),
-    "transpose": ("permute", ("a", "axes")),
-    "swapaxes": ("transpose", ("a", "axis1", "axis2")),
-    "moveaxis": ("movedim", ("a", "source", "destination")),
-    "expand_dims": ("unsqueeze", ("a", "axis")),
-    "squeeze": ("squeeze", ("a", "axis")),
-    "broadcast_to": ("broadcast_to", ("array", "shape")),
-    "dot": ("matmul", ("a", "b")),
-    "outer": ("outer", ("a", "b")),
-    "tril": ("tril", ("m", "k")),
-    "triu": ("triu", ("m", "k")),
-    "flip": ("flip", ("m", "axis")),
-    "zeros_like": ("zeros_like", ("a",)),
-    "ones_like": ("ones_like", ("a",)),
-    "clip": ("clamp", ("a", "a_min", "a_max")),
+_REDUCED = {"a": "", "axis": "dim", "keepdims": "keepdim"}
+_SPREAD = {"a": "", "axis": "dim", "ddof": "correction", "keepdims": "keepdim"}
+
+FUNCTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "sum": ("sum", _REDUCED),
+    "mean": ("mean", _REDUCED),
+    "prod": ("prod", _REDUCED),
+    "std": ("std", _SPREAD),
+    "var": ("var", _SPREAD),
+    "argmax": ("argmax", _REDUCED),
+    "argmin": ("argmin", _REDUCED),
+    "cumsum": ("cumsum", {"a": "", "axis": "dim"}),
+    "cumprod": ("cumprod", {"a": "", "axis": "dim"}),
+    "amax": ("amax", _REDUCED),
+    "amin": ("amin", _REDUCED),
+    "max": ("amax", _REDUCED),
+    "min": ("amin", _REDUCED),
+    "all": ("all", _REDUCED),
+    "any": ("any", _REDUCED),
+    "argsort": ("argsort", {"a": "", "axis": "dim"}),
+    "where": ("where", {"condition": "", "x": "", "y": ""}),
+    "concatenate": ("cat", {"arrays": "", "axis": "dim"}),
+    "stack": ("stack", {"arrays": "", "axis": "dim"}),
+    "vstack": ("vstack", {"tup": ""}),
+    "hstack": ("hstack", {"tup": ""}),
+    "reshape": ("reshape", {"a": "", "shape": ""}),
+    "ravel": ("ravel", {"a": ""}),
+    "transpose": ("permute", {"a": "", "axes": ""}),
+    "swapaxes": ("transpose", {"a": "", "axis1": "", "axis2": ""}),
+    "moveaxis": ("movedim", {"a": "", "source": "", "destination": ""}),
+    "expand_dims": ("unsqueeze", {"a": "", "axis": ""}),
+    "squeeze": ("squeeze", {"a": "", "axis": "dim"}),
+    "broadcast_to": ("broadcast_to", {"array": "", "shape": ""}),
+    "dot": ("matmul", {"a": "", "b": ""}),
+    "outer": ("outer", {"a": "", "b": ""}),
+    "tril": ("tril", {"m": "", "k": "diagonal"}),
+    "triu": ("triu", {"m": "", "k": "diagonal"}),
+    "flip": ("flip", {"m": "", "axis": "dims"}),
+    "zeros_like": ("zeros_like", {"a": ""}),
+    "ones_like": ("ones_like", {"a": ""}),
+    "clip": ("clamp", {"a": "", "a_min": "min", "a_max": "max"}),
+    "size": ("numel", {"a": ""}),
 }
-"""NumPy's functions, the op each is, and its parameters in the order of the op's arguments."""
+"""NumPy's functions: the op that each is, and what the op calls its parameters ("" for one that goes by its place)."""
+
+_READINGS: dict[str, str] = {"shape": "{}.shape", "ndim": "{}.dim()", "transpose": "{}.T"}
+"""Functions of an array alone that are expressions."""
+_FLATTENING = {"concatenate": 0, "argsort": -1, "cumsum": None, "cumprod": None}
+"""Functions that flatten arrays where `axis` is None, which ops do not, and the axis that is meant without one."""
 
 
 def array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -112,33 +128,59 @@ def _as_array(value: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 def array_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a NumPy function is on operands; TypeError for one that has no counterpart."""
+    """What a NumPy function is on operands; TypeError for one that has no counterpart, or not for these arguments."""
     name = function.__name__
+    if name in _READINGS and len(args) == 1 and not kwargs:
+        return operate(_READINGS[name], *args)
+    if name == "einsum" and not kwargs and args and isinstance(args[0], str):
+        return call_operator("einsum", args[0], [*args[1:]])
     entry = FUNCTIONS.get(name)
-    if entry is None:
-        raise TypeError(f"np.{name} does not take a recorded array: use its methods, or gs.ops")
+    if entry is None or function.__module__ != "numpy":
+        raise _refused(name)
     op, parameters = entry
     given = dict(zip(parameters, args, strict=False)) | dict(kwargs)
     unknown = [key for key in given if key not in parameters]
     if len(args) > len(parameters) or unknown:
-        more = ", ".join(f"{key}=" for key in unknown) or "so many arguments"
-        raise TypeError(f"np.{name} with {more} does not take a recorded array: use its methods, or gs.ops")
-    return _call(op, name, given)
+        raise _refused(f"{name} with {', '.join(f'{key}=' for key in unknown) or 'so many arguments'}")
+    return _call(op, name, given, parameters)
 
 
-def _call(op: str, name: str, given: dict[str, Any]) -> Any:
-    if name == "transpose":
-        array, axes = given["a"], given.get("axes")
-        return call_operator("permute", array, list(axes)) if axes is not None else array.T
-    if "axis" in given and given["axis"] is None:
-        del given["axis"]
-    if "axis" not in given:
+def _refused(what: str) -> TypeError:
+    return TypeError(f"np.{what} does not take a recorded array: use its methods, or gs.ops")
+
+
+def _call(op: str, name: str, given: dict[str, Any], parameters: Mapping[str, str]) -> Any:
+    places = [key for key, keyword in parameters.items() if not keyword]
+    missing = [key for key in places if key not in given]
+    if missing:
+        raise _refused(f"{name} without {missing[0]}=")
+    if name in _FLATTENING and given.get("axis", _FLATTENING[name]) is None:
+        raise _refused(f"{name} without an axis")
+    if name == "dot" and max(getattr(given[side], "ndim", 0) for side in "ab") > 2:
+        raise _refused("dot of more than two dimensions")
+    if name in ("std", "var"):
+        given.setdefault("ddof", 0)
+    _settle_axis(name, given)
+    keywords = {parameters[key]: _listed(value) for key, value in given.items() if key not in places}
+    return call_operator(op, *[_listed(given[key]) for key in places], **keywords)
+
+
+def _settle_axis(name: str, given: dict[str, Any]) -> None:
+    """All axes by their numbers where an op has to be told; none where it goes without."""
+    if given.get("axis") is not None:
+        if name == "flip" and isinstance(given["axis"], int):
+            given["axis"] = [given["axis"]]
+        return
+    given.pop("axis", None)
+    every = list(range(given["a"].ndim)) if "a" in given and hasattr(given["a"], "ndim") else None
+    if name == "flip":
+        given["axis"] = list(range(given["m"].ndim))
+    elif given.get("keepdims") and name not in ("argmax", "argmin"):
+        given["axis"] = every
+    elif name in ("std", "var", "argmax", "argmin"):
+        given["axis"] = None
+    else:
         given.pop("keepdims", None)
-    first, *rest = given.items()
-    values = [_listed(first[1]), *[_listed(value) for _, value in rest]]
-    if "keepdims" in given:
-        return call_operator(op, *values[:-1], keepdim=values[-1])
-    return call_operator(op, *values)
 
 
 def _listed(value: Any) -> Any:

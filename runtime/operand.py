@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..compiler.emit.calls import METHOD_ATTRIBUTES
 from ..compiler.ops.registry import OPS
 from ..lang.diagnostics import did_you_mean
 from .numpy_functions import array_function, array_ufunc
 from .recorded import Recorded
 from .snippets import call_method, operate, subscript
+from .torch_functions import torch_function
 
 
 class Operand(Recorded):
@@ -144,7 +147,12 @@ class Operand(Recorded):
             return partial(call_method, name, self)
         raise AttributeError(_unknown(type(self), name), name=name, obj=self)
 
-    # --- NumPy's functions on operands ---
+    def astype(self, dtype: Any) -> Any:
+        """`to(dtype)` under NumPy's name."""
+        known = isinstance(dtype, str | type) and np.dtype(dtype)
+        return call_method("to", self, known or dtype)
+
+    # --- NumPy's and torch's functions on operands ---
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return array_ufunc(ufunc, method, inputs, kwargs)
@@ -153,6 +161,12 @@ class Operand(Recorded):
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         return array_function(function, args, kwargs)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return torch_function(function, args, kwargs or {})
 
 
 def _unknown(type: type, name: str) -> str:

@@ -114,7 +114,8 @@ class ExecutionPlan:
 class PlanCache:
     """The plans of graphs, each built when first asked for and once only, however many threads ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, build: Callable[[Graph, PlanCache], ExecutionPlan] | None = None) -> None:
+        self._build = build or build_plan
         self._plans: dict[Graph, ExecutionPlan] = {}
         self._lock = Lock()
 
@@ -125,7 +126,7 @@ class PlanCache:
             with self._lock:
                 found = self._plans.get(graph)
                 if found is None:
-                    found = self._plans[graph] = build_plan(graph, self)
+                    found = self._plans[graph] = self._build(graph, self)
         return found
 
 

@@ -189,7 +189,7 @@ class Planner:
         released = self._release(self._dying(node))
         targets = self._define(node.outputs)
         unused = self._release(self._unused(node))
-        if node.kind == "prim::CallFunction":
+        if self._is_call(node):
             self._emit(CALL, node.attr("callee"), targets, gather(inputs), released, unused, inputs)
             return
         dead = _without(released, targets) + unused
@@ -204,7 +204,12 @@ class Planner:
         else:
             self._emit(GENERAL, function, targets[0], gather(operands), None, dead, inputs)
 
+    def _is_call(self, node: Node) -> bool:
+        """Whether a node is run as a plan of its own, by an instruction of its own."""
+        return node.kind == "prim::CallFunction"
+
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+        """What a node comes to as a function of some of its operands."""
         if node.kind == subgraphs.KIND:
             # It runs plans of its own, and so needs all of this.
             from .differentiable import DifferentiableGroup

@@ -1,16 +1,25 @@
-"""Profiling: the sizes and numbers of the first runs, and a plan that takes them for granted behind a guard."""
+"""Profiling: the sizes and numbers of the first runs, and a plan that takes them for granted behind a guard.
+
+runs 1, 2     the general plan runs; shapes and numbers of the arguments are recorded
+run 3         what both had in common is written into the graph: numbers become constants, sizes are propagated
+              through it and fold what depends on them (trip counts, branches, shapes), and a plan is made of that
+from then on  the guard compares the arguments with the record: the special plan runs, or the general one
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ..compiler.builder import Builder
-from ..compiler.ir import Graph, Node, Value
-from ..compiler.rewrite import replace_by_constant
-from ..compiler.types import NUMBERS, STR
+from ..compiler.fusion.settle import settle_shapes
+from ..compiler.ir import Graph, Value
+from ..compiler.meta import UNKNOWN, Meta
+from ..compiler.shapes import ShapeError
+from ..compiler.types import NUMBERS, STR, TensorType
 from .plan import ExecutionPlan
 
 RUNS = 2
@@ -47,18 +56,30 @@ class Profile:
         return True
 
     def settle(self, graph: Graph) -> None:
-        """Write what the runs had in common into a graph."""
+        """Write what the runs had in common into a graph whose inputs have the types of their spec."""
         first = graph.body.param.next
         assert first is not None
         builder = Builder(graph, before=first, span=graph.span)
         for value, known in zip(list(graph.inputs), self.common, strict=True):
-            if isinstance(known, tuple):
-                _settle_size(value, known)
-            elif known is not None and value.use_count and (value.type in NUMBERS or value.type == STR):
+            if _is_number(value, known) and value.use_count:
                 uses = value.uses
                 constant = builder.constant(known, value.type)  # type: ignore[arg-type]  # one of the scalars
                 for use in uses:
                     use.user.set_input(use.index, constant)
+        # Where an op refuses these shapes, it is for the plan to say so, to each run.
+        with suppress(ShapeError):
+            settle_shapes(graph, [_abstract(v, known) for v, known in zip(graph.inputs, self.common, strict=True)])
+
+
+def _is_number(value: Value, known: Hashable) -> bool:
+    return known is not None and (value.type in NUMBERS or value.type == STR)
+
+
+def _abstract(value: Value, known: Hashable) -> Any:
+    """What is known of an input, as shapes are propagated."""
+    if isinstance(known, tuple) and isinstance(value.type, TensorType) and value.type.dtype is not None:
+        return Meta(known, value.type.dtype)
+    return known if _is_number(value, known) else UNKNOWN
 
 
 def _observed(value: Any) -> Hashable:
@@ -70,23 +91,3 @@ def _observed(value: Any) -> Hashable:
 def _is_same(left: Hashable, right: Hashable) -> bool:
     """Equal, and of one type: 1, 1.0 and True are three values, and so are 0.0 and -0.0."""
     return type(left) is type(right) and (left == right and repr(left) == repr(right))
-
-
-def _settle_size(value: Value, size: tuple[int, ...]) -> None:
-    """Make what asks for the size of an input a constant."""
-    for use in value.uses:
-        answer = _answer(use.user, size)
-        if answer is not None:
-            replace_by_constant(use.user, answer)
-
-
-def _answer(node: Node, size: tuple[int, ...]) -> int | list[int] | None:
-    if node.kind in ("aten::size", "prim::grad_size"):
-        return list(size)
-    if node.kind == "aten::numel":
-        return int(np.prod(size, dtype=np.int64))
-    if node.kind == "aten::size.int":
-        dim = node.inputs[1].node
-        index = dim.attrs.get("value") if dim.kind == "prim::Constant" else None
-        return size[index] if isinstance(index, int) and -len(size) <= index < len(size) else None
-    return None

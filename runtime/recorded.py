@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from .function import Function
+    from .tape.custom import TapeFunction
 
 
 class Recorded:
@@ -19,6 +20,10 @@ class Recorded:
     data: Any
     """The array, or, of a tracing value, the example's value, whatever its type."""
 
+    def peek(self) -> Any:
+        """What `data` is, without asking for it: a tracing value warns of that."""
+        return self.data
+
     @property
     def kind(self) -> str:
         """The type as source writes it."""
@@ -28,12 +33,28 @@ class Recorded:
         """Run a function on arguments of which one at least is Recorded, and record it."""
         raise NotImplementedError
 
+    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+        """The same for what an operator or a method means, which is a function made for just these operands."""
+        return self.call_function(function, args, {})
+
+    def call_custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
+        """Run a function written in Python, with its backward, and record it."""
+        raise TypeError(f"{function.__name__} takes no {type(self).__name__}")
+
 
 class RecordedCall(Exception):
     """The arguments of a call hold no array but something that takes the call."""
 
     def __init__(self, taker: Recorded) -> None:
         self.taker = taker
+
+
+def any_recorded(values: Sequence[Any]) -> bool:
+    """Whether a value is Recorded, lists and tuples not looked into: the usual case, made quick."""
+    for value in values:  # noqa: SIM110 - a generator would take as long as all the rest of a small call
+        if isinstance(value, Recorded):
+            return True
+    return False
 
 
 def taker_of(values: Iterable[Any]) -> Recorded | None:

@@ -18,6 +18,7 @@ from ..lang.source import Source
 from .arrays import dtype_code, is_torch
 from .failure import RuntimeFailure
 from .function import Function
+from .python_source import PythonSource
 from .recorded import Recorded, taker_of
 from .unit import compile_source
 
@@ -25,6 +26,7 @@ MAX_SNIPPETS = 4096
 """Compiled expressions that are kept."""
 SNIPPET = "snippet"
 """The name of each."""
+_FILENAME = "<operation>"
 _NUMBERS = {bool: "bool", int: "int", float: "float"}
 _COMPILING = RLock()
 
@@ -71,9 +73,12 @@ def _run(template: str, operands: Sequence[Any]) -> Any:
     values: list[Any] = []
     for operand in operands:
         spelled.append(_spell(operand, values))
-    function = _compiled(template, tuple(spelled))
     taker = taker_of(operands)
-    return function(*values) if taker is None else taker.call_function(function, tuple(values), {})
+    try:
+        function = _compiled(template, tuple(spelled))
+        return function(*values) if taker is None else taker.call_operation(function, tuple(values))
+    except RuntimeFailure as failure:
+        raise _in_terms_of_the_caller(failure, template) from failure.__cause__
 
 
 # --- operands ---
@@ -92,7 +97,8 @@ def _spell(operand: Any, values: list[Any]) -> str:
         return _spell_list(operand, values)
     code = dtype_code(operand)
     if code is None:
-        raise TypeError(f"a {type(operand).__name__} is no operand: arrays, numbers, strings and lists of them are")
+        kind = type(operand).__name__
+        raise TypeError(f"a value of type {kind} is no operand: arrays, numbers, strings and lists of them are")
     values.append(code)
     return "int"
 
@@ -147,10 +153,22 @@ def _compiled(template: str, spelled: tuple[str, ...]) -> Function:
     text = f"def {SNIPPET}({', '.join(parameters)}):\n    return {expression}\n"
     try:
         with _COMPILING:
-            return compile_source(Source(text, "<operation>"))[SNIPPET]
+            return compile_source(Source(text, _FILENAME))[SNIPPET]
     except CompileError as error:
         first = error.diagnostics[0]
         raise RuntimeFailure("R001", _operation(template), first.message, span=first.span, notes=first.notes) from None
+
+
+def _in_terms_of_the_caller(failure: RuntimeFailure, template: str) -> RuntimeFailure:
+    """The failure with the place in the user's code where there is one, and without the names that are only here."""
+    if failure.span.source.filename != _FILENAME:
+        return failure
+    span = PythonSource().calling()
+    op, message = failure.op, failure.message
+    if op == SNIPPET:
+        op = _operation(template)
+        message = message.removeprefix(f"argument '{failure.argument}': ")
+    return RuntimeFailure(failure.code, op, message, span=span if span.text else failure.span, notes=failure.notes)
 
 
 def _expanded(text: str, parameter: Callable[[str], str]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +11,13 @@ import numpy as np
 from ..compiler.ir import Value
 from ..compiler.types import ListType, OptionalType, TupleType, Type, is_tensor
 from .operand import Operand
+from .python_source import calling_frame
 from .snippets import operate
 
 if TYPE_CHECKING:
     from .function import Function
+    from .tape.custom import TapeFunction
     from .tracer import Tracer
-
-_PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
 class TracerWarning(UserWarning):
@@ -34,13 +32,16 @@ class TracedValue(Operand):
     of a tensor are part of a trace, as is the length of its shape.
     """
 
-    __slots__ = ("data", "tracer", "value")
+    __slots__ = ("example", "tracer", "value")
     precedence = 1
 
-    def __init__(self, tracer: Tracer, value: Value, data: Any) -> None:
+    def __init__(self, tracer: Tracer, value: Value, example: Any) -> None:
         self.tracer = tracer
         self.value = value
-        self.data = data
+        self.example = example
+
+    def peek(self) -> Any:
+        return self.example
 
     @property
     def kind(self) -> str:
@@ -48,6 +49,14 @@ class TracedValue(Operand):
 
     def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return self.tracer.call(function, args, kwargs)
+
+    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+        return self.tracer.operation(function, args)
+
+    def call_custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
+        from .traced_custom import call_custom
+
+        return call_custom(self.tracer, function, args)
 
     # --- what a trace may depend on ---
 
@@ -63,42 +72,51 @@ class TracedValue(Operand):
     def _array(self, name: str) -> Any:
         if not is_tensor(self.value.type):
             raise AttributeError(f"a {self.kind} has no attribute '{name}'", name=name, obj=self)
-        return self.data
+        return self.example
 
     # --- what becomes a constant ---
 
+    @property
+    def data(self) -> Any:
+        self._fix("`.data`", "the array")
+        return self.example
+
     def __bool__(self) -> bool:
         self._fix("bool()", "the way that Python took")
-        return bool(self.data)
+        return bool(self.example)
 
     def __int__(self) -> int:
         self._fix("int()", "the number")
-        return int(self.data)
+        return int(self.example)
 
     def __index__(self) -> int:
         self._fix("an index or a range", "the number")
-        return int(self.data)
+        return int(self.example)
 
     def __float__(self) -> float:
         self._fix("float()", "the number")
-        return float(self.data)
+        return float(self.example)
 
     def __len__(self) -> int:
         if not self._is_shape():
             self._fix("len()", "the length")
-        return len(self.data)
+        return len(self.example)
 
     def __iter__(self) -> Iterator[Any]:
         if not self._is_shape():
             self._fix("iteration", "the number of rounds")
         if is_tensor(self.value.type):
             parts = operate("{}.unbind(0)", self)
-            return iter([parts[i] for i in range(len(self.data))])
-        return iter([self[i] for i in range(len(self.data))])
+            return iter([parts[i] for i in range(len(self.example))])
+        return iter([self[i] for i in range(len(self.example))])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         self._fix("conversion to an array", "the array")
-        return np.array(self.data, dtype=dtype, copy=copy)
+        return np.array(self.example, dtype=dtype, copy=copy)
+
+    def __format__(self, specification: str) -> str:
+        """A number as the example has it: text is for people."""
+        return format(self.example, specification) if specification else repr(self)
 
     def __contains__(self, item: Any) -> bool:
         return bool(operate("{} in {}", item, self))
@@ -106,7 +124,15 @@ class TracedValue(Operand):
     def _is_shape(self) -> bool:
         return self.value.node.kind == "aten::size"
 
+    def __copy__(self) -> TracedValue:
+        return self
+
+    def __deepcopy__(self, _: Any) -> TracedValue:
+        return self
+
     def _fix(self, what: str, kept: str) -> None:
+        if not self.tracer.warns:
+            return
         message = (
             f"{what} of a tracing value: {kept} is kept as the example made it, whatever the arguments will be. "
             "Compile the function (gs.script, gs.CompilationUnit) to keep control flow"
@@ -132,8 +158,5 @@ def annotation(type: Type) -> str:
 
 def warn(message: str) -> None:
     """A TracerWarning at the line of the user's code that is running."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE + "/runtime"):
-        frame = frame.f_back
-        level += 1
+    _, level = calling_frame()
     warnings.warn(message, TracerWarning, stacklevel=level)

@@ -8,6 +8,7 @@ from ..compiler.builder import Builder
 from ..compiler.ir import Callee, Graph, Value, copy_nodes
 from ..compiler.passes.inline_functions import inline_functions
 from ..compiler.symbolic_script import GradPair, without_closure
+from ..lang.source import Span
 
 
 class Inliner:
@@ -23,14 +24,17 @@ class Inliner:
         graph.functions = self._functions
         self._names: dict[Callee, str] = {}
 
-    def insert(self, builder: Builder, callee: Callee, arguments: Sequence[Value]) -> list[Value]:
-        """The results of a call."""
+    def insert(
+        self, builder: Builder, callee: Callee, arguments: Sequence[Value], place: Span | None = None
+    ) -> list[Value]:
+        """The results of a call. With a place, all that is put in stands there instead of where it is written."""
         if callee.pair is not None:
             types = [result.type for result in callee.schema.returns]
             return builder.node("prim::CallFunction", arguments, types, attrs={"callee": self._name(callee)}).outputs
         body = without_closure(callee.graph).copy()
         inline_functions(body, keep_pairs=True)
         for node in body.all_nodes():
+            node.span = place or node.span
             if node.kind == "prim::CallFunction":
                 node.attrs["callee"] = self._name(body.functions[node.attr("callee")])
         return copy_nodes(body.body, dict(zip(body.inputs, arguments, strict=True)), builder.insert)

@@ -22,21 +22,36 @@ from ..compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ..compiler.passes.fold_constants import fold_constants
 from ..compiler.passes.pool_constants import pool_constants
 from ..compiler.schema import Argument, FunctionSchema
-from ..compiler.types import BOOL, FLOAT, INT, TENSOR, TENSOR_LIST, TupleType, Type, is_tensor, strip_optional
+from ..compiler.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    TENSOR,
+    TENSOR_LIST,
+    ListType,
+    TupleType,
+    Type,
+    is_tensor,
+    strip_optional,
+    unify,
+)
 from ..lang.diagnostics import Abort, Diagnostics
-from ..lang.source import NO_SPAN
-from .arrays import Unsuitable, to_array
+from ..lang.source import NO_SPAN, Span
+from .arrays import Unsuitable, dtype_code, to_array
 from .failure import RuntimeFailure
 from .function import Function
+from .python_source import PythonSource
 from .recorded import Recorded
-from .trace_check import check_trace
-from .traced import TracedValue
+from .trace_check import TooLong, check_trace
+from .traced import TracedValue, annotation
 from .traced_calls import Inliner
 
 NOWHERE: Any = SimpleNamespace(span=NO_SPAN)
 """The place in source of what comes from Python."""
 STRUCTURE = frozenset(("aten::dim", "prim::dtype", "aten::is_floating_point"))
 """Ops whose results are part of a trace, like the tensors' ranks and dtypes that they follow from."""
+MORE_CALLS = 1000
+"""A check is given up where it calls so many more functions than twice those of the trace: a loop may not end there."""
 
 
 class _State(local):
@@ -51,11 +66,12 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
 
         f = gs.trace(lambda x, w: (x @ w).tanh().sum(1), x, w)
 
-    Its parameters are those of the function for which examples are given: arrays, numbers, lists of arrays, tuples.
-    Arrays from around the function become constants of the graph, copied. Operators, methods, `gs.ops`, and NumPy's
-    common functions are recorded; a compiled function that is called is put in whole, its branches and loops kept, and
-    differentiated by its own backward if it has one. Python's own control flow is not seen: the graph has the way that
-    the example took, and a TracerWarning says so where it depended on data.
+    Its parameters are those of the function for which examples are given: arrays, numbers, lists and tuples of them.
+    Arrays from around the function become constants of the graph, copied. Operators, methods, `gs.ops`, and the
+    common functions of NumPy and torch are recorded; a compiled function that is called is put in whole, its branches
+    and loops kept, and differentiated by its own backward if it has one. Python's own control flow is not seen: the
+    graph has the way that the example took, and a TracerWarning says so where it depended on data. What fails in the
+    graph is shown at the Python line that recorded it.
 
     With `check`, the function runs again on the example and on the same numbers in another order, and a TracerWarning
     says where the graph gives something else. RuntimeError for a trace inside a trace: call the function itself there.
@@ -67,18 +83,17 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
     if _STATE.tracer is not None:
         inner = getattr(function, "__name__", "function")
         raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")
-    tracer = Tracer(_name_of(function))
+    names = _parameters(function, len(example))
     values = [native(value, i) for i, value in enumerate(example)]
-    inputs = [tracer.add_input(n, v) for n, v in zip(_parameters(function, len(example)), values, strict=True)]
-    _STATE.tracer = tracer
-    try:
-        result = function(*inputs)
-    finally:
-        _STATE.tracer = None
-        tracer.is_open = False
-    traced = tracer.finish(result)
+    tracer = Tracer(_name_of(function), PythonSource().definition(function))
+    traced = tracer.finish(tracer.run(function, names, values))
     if check:
-        check_trace(function, traced, values)
+
+        def again(arguments: Sequence[Any]) -> Any:
+            other = Tracer(tracer.name, NO_SPAN, most_calls=2 * tracer.calls + MORE_CALLS)
+            return _example(other.run(function, names, arguments))
+
+        check_trace(again, traced, values)
     return traced
 
 
@@ -95,6 +110,8 @@ def _parameters(function: Callable[..., Any], count: int) -> list[str]:
         kinds = [signature.parameters[name].kind for name in names]
     except ValueError:
         return [f"x{i}" for i in range(count)]
+    except TypeError as error:
+        raise TypeError(f"{count} examples do not fit '{_name_of(function)}': {error}") from None
     if kinds and kinds[-1] is inspect.Parameter.VAR_POSITIONAL:
         rest = names.pop()
         names += [f"{rest}_{i}" for i in range(count - len(names))]
@@ -112,25 +129,42 @@ def native(value: Any, index: int) -> Any:
     if isinstance(value, tuple):
         return tuple([native(item, index) for item in value])
     try:
-        return to_array(value.data if isinstance(value, Recorded) else value)
+        return to_array(value.peek() if isinstance(value, Recorded) else value)
     except Unsuitable as error:
         note = "keep it out of the arguments: `gs.trace(lambda x: f(x, option), x)`"
         raise TypeError(f"example {index}: {error.message}; {note}") from None
 
 
 class Tracer:
-    """One trace: the graph so far."""
+    """One trace: the graph so far.
 
-    def __init__(self, name: str) -> None:
+    One with `most_calls` is a check's: it gives no warnings, and TooLong where more functions are called.
+    """
+
+    def __init__(self, name: str, span: Span, *, most_calls: int | None = None) -> None:
         self.name = name
         self.is_open = True
-        self._graph = Graph(name)
+        self.calls = 0
+        self.warns = most_calls is None
+        self._most_calls = most_calls
+        self._graph = Graph(name, span=span)
         self._inliner = Inliner(self._graph)
         self._builder = Builder(self._graph)
         self._unit = Unit({}, Diagnostics())
         self._emitter = Emitter(self._unit, self._builder, Frame(None, 0), name)
         self._arguments: list[Argument] = []
         self._constants: dict[int, tuple[Any, Value]] = {}
+        self._source = PythonSource()
+
+    def run(self, function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
+        """What the Python function returns for tracing values."""
+        inputs = [self.add_input(name, value) for name, value in zip(names, values, strict=True)]
+        _STATE.tracer = self
+        try:
+            return function(*inputs)
+        finally:
+            _STATE.tracer = None
+            self.is_open = False
 
     def add_input(self, name: str, example: Any) -> Any:
         type = _type_of(example, name)
@@ -152,13 +186,24 @@ class Tracer:
 
     def call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a function on the example's values and put it into the graph."""
+        return self._record(function, args, kwargs, None)
+
+    def operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+        """The same for what an operator or a method means, whose place is that of the operator in the user's code."""
+        return self._record(function, args, {}, self._source.calling())
+
+    def _record(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:
+        self.calls += 1
+        if self._most_calls is not None and self.calls > self._most_calls:
+            raise TooLong
         plain = [_example(value) for value in args]
         outcome = function(*plain, **{name: _example(value) for name, value in kwargs.items()})
-        arguments = [Argued(self.value_of(value), NO_SPAN) for value in args]
-        arguments += [Argued(self.value_of(value), NO_SPAN, name) for name, value in kwargs.items()]
-        results = self._inliner.insert(self._builder, function.callee, self._matched(function, arguments))
-        data = [outcome] if len(results) == 1 else list(outcome)
-        wrapped = [self._wrap(value, item) for value, item in zip(results, data, strict=True)]
+        with self._builder.span(place or self._source.calling()):
+            arguments = [Argued(self.value_of(value), NO_SPAN) for value in args]
+            arguments += [Argued(self.value_of(value), NO_SPAN, name) for name, value in kwargs.items()]
+            results = self._inliner.insert(self._builder, function.callee, self._matched(function, arguments), place)
+            data = [outcome] if len(results) == 1 else list(outcome)
+            wrapped = [self._wrap(value, item) for value, item in zip(results, data, strict=True)]
         return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
     def _matched(self, function: Function, arguments: Sequence[Argued]) -> list[Value]:
@@ -177,17 +222,26 @@ class Tracer:
         if isinstance(item, TracedValue):
             return self._own(item)
         if isinstance(item, Recorded):
-            item = item.data
+            item = item.peek()
+        if isinstance(item, np.generic):
+            item = item.item()
         if isinstance(item, tuple):
             return self._builder.tuple([self.value_of(part) for part in item])
-        if isinstance(item, list) and not (item and all(isinstance(part, int | float) for part in item)):
-            values = [self.value_of(part) for part in item]
-            if not values:
-                return self._builder.node("prim::ListConstruct", (), [TENSOR_LIST]).output
-            return self._builder.list(values, TENSOR if all(is_tensor(v.type) for v in values) else None)
-        if item is None or isinstance(item, bool | int | float | str | list):
+        if isinstance(item, list):
+            return self._list([self.value_of(part) for part in item])
+        if item is None or isinstance(item, bool | int | float | str):
             return self._builder.constant(item)
-        return self._constant(item)
+        code = dtype_code(item)
+        return self._constant(item) if code is None else self._builder.constant(code)
+
+    def _list(self, values: Sequence[Value]) -> Value:
+        if not values:
+            return self._builder.node("prim::ListConstruct", (), [TENSOR_LIST]).output
+        common = _common([TENSOR if is_tensor(value.type) else value.type for value in values])
+        if common is None:
+            kinds = " and ".join(sorted({annotation(value.type) for value in values}))
+            raise TypeError(f"in the trace of '{self.name}': a list has elements of one type, not {kinds}")
+        return self._builder.list(values, common)
 
     def _own(self, item: TracedValue) -> Value:
         if item.tracer is not self or not self.is_open:
@@ -227,19 +281,29 @@ class Tracer:
 
 
 def _checked(result: Any, name: str) -> Any:
-    if isinstance(result, dict | set):
-        kind = type(result).__name__
-        raise TypeError(f"'{name}' returns a {kind}: a trace returns arrays, numbers, lists and tuples")
+    """What a function returned, if a graph can; lists and tuples are looked into."""
+    pending = [result]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list | tuple):
+            pending += item
+        elif not isinstance(item, Recorded | bool | int | float | str | None):
+            try:
+                to_array(item)
+            except Unsuitable as error:
+                kind = type(item).__name__
+                what = error.message if error.kind else f"'{name}' returns a value of type {kind}"
+                raise TypeError(f"{what}: a trace returns arrays, numbers, lists and tuples") from None
     return result
 
 
 def _example(value: Any) -> Any:
     """The example's value of an argument."""
     if isinstance(value, Recorded):
-        return value.data
-    if isinstance(value, list | tuple):
-        return type(value)([_example(item) for item in value])
-    return value
+        return value.peek()
+    if isinstance(value, list):
+        return [_example(item) for item in value]
+    return tuple([_example(item) for item in value]) if isinstance(value, tuple) else value
 
 
 def _type_of(example: Any, name: str) -> Type:
@@ -248,6 +312,17 @@ def _type_of(example: Any, name: str) -> Type:
             return type
     if isinstance(example, tuple):
         return TupleType(tuple(_type_of(item, name) for item in example))
-    if all(isinstance(item, np.ndarray) for item in example):
-        return TENSOR_LIST
-    raise TypeError(f"example '{name}': a list that is an argument holds arrays")
+    types = [_type_of(item, name) for item in example]
+    common = _common(types) if types else TENSOR
+    if common is None:
+        kinds = " and ".join(sorted({annotation(type) for type in types}))
+        raise TypeError(f"example '{name}': a list has elements of one type, not {kinds}")
+    return ListType(common)
+
+
+def _common(types: Sequence[Type]) -> Type | None:
+    """What the elements of a list have in common: the same type, but for ints among floats."""
+    common: Type | None = types[0]
+    for type in types[1:]:
+        common = unify(common, type) if common is not None else None
+    return common

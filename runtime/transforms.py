@@ -7,6 +7,8 @@ from typing import Any
 
 from ..compiler.autodiff.flatten import leaves, rebuilt
 from ..compiler.autodiff.joint import gradient_graph
+from ..compiler.autodiff.recompute import Policy
+from ..compiler.autodiff.recompute import policy as as_policy
 from ..compiler.autodiff.wrapper import differentiable_graph
 from ..compiler.ir import Callee
 from ..compiler.schema import Argument, FunctionSchema
@@ -15,11 +17,14 @@ from .arrays import Unsuitable, any_torch, to_array, to_user
 from .derivatives import derivatives_of, is_floating
 from .failure import RuntimeFailure
 from .function import Function
+from .rematerialized import RematerializedGradient
 
 Pullback = Callable[..., tuple[Any, ...]]
 
 
-def vjp(function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
+def vjp(
+    function: Function, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any
+) -> tuple[Any, Pullback]:
     """The output of a function, and the map from gradients of the output to gradients of the arguments.
 
     `pullback(grad_out)` takes what the output is: an array, a tuple of them for several outputs, a list for a
@@ -27,13 +32,21 @@ def vjp(function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     keyword-only ones included, in the parameter's shape and dtype: an array, a list for a List[Tensor], None for a
     parameter that is no floating tensor or that the output does not depend on. It may be called again.
 
-    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient.
+    `policy` says what the pullback computes again instead of keeping it: "min_cut", "mirror", "recompute_all",
+    "save_all" or a number of bytes to keep; results are the same to the bit. What a policy compiles is for the shapes
+    of these arguments; None keeps everything, for arguments of any shape.
+
+    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient, ValueError for
+    an unknown policy.
     """
     _check_function(function, "gs.vjp")
     values = function.bind(args, kwargs)
     as_torch = any_torch([*args, *kwargs.values()])
     derivatives = derivatives_of(function)
-    linearized = derivatives.linearize(values)
+    if policy is None:
+        linearized = derivatives.linearize(values)
+    else:
+        linearized, _ = derivatives.rematerialize(values, as_policy(policy))
     flat = leaves(values, derivatives.input_types)
     outputs, residuals = linearized.run(flat)
 
@@ -48,21 +61,28 @@ def vjp(function: Function, *args: Any, **kwargs: Any) -> tuple[Any, Pullback]:
     return (results[0] if len(results) == 1 else tuple(results)), pullback
 
 
-def grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+def grad(
+    function: Function, argnums: int | Sequence[int] = 0, *, policy: Policy | str | int | None = None
+) -> Function:
     """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
 
     `argnums` says for which parameters, by position; a sequence gives a tuple of gradients. Differentiates again:
-    `gs.grad(gs.grad(f))`. A parameter that the output does not depend on has a gradient of zeros.
+    `gs.grad(gs.grad(f))`. A parameter that the output does not depend on has a gradient of zeros. With a `policy`, as
+    of `vjp`, calls on arrays run forward and backward apart, compiled for the shapes of the arguments.
     """
-    return _derived(function, argnums, with_value=False)
+    return _derived(function, argnums, policy, with_value=False)
 
 
-def value_and_grad(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+def value_and_grad(
+    function: Function, argnums: int | Sequence[int] = 0, *, policy: Policy | str | int | None = None
+) -> Function:
     """As `grad`, but the Function returns the pair (value, gradient)."""
-    return _derived(function, argnums, with_value=True)
+    return _derived(function, argnums, policy, with_value=True)
 
 
-def _derived(function: Function, argnums: int | Sequence[int], *, with_value: bool) -> Function:
+def _derived(
+    function: Function, argnums: int | Sequence[int], policy: Policy | str | int | None, *, with_value: bool
+) -> Function:
     _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
     wrt = [argnums] if isinstance(argnums, int) else list(argnums)
     positions = [_position(function, number) for number in wrt]
@@ -70,17 +90,22 @@ def _derived(function: Function, argnums: int | Sequence[int], *, with_value: bo
     if len(returns) != 1 or not is_differentiable(returns[0].type):
         kinds = ", ".join(str(r.type) for r in returns)
         raise ValueError(f"a gradient is taken of one Tensor; '{function.name}' returns {kinds}: use gs.vjp")
+    chosen = None if policy is None else as_policy(policy)
     name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
+    as_tuple = not isinstance(argnums, int)
     graph = gradient_graph(
         differentiable_graph(function.callee),
         positions,
         with_value=with_value,
-        as_tuple=not isinstance(argnums, int),
+        as_tuple=as_tuple,
         name=name,
     )
     results = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(graph.outputs))
     schema = FunctionSchema(name, "", function.schema.arguments, results)
-    return Function(Callee(schema, graph))
+    callee = Callee(schema, graph)
+    if chosen is None:
+        return Function(callee)
+    return RematerializedGradient(callee, function, positions, chosen, with_value=with_value, as_tuple=as_tuple)
 
 
 def _position(function: Function, number: int) -> int:

@@ -3,7 +3,9 @@
 differentiate   the algorithm: forward with rules, reverse sweep, the cut between the two
 formulas        the library of formulas: which op is differentiated by what
 rules           how to go back through a node without blocks
-control_flow    how to go back through a branch or a loop
+control_flow    how to go back through a branch
+loops           how to go back through a loop
+recompute       what the backward computes again instead of keeping it
 second_order    backwards that carry a backward of their own
 reverse         accumulation of gradients
 joint           f and df as one graph again, for gs.grad

@@ -24,9 +24,11 @@ from ..passes.specialize_autograd_zero import specialize_autograd_zero
 from ..rewrite import splice
 from ..symbolic_script import GradPair, without_closure
 from ..types import NONE, is_differentiable, is_tensor
-from .control_flow import prepare_branch, prepare_loop
+from .control_flow import prepare_branch
+from .draws import drawn_name, with_draws
 from .formulas import formula
 from .gradient import Gradient
+from .loops import prepare_loop
 from .reverse import Reverse, Rule, gradient_type, materialize
 from .rules import (
     STRUCTURAL,
@@ -166,7 +168,7 @@ class _Forward:
             self.rules.append(PairRule(node, name, callee.pair, self._context(node, callee.pair)))
 
     def _prepare_call(self, node: Node) -> None:
-        name = node.attr("callee")
+        name = self._with_draws(node)
         pair = self.functions[name].pair
         assert pair is not None, "calls without a pair have been inlined"
         if pair.body is None:
@@ -177,6 +179,18 @@ class _Forward:
             results = self._bodies.pop(node)
             rule = PairRule(node, name, pair, self._context(node, pair))
             self.rules.append(PartialRule(node, rule, results))
+
+    def _with_draws(self, node: Node) -> str:
+        """Make a call whose function draws random numbers return them; the name that is called now."""
+        name: str = node.attr("callee")
+        drawn = with_draws(self.functions[name])
+        if drawn is self.functions[name]:
+            return name
+        for result in drawn.schema.returns[len(node.outputs) :]:
+            node.add_output(result.type)
+        node.attrs = {"callee": drawn_name(name)}
+        self.functions.setdefault(drawn_name(name), drawn)
+        return drawn_name(name)
 
     def _insert_body(self, node: Node, pair: GradPair) -> list[Value]:
         """Compute the body of a partial pair in front of the node, on detached gradients."""

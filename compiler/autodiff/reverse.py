@@ -88,7 +88,9 @@ def materialize(builder: Builder, gradient: Value, primal: Value) -> Value:
     """The gradient, or zeros in the primal's shape and dtype where it is undefined."""
     type = gradient_type(primal)
     if isinstance(type, ListType):
-        return gradient if gradient.type != UNDEFINED else builder.op("prim::grad_zeros", primal)
+        if gradient.type == UNDEFINED:
+            return builder.op("prim::grad_zeros", primal)
+        return builder.op("prim::grad_list", gradient, primal)
     if primal.type != type:
         primal = builder.cast(primal, type)
     size = builder.op("prim::grad_size", primal)

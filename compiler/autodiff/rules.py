@@ -113,10 +113,12 @@ def is_op_itself(pair: GradPair, node: Node) -> bool:
 
 def context_values(pair: GradPair, node: Node, builder: Builder) -> list[Value]:
     """The context of a pair at a node that computes its outputs: what is missing is computed after the node."""
-    env: dict[Value, Value] = dict(zip(pair.forward.inputs, node.inputs, strict=True))
-    for ours, theirs in zip(pair.forward.outputs[:-1], node.outputs, strict=True):
+    forward = pair.forward if pair.replay is None else pair.replay
+    real = len(node.outputs) - pair.draws
+    env: dict[Value, Value] = dict(zip(forward.inputs, [*node.inputs, *node.outputs[real:]], strict=True))
+    for ours, theirs in zip(forward.outputs[:-1], node.outputs[:real], strict=True):
         env.setdefault(ours, theirs)
-    packed = pair.forward.outputs[-1].node.inputs
+    packed = forward.outputs[-1].node.inputs
     for needed in _slice(packed, env):
         copy_node(needed, env, builder.insert)
     return [env[value] for value in packed]

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from ..builder import Builder
 from ..ir import Block, Graph, Node, Value, copy_node, walk, walk_blocks
 from ..ops.registry import OPS, Trait
+from ..randomness import draws, is_random
 from ..rewrite import CONSTANT, replace_node
 from ..types import TensorType, is_differentiable
 from .formulas import formula_name
@@ -86,7 +87,7 @@ def is_candidate(node: Node, graph: Graph) -> bool:
         return False
     if node.kind == "prim::CallFunction":
         callee = graph.functions.get(node.attr("callee"))
-        return callee is not None and callee.pair is not None and callee.pair.body is None
+        return callee is not None and callee.pair is not None and callee.pair.body is None and not draws(callee.graph)
     op = OPS.of(node.schema)
     return op is not None and not op.has(_NEVER) and formula_name(op.schema) is not None
 
@@ -124,8 +125,7 @@ def _gather(block: Block, graph: Graph, threshold: int) -> list[Node]:
 
 
 def _is_random(node: Node) -> bool:
-    ops = (OPS.of(inner.schema) for inner in walk([node]))
-    return any(op is not None and op.has(Trait.RANDOM) for op in ops)
+    return any(is_random(inner) for inner in walk([node]))
 
 
 def _outline(block: Block, members: Sequence[Node]) -> Node:

@@ -29,7 +29,7 @@ from .annotations import dotted_name, resolve_type
 from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
 from .mutation import emit_mutation
 from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
-from .spellings import MODULES, meaningful, names_of, op_name, symbol_for, with_indices, with_receiver
+from .spellings import MODULES, meaningful, names_of, op_name, symbol_for, with_indices, with_keywords, with_receiver
 
 BUILTINS = {
     "len": "len",
@@ -143,6 +143,7 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
     if arguments and arguments[0].value.type in NUMBERS and _takes_tensors_only(name):
         # `torch.erf(2.0)` is `math.erf(2.0)`, as in TorchScript.
         name = f"math_{name}" if OPS.overloads(f"math_{name}") else name
+    arguments = with_keywords(name, arguments)
     name = with_indices(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)
 
@@ -254,6 +255,8 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
                 return builder.constant(float(constant) if to_float else int(constant))
             op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
             return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
+        case Conversion.TO_DEVICE:
+            return builder.op(OPS.named("aten::device"), value)
         case Conversion.REPEAT:
             return builder.list([value] * (size or 1), element_type(formal))
         case Conversion.TO_LIST:

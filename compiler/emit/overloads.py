@@ -16,10 +16,13 @@ from ..schema import Argument, FunctionSchema
 from ..signature import Bindings, matches
 from ..types import (
     BOOL,
+    DEVICE,
     FLOAT,
     INT,
     INT_LIST,
+    NONE,
     NUMBER,
+    STR,
     TENSOR,
     ListType,
     OptionalType,
@@ -62,6 +65,8 @@ class Conversion(Enum):
     """A tuple where a list is asked for."""
     EMPTY_LIST = auto()
     """`[]`, whose element type the schema decides."""
+    TO_DEVICE = auto()
+    """The name of a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,10 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: bool) -
                 return Mismatch(f"needs '{argument.name}'")
             sources.append(Default())
             continue
+        if argument.default in ([], ()) and arguments[index].value.type == NONE:
+            # torch.nn.functional writes None where the schema has an empty list: `stride=None`.
+            sources.append(Default())
+            continue
         conversion = _fit(arguments[index].value, argument, bound, convert)
         if conversion is None:
             actual = arguments[index].value.type
@@ -208,6 +217,9 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
     start = 0 if formals and formals[0].type == INT_LIST else 1
     if len(formals) != start + 1 or formals[start].type != INT_LIST or len(positional) <= start:
         return None
+    if formals[start].fixed_size is not None:
+        # One number stands for as many as the schema says.
+        return None
     return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
 
 
@@ -226,7 +238,7 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Co
         return Conversion.TO_INT if convert else None
     if inner == INT and actual == BOOL and convert:
         return Conversion.TO_INT
-    return None
+    return Conversion.TO_DEVICE if inner == DEVICE and actual == STR else None
 
 
 def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:

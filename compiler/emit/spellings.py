@@ -11,6 +11,7 @@ arguments; those are ops whose name begins as MODULES says. The op without the b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..ops.registry import OPS
 from ..types import NUMBERS, is_tensor
@@ -27,8 +28,12 @@ MODULES = {
     "torch.linalg": "linalg_",
     "torch.special": "special_",
     "math": "math_",
+    "gs": "",
 }
 """Modules that may be named in source, and what their functions' names begin with in the op table."""
+
+OWN = frozenset(("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu"))
+"""Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
 
 PLAIN_TOO = frozenset(("functional_",))
 """Beginnings without which a name may stand in the table as well."""
@@ -41,9 +46,14 @@ ONLY_AS_DEFAULT: dict[str, object] = {
     "reduce": None,
     "return_indices": False,
     "sparse_grad": False,
+    "as_tuple": False,
+    "requires_grad": False,
     "_stacklevel": 3,
 }
 """Keywords of torch's that change nothing at this value, the only one that may be given."""
+
+BY_PLACE = {"adaptive_max_pool": (2, "return_indices"), "max_pool": (6, "return_indices")}
+"""Functions of torch.nn.functional, without their rank, and the keyword that may be given by place."""
 
 SYMBOLS = {
     "add": "+",
@@ -75,6 +85,13 @@ def names_of(module: str) -> list[str]:
     prefix = MODULES[module]
     named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]
     return OPS.names() + named if prefix in PLAIN_TOO else named
+
+
+def with_keywords(name: str, arguments: Sequence[Argued]) -> list[Argued]:
+    """`F.adaptive_max_pool2d(x, 2, True)`: what torch takes by place, and a schema here only by name."""
+    place, keyword = BY_PLACE.get(name.removeprefix("functional_").rstrip("123d"), (len(arguments), ""))
+    moved = [replace(a, keyword=keyword) if i == place and a.keyword is None else a for i, a in enumerate(arguments)]
+    return moved if all(a.keyword is not None for a in moved[place:]) else [*arguments]
 
 
 def with_indices(name: str, arguments: Sequence[Argued]) -> str:

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from ..dtypes import INT64
 from .index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
-from .kernel import Axis, Cast, Compute, Constant, Definition, Kernel, Operand, Reduce, Statement, Store
-from .statements import indices, operands, with_indices, with_operands
+from .kernel import Axis, Cast, Constant, Definition, Kernel, Operand, Reduce, Statement, Store
+from .statements import indices, with_indices, with_operands
 
 
 def collapse_axes(kernel: Kernel) -> Kernel:

@@ -85,7 +85,18 @@ def _own_copy(graph: Graph) -> Graph:
 
 
 def _abstract(arguments: Sequence[Given]) -> list[Any]:
-    return [given.meta if isinstance(given, Layout) else given for given in arguments]
+    return [_meta(given) for given in arguments]
+
+
+def _meta(given: Given) -> Any:
+    if isinstance(given, list):
+        return [_meta(item) for item in given]
+    return given.meta if isinstance(given, Layout) else given
+
+
+def _is_layout(given: Given) -> bool:
+    """Whether a tensor is given, or a list of some."""
+    return isinstance(given, Layout) or (isinstance(given, list) and bool(given) and all(map(_is_layout, given)))
 
 
 def _to_parts(
@@ -125,5 +136,5 @@ def _without(graph: Graph, absent: Sequence[int]) -> None:
 def _planned(graph: Graph, arguments: Sequence[Given], supports: Supports, name: str) -> Program:
     metas = _abstract(arguments)
     known = _to_parts(graph, metas, decompose)
-    layouts = [given if isinstance(given, Layout) else None for given in arguments]
+    layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name)

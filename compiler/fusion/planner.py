@@ -34,6 +34,7 @@ MIN_ROWS = 32
 MAX_COLUMNS = 16_384
 """A reduction of fewer rows, each longer than that, is shared among programs."""
 Supports = Callable[[str, DType], bool]
+Given = Layout | Sequence[Layout] | None
 
 
 class Unfusable(Exception):
@@ -41,11 +42,11 @@ class Unfusable(Exception):
 
 
 def plan_program(
-    graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Layout | None], supports: Supports, name: str
+    graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Given], supports: Supports, name: str
 ) -> Program:
     """The program of a settled graph.
 
-    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor. `supports` says whether the
+    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its tensors. `supports` says whether the
     target has a primitive in a dtype. Unfusable where control flow or an unknown shape is left.
     """
     return Planner(graph, known, inputs, supports, name).plan()
@@ -53,7 +54,7 @@ def plan_program(
 
 class Planner:
     def __init__(
-        self, graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Layout | None], supports: Supports, name: str
+        self, graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Given], supports: Supports, name: str
     ) -> None:
         self.graph = graph
         self.known = dict(known)
@@ -70,12 +71,7 @@ class Planner:
         self._wanted: list[tuple[Value, str]] = []
         self._names: set[str] = set()
         self._lists: dict[Value, tuple[str, ...]] = {}
-        for value, layout in zip(graph.inputs, inputs, strict=True):
-            given = self._new_name(value)
-            self._placed[value] = (given, -1)
-            if layout is not None:
-                self.layouts[given] = layout
-        self._inputs = tuple(self._placed[value][0] for value in graph.inputs)
+        self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
         self._classify()
@@ -84,6 +80,19 @@ class Planner:
         outputs = tuple(self._argument(value) for value in self.graph.outputs)
         steps = self._assembled()
         return Program(self.name, self._inputs, self.layouts, steps, outputs, self.constants)
+
+    def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
+        """The name of an input, or those of the tensors in a list."""
+        if isinstance(given, list):
+            names = tuple(self._new_name(value) for _ in given)
+            self.layouts.update(zip(names, given, strict=True))
+            self._lists[value] = names
+            return names
+        name = self._new_name(value)
+        self._placed[value] = (name, -1)
+        if given is not None:
+            self.layouts[name] = given
+        return name
 
     # --- classes of nodes ---
 
@@ -105,12 +114,18 @@ class Planner:
         elif len(node.outputs) == 1 and node.output in self.reductions:
             if self.reductions[node.output].dims:
                 self._place_reduction(node.output)
-        elif node.kind == "prim::ListUnpack" and node.inputs[0] in self._lists:
-            order = len(self._steps) - 1
-            for value, name in zip(node.outputs, self._lists[node.inputs[0]], strict=True):
-                self._placed[value] = (name, order)
+        elif node.kind in _TAKES and node.inputs[0] in self._lists:
+            self._take(node)
         elif node not in self.rules and not self._is_structure(node):
             self._extern(node)
+
+    def _take(self, node: Node) -> None:
+        """Tensors out of a list that is in memory."""
+        names = self._lists[node.inputs[0]]
+        if node.kind != "prim::ListUnpack":
+            names = (names[self.known[node.inputs[1]]],)
+        for value, name in zip(node.outputs, names, strict=True):
+            self._placed[value] = (name, len(self._steps) - 1)
 
     def _constant(self, node: Node) -> None:
         value = node.attr("value")
@@ -379,6 +394,7 @@ class Planner:
         return name
 
 
+_TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
 
 

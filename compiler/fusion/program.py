@@ -49,13 +49,14 @@ Step: TypeAlias = KernelStep | ExternStep
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps in order. `inputs` are the names of the graph's inputs, `outputs` what it returns.
+    """Steps in order. `inputs` are the names of the graph's inputs, of a list those of its tensors; `outputs` what it
+    returns.
 
     `layouts` holds the shape, dtype and strides of every tensor, `constants` those that the graph carries with it.
     """
 
     name: str
-    inputs: tuple[str, ...]
+    inputs: tuple[str | tuple[str, ...], ...]
     layouts: Mapping[str, Layout]
     steps: tuple[Step, ...]
     outputs: tuple[Argument, ...]

@@ -89,7 +89,7 @@ class Limits:
     flat_block: int = 1024
     tile: int = 1024
     """Elements that several short rows make up together."""
-    elements_per_thread: int = 16
+    elements_per_thread: int = 8
     registers: int = 96
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
     max_warps: int = 16

@@ -69,6 +69,10 @@ def _grad_item(gradients: list[Any] | None, index: int) -> Any:
     return None if gradients is None else gradients[index]
 
 
+def _grad_list(gradients: list[Any] | None, primal: list[Any] | None) -> list[Any]:
+    return _grad_zeros(primal) if gradients is None else gradients
+
+
 def _scalar_seed(output: Array) -> Array:
     if output.size != 1:
         raise ValueError(
@@ -83,6 +87,7 @@ declare("prim::grad_size(Tensor primal) -> int[]", _grad_size, traits=Trait.SHAP
 declare("prim::grad_dtype(Tensor primal) -> int", _grad_dtype, traits=Trait.SHAPE_ONLY)
 declare("prim::grad_zeros(t[] primal) -> t[]", _grad_zeros, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
+declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", _grad_list)
 declare(
     "prim::scalar_seed(Tensor output) -> Tensor",
     _scalar_seed,

@@ -14,19 +14,12 @@ for _schema in (
     # --- pointwise, softmin, normalization ---
     "gs::softsign(Tensor input) -> Tensor",
     "gs::tanhshrink(Tensor input) -> Tensor",
-    "gs::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",
     "gs::softmin(Tensor input, int dim, *, ScalarType? dtype=None) -> Tensor",
     "gs::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
     "gs::local_response_norm(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0) -> Tensor",
     "aten::instance_norm.functional(Tensor input, Tensor? running_mean=None, Tensor? running_var=None,"
     " Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1,"
     " float eps=1e-05) -> Tensor",
-    # --- dropout ---
-    "gs::dropout1d(Tensor input, float p=0.5, bool training=True) -> Tensor",
-    "gs::dropout2d(Tensor input, float p=0.5, bool training=True) -> Tensor",
-    "gs::dropout3d(Tensor input, float p=0.5, bool training=True) -> Tensor",
-    "gs::alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
-    "gs::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
     # --- embedding, windows, pooling ---
     "gs::functional_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None,"
     " float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
@@ -47,6 +40,9 @@ for _schema in (
         f"gs::functional_adaptive_max_pool{rank}d(Tensor input, int[{rank}] output_size) -> Tensor"
         for rank in (1, 2, 3)
     ),
+    *(f"aten::adaptive_avg_pool{rank}d.partial(Tensor self, int?[] output_size) -> Tensor" for rank in (2, 3)),
+    *(f"aten::adaptive_max_pool{rank}d.partial(Tensor self, int?[] output_size) -> (Tensor, Tensor)" for rank in (2, 3)),
+    *(f"gs::functional_adaptive_max_pool{rank}d.partial(Tensor input, int?[] output_size) -> Tensor" for rank in (2, 3)),
     # --- rearranging, sampling ---
     "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
     "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",

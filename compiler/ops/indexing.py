@@ -91,6 +91,7 @@ def _take_along_dim(self: Array, indices: Array, dim: int | None) -> Array:
     if self.ndim != indices.ndim:
         raise RuntimeError(f"take_along_dim: the ranks of {self.shape} and {indices.shape} differ")
     whole, at = at_least_1d(self), at_least_1d(indices)
+    at = np.where(at < 0, at + whole.shape[axis], at)
     found = np.take_along_axis(whole, checked("take_along_dim", at, whole.shape[axis]), axis)
     return found.reshape(found.shape if self.ndim else ())
 

@@ -107,7 +107,11 @@ def _linear(input: Array, weight: Array, bias: Array | None) -> Array:
     if weight.ndim not in (1, 2) or not input.ndim or input.shape[-1] != weight.shape[-1]:
         raise RuntimeError(f"linear: input of shape {input.shape} does not fit weight of shape {weight.shape}")
     result = product(widen(input), widen(weight.T))
-    return cast(result if bias is None else result + widen(bias), dtype_of(input))
+    if bias is not None:
+        if np.broadcast_shapes(bias.shape, result.shape) != result.shape:
+            raise RuntimeError(f"linear: a bias of shape {bias.shape} does not fit a result of shape {result.shape}")
+        result = result + widen(bias)
+    return cast(result, dtype_of(input))
 
 
 def _bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None) -> Array:
@@ -126,7 +130,7 @@ def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None)
     return cast(result, dtype_of(tensors[0]))
 
 
-def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     """The labels of each operand's dimensions, and of the result's; those that `...` stands for are numbers."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -148,7 +152,7 @@ def _einsum_adjoint(grad_output: Array, equation: str, tensors: Sequence[Array],
     A label that nothing else has was summed away: every element along it receives the same. A dimension of size 1
     that was broadcast adds up what it was broadcast to; a repeated label stands for a diagonal.
     """
-    terms, result = _labels(equation, [t.ndim for t in tensors])
+    terms, result = dimension_labels(equation, [t.ndim for t in tensors])
     size = dict(zip(terms[operand], tensors[operand].shape, strict=True))
     others = [(term, t) for i, (term, t) in enumerate(zip(terms, tensors, strict=True)) if i != operand]
     factors = [(result, grad_output), *others]
@@ -166,10 +170,17 @@ def _einsum_adjoint(grad_output: Array, equation: str, tensors: Sequence[Array],
     return cast(gradient, dtype_of(grad_output))
 
 
+def _summed_to_one(array: Array, dims: Sequence[int], other: Array, other_dims: Sequence[int]) -> Array:
+    """Summed over the dimensions that meet one of size 1, which stands for as many as there are."""
+    met = tuple(i for i, j in zip(dims, other_dims, strict=False) if other.shape[j] == 1 != array.shape[i])
+    return cast(np.sum(widen(array), met, keepdims=True), dtype_of(array)) if met else array
+
+
 def _tensordot(self: Array, other: Array, dims_self: Sequence[int], dims_other: Sequence[int]) -> Array:
     _require_one_dtype("tensordot", self, other)
     left = [wrap_dim(dim, self.ndim) for dim in dims_self]
     right = [wrap_dim(dim, other.ndim) for dim in dims_other]
+    self, other = _summed_to_one(self, left, other, right), _summed_to_one(other, right, self, left)
     if [self.shape[i] for i in left] != [other.shape[i] for i in right]:
         raise RuntimeError(f"tensordot: dims {left} of {self.shape} do not fit dims {right} of {other.shape}")
     return cast(np.tensordot(widen(self), widen(other), (left, right)), dtype_of(self))

@@ -1,7 +1,7 @@
-"""Parts of networks that are neither normalization, loss nor convolution: dropout, gating, similarity, attention.
+"""Parts of networks that are neither normalization, loss nor convolution: gating, similarity, attention, and dropout
+by a mask that is given, `masked_dropout(input, mask, p)`.
 
-There is no random state, so dropout takes its mask as an argument: `masked_dropout(input, mask, p)`; the torch
-spellings work where nothing is random (p of 0 or 1, or not training). Source: torch's documentation of each op.
+Source: torch's documentation of each op.
 """
 
 from __future__ import annotations
@@ -33,20 +33,6 @@ def _masked_dropout(input: Array, mask: Array, p: float) -> Array:
     dtype = require_float("masked_dropout", dtype_of(input))
     wide = widen(input)
     return cast(wide * mask.astype(wide.dtype) * np.asarray(scale, wide.dtype), dtype)
-
-
-def _native_dropout(input: Array, p: float, train: bool | None) -> tuple[Array, Array]:
-    _require_probability(p)
-    keep = train is False or p == 0
-    if not keep and p != 1:
-        raise RuntimeError(
-            f"dropout with p={p} is random: draw a mask outside and call masked_dropout(input, mask, p) instead"
-        )
-    return (input if keep else input * np.zeros((), input.dtype)), np.full(input.shape, keep)
-
-
-def _dropout(input: Array, p: float, train: bool) -> Array:
-    return _native_dropout(input, p, train)[0]
 
 
 def _native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Array:
@@ -109,12 +95,9 @@ def _attention(
     return cast(product(weights, widen(value)), dtype_of(query))
 
 
-_same_pair = rules.results(rules.same(), lambda types: rules.fixed(BOOL, rules.tensor_at(types, 0).rank)(types))
 _Evaluate = Callable[..., Array]
 _SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule], ...] = (
     ("gs::masked_dropout(Tensor input, Tensor mask, float p) -> Tensor", _masked_dropout, rules.same()),
-    ("aten::dropout(Tensor input, float p, bool train) -> Tensor", _dropout, rules.same()),
-    ("aten::dropout.functional(Tensor input, float p=0.5, bool training=True) -> Tensor", _dropout, rules.same()),
     (
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         _native_dropout_backward,
@@ -135,11 +118,6 @@ _SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule], ...] = (
 
 for _schema, _evaluate, _rule in _SIMPLE:
     declare(_schema, _evaluate, result=_rule)
-declare(
-    "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-    _native_dropout,
-    result=_same_pair,
-)
 declare(
     "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None,"
     " float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",

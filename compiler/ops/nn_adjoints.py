@@ -17,13 +17,13 @@ from . import rules
 from .arrays import Array, cast, dtype_of, widen
 from .indexing_scatter import sum_rows
 from .nn_windows import (
-    NUMPY_MODES,
     Sizes,
     averaged_counts,
     bin_bounds,
     constant_pad,
     convolution,
     expanded,
+    padded_places,
     pair_widths,
     pooling,
     windows,
@@ -208,8 +208,10 @@ def _pad_backward(grad_output: Array, input_size: Sequence[int], pad: Sequence[i
         return constant_pad(grad_output, [-width for width in pad], 0)
     result = widen(grad_output)
     first = result.ndim - len(pad) // 2
-    for axis, widths in enumerate(pair_widths(pad), first):
-        source = np.pad(np.arange(input_size[axis]), widths, mode=NUMPY_MODES[mode])
+    for axis, (before, after) in enumerate(pair_widths(pad), first):
+        if not (before or after):
+            continue
+        source = padded_places(input_size[axis], before, after, mode)
         rows = sum_rows(np.moveaxis(result, axis, 0), source, input_size[axis])
         result = np.moveaxis(rows, 0, axis)
     return cast(result, dtype_of(grad_output))

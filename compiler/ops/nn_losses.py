@@ -108,6 +108,8 @@ def _cross_entropy_of_logit(
 
 def _kl_div(self: Array, target: Array, reduction: int, log_target: bool) -> Array:
     dtype, (x, y) = _operands("kl_div", self, target)
+    if not (dtype_of(self).is_floating and dtype_of(target).is_floating):
+        raise RuntimeError(f"kl_div: expected floating tensors, but got {dtype_of(self)} and {dtype_of(target)}")
     if log_target:
         return _reduced(np.exp(y) * (y - x), reduction, dtype)
     entropy = np.where(y == 0, np.zeros((), x.dtype), y * np.log(np.where(y == 0, x.dtype.type(1), y)))

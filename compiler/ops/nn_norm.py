@@ -19,13 +19,19 @@ from .registry import Trait, declare
 _R = Trait.REDUCTION
 
 
-def _standardized(array: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
-    """(x - mean) * rstd, mean and rstd over `axes`, in float64, the axes kept."""
+def _standardized(
+    array: Array, axes: tuple[int, ...], eps: float, zero_for_flat: bool = False
+) -> tuple[Array, Array, Array]:
+    """(x - mean) * rstd, mean and rstd over `axes`, in float64, the axes kept.
+
+    With an eps of 0, a variance of 0 has the rstd 1 / 0, or 0 if that is asked for.
+    """
     wide = array.astype(np.float64)
     mean = np.mean(wide, axis=axes, keepdims=True) if array.size else np.sum(wide, axis=axes, keepdims=True)
     centred = wide - mean
     variance = np.sum(np.square(centred), axis=axes, keepdims=True) / max(prod(array.shape[a] for a in axes), 1)
-    rstd = 1.0 / np.sqrt(variance + eps)
+    shifted = variance + eps
+    rstd = 1.0 / np.sqrt(np.where(shifted == 0, np.inf, shifted) if zero_for_flat else shifted)
     return centred * rstd, mean, rstd
 
 
@@ -147,7 +153,7 @@ def batch_norm(
 
 
 def _by_batch(input: Array, eps: float) -> tuple[Array, Array, Array]:
-    return _standardized(input, (0, *range(2, input.ndim)), eps)
+    return _standardized(input, (0, *range(2, input.ndim)), eps, zero_for_flat=True)
 
 
 def batch_statistics(input: Array, eps: float) -> tuple[Array, Array]:
@@ -173,6 +179,8 @@ def _functional_batch_norm(
     momentum: float,
     eps: float,
 ) -> Array:
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm: eps must be positive when training, but is {eps}")
     return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
@@ -189,7 +197,9 @@ def _instance_norm(
 ) -> Array:
     if not use_input_stats:
         return batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
-    return _group_norm(input, input.shape[1], weight, bias, eps, cudnn_enabled)
+    dtype = require_float("instance_norm", dtype_of(input))
+    normal = _standardized(input, tuple(range(2, input.ndim)), eps, zero_for_flat=True)[0]
+    return cast(_affine(normal, _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)), dtype)
 
 
 _AFFINE = "Tensor? weight=None, Tensor? bias=None"

@@ -63,7 +63,7 @@ _BY_POSITION = {"linear": (_linear, 1), "bilinear": (_linear, 2), "trilinear": (
 """What weighs the elements around a position, and the number of dimensions that the mode is for."""
 
 
-def _target(
+def resized(
     spatial: Sequence[int], size: Sizes | None, scales: Scales, recompute: bool | None
 ) -> list[tuple[int, float]]:
     """For each dimension the new size, and the step in the source for one in the result."""
@@ -114,7 +114,7 @@ def _interpolate(
 ) -> Array:
     rank = input.ndim - 2
     _check_mode(rank, mode, align_corners, antialias)
-    target = _target(input.shape[2:], size, scale_factor, recompute_scale_factor)
+    target = resized(input.shape[2:], size, scale_factor, recompute_scale_factor)
     if mode in _BY_POSITION:
         require_float("interpolate", dtype_of(input))
     if mode == "area":
@@ -141,7 +141,7 @@ def _interpolate_adjoint(
     if mode == "area":
         return adaptive_avg_pool_backward(grad_output, input_size, list(grad_output.shape[2:]))
     result = widen(grad_output)
-    target = _target(input_size[2:], size, scale_factor, recompute_scale_factor)
+    target = resized(input_size[2:], size, scale_factor, recompute_scale_factor)
     for axis, (new, scale) in enumerate(target, 2):
         index, weights = _taps(input_size[axis], new, scale, mode, align_corners, result.dtype)
         rows = np.moveaxis(result, axis, 0)

@@ -29,16 +29,27 @@ def _pad(self: Array, pad: Sequence[int], mode: str, value: float | None) -> Arr
     if mode not in NUMPY_MODES:
         raise NotImplementedError(f"pad: mode must be constant, reflect, replicate or circular, not {mode!r}")
     rank = len(pad) // 2
-    if self.ndim not in (rank + 1, rank + 2) or min(pad) < 0:
+    if self.ndim not in (rank + 1, rank + 2):
         raise NotImplementedError(f"pad: mode {mode!r} takes no widths {list(pad)} for a tensor of shape {self.shape}")
-    widths = [(0, 0)] * (self.ndim - rank) + pair_widths(pad)
-    limits = {"reflect": 1, "circular": 0}
-    for size, (before, after) in zip(self.shape, widths, strict=True):
-        if mode in limits and max(before, after) > size - limits[mode] and (before or after):
-            raise RuntimeError(
-                f"pad: widths {before} and {after} are too large for a dimension of size {size} ({mode})"
-            )
-    return np.pad(self, widths, mode=NUMPY_MODES[mode])
+    result = self
+    for axis, (before, after) in enumerate(pair_widths(pad), self.ndim - rank):
+        if before or after:
+            result = np.take(result, padded_places(self.shape[axis], before, after, mode), axis)
+    return result
+
+
+def padded_places(size: int, before: int, after: int, mode: str) -> Array:
+    """Which element of a dimension stands at each place of the padded one; RuntimeError for widths that do not fit.
+
+    Negative widths crop: circular what is repeated too, the other modes only what is seen.
+    """
+    limits = {"reflect": size - 1, "circular": size + min(before, 0) + min(after, 0)}
+    if max(before, after) > limits.get(mode, max(before, after)) or size + before + after < 1 or not size:
+        raise RuntimeError(f"pad: widths {before} and {after} do not fit a dimension of size {size} ({mode})")
+    grown, first, last = (max(before, 0), max(after, 0)), max(-before, 0), max(-after, 0)
+    if mode == "circular":
+        return np.pad(np.arange(first, size - last), grown, mode="wrap")
+    return np.pad(np.arange(size), grown, mode=NUMPY_MODES[mode])[first : size + sum(grown) - last]
 
 
 def pair_widths(pad: Sequence[int]) -> list[tuple[int, int]]:
@@ -102,14 +113,14 @@ def convolution(rank: int) -> Callable[..., Array]:
             raise RuntimeError(f"conv{rank}d: expected operands of one dtype, but got {dtypes}; convert with .to()")
         batch = input if input.ndim == rank + 2 else input[None]
         steps, spread = expanded(stride, rank), expanded(dilation, rank)
-        padded = constant_pad(batch, _conv_padding(padding, weight.shape[2:], steps, spread), 0)
+        padded = constant_pad(batch, conv_padding(padding, weight.shape[2:], steps, spread), 0)
         result = convolve(padded, weight, bias, steps, spread, groups)
         return result if input.ndim == rank + 2 else result[0]
 
     return evaluate
 
 
-def _conv_padding(
+def conv_padding(
     padding: Sizes | str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> list[int]:
     """The widths as `pad` takes them."""

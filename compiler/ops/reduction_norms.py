@@ -13,6 +13,7 @@ import numpy as np
 from ..dtypes import BY_CODE, DType
 from . import rules
 from .arrays import Array, cast, dtype_of, result_dtype, widen
+from .composite import composite
 from .dims import axes_of, count
 from .reduction import require_float
 from .registry import Trait, declare
@@ -54,12 +55,6 @@ def _norm_dtype(self: Array, p: Number | None, dtype: int) -> Array:
     return _norm(self, p, None, False, dtype)
 
 
-def _norm_named(self: Array, p: str, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
-    if p != "fro":
-        raise RuntimeError(f'norm: the only norm known by name is "fro", not {p!r}')
-    return _vector_norm(self, 2, dim, keepdim, dtype)
-
-
 def _dist(self: Array, other: Array, p: Number) -> Array:
     dtype = require_float("dist", result_dtype(self, other))
     return vector_norm(widen(cast(self, dtype)) - widen(cast(other, dtype)), p, None, False, dtype)
@@ -83,12 +78,7 @@ declare(
     _norm,
     traits=_R,
 )
-declare(
-    "aten::norm.str(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    _norm_named,
-    traits=_R,
-    result=rules.unless_asked(4, rules.like()),
-)
+composite("aten::norm.str(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor")
 declare(
     "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *,"
     " ScalarType? dtype=None) -> Tensor",

@@ -36,6 +36,7 @@ FAMILIES = (
     "indexing",
     "indexing_scatter",
     "creation",
+    "random",
     "nn",
     "nn_losses",
     "nn_norm",

@@ -239,6 +239,9 @@ def _power(base: Any, exponent: Any) -> Any:
     """A cube by multiplication. An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
     if not isinstance(exponent, np.ndarray) and exponent == 3:
         return base * base * base
+    if not isinstance(exponent, np.ndarray) and abs(exponent) == 0.5:
+        # The power of -inf is a number, its root is not.
+        return np.sqrt(base) if exponent > 0 else _rsqrt(base)
     if exponent.dtype.kind != "i" or not np.any(exponent < 0):
         return np.power(base, exponent)
     negative = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2 == 0, 1, -1), 0)).astype(base.dtype)

@@ -184,7 +184,8 @@ class _Effects:
         if node.kind == "prim::CallFunction":
             return self._reaches_effect(self._functions.get(node.attr("callee")))
         op = OPS.of(node.schema)
-        return op.has(Trait.SIDE_EFFECT) if op is not None else node.schema is not None
+        # What is drawn moves the generator on: without it, whatever is drawn later would be something else.
+        return op.has(Trait.SIDE_EFFECT | Trait.RANDOM) if op is not None else node.schema is not None
 
     def _reaches_effect(self, callee: Callee | None) -> bool:
         """Look through the callee and all that it calls; a callee remembers what was found."""

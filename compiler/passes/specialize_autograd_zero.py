@@ -30,7 +30,7 @@ from collections.abc import Callable
 
 from ..builder import Builder
 from ..definedness import Definedness, State, post_order
-from ..ir import Block, Graph, Node
+from ..ir import Block, Graph, Node, Value
 from ..rewrite import replace_node, splice
 from ..types import UNDEFINED, TensorType
 
@@ -59,21 +59,42 @@ def _grad_of(node: Node, states: Definedness) -> bool:
         return True
     if given is State.ZERO and all(_may_be_undefined(node, i) for i in range(len(node.outputs))):
         builder = _builder(node)
-        zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in node.outputs]
-        replace_node(node, zeros)
+        for value in node.outputs:
+            _undefine(value, builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+        node.destroy()
         return True
     return False
 
 
+def _undefine(value: Value, zero: Value) -> None:
+    """Make users of a gradient use one that is not there, which is of no list's type."""
+    zero.name_hint = zero.name_hint or value.name_hint
+    value.replace_uses_with(zero)
+
+
 def _may_be_undefined(node: Node, index: int) -> bool:
-    type = node.outputs[index].type
-    return type == UNDEFINED or isinstance(type, TensorType)
+    """A list only where it is added to something or returned: branches and loops give lists and start from them."""
+    value = node.outputs[index]
+    if value.type == UNDEFINED or isinstance(value.type, TensorType):
+        return True
+    return all(use.user.kind == "prim::AutogradAdd" or _is_end_of_graph(use.user) for use in value.uses)
+
+
+def _is_end_of_graph(node: Node) -> bool:
+    return node.owner is not None and node.owner.node is None and node is node.owner.ret
 
 
 def _autograd_add(node: Node, states: Definedness) -> bool:
     left, right = node.inputs
     if State.ZERO in (states[left], states[right]):
-        replace_node(node, [right if states[left] is State.ZERO else left])
+        other = right if states[left] is State.ZERO else left
+        if other.type != UNDEFINED:
+            replace_node(node, [other])
+            return True
+        if not _may_be_undefined(node, 0):
+            return False
+        _undefine(node.output, other)
+        node.destroy()
         return True
     if states[left] is states[right] is State.NONZERO and isinstance(node.output.type, TensorType):
         total = _builder(node).op("aten::add.Tensor", left, right)

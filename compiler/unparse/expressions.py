@@ -15,7 +15,7 @@ from ...lang.source import NO_SPAN
 from ..emit.calls import BUILTINS
 from ..emit.expressions import COMPARE, SCALAR_BINARY
 from ..emit.overloads import Argued, Match, Resolver
-from ..emit.spellings import MODULES
+from ..emit.spellings import MODULES, OWN
 from ..ir import Graph, Node, Value
 from ..ops.registry import OPS
 from ..schema import Argument, FunctionSchema
@@ -105,7 +105,7 @@ class Expressions:
         for prefix, module in _PREFIXES.items():
             if name.startswith(prefix) and name != prefix:
                 return f"{module}.{name.removeprefix(prefix)}"
-        return f"torch.{name}"
+        return f"{'gs' if name in OWN else 'torch'}.{name}"
 
     def _call(
         self, node: Node, name: str, schema: FunctionSchema, candidates: Sequence[FunctionSchema], sub: Sub

@@ -6,9 +6,11 @@ refer back to the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...compiler.ops.arrays import Array
 from .variable import Variable, as_variable, recorded
@@ -69,15 +71,22 @@ class OtherCapture:
 Capture = TensorCapture | ListCapture | OtherCapture
 
 
-def captured(value: Any, wrap: Callable[[Any], Capture]) -> Capture:
-    """A list element by element, whatever else by `wrap`."""
+Layout = int | tuple["Layout", ...] | None
+"""Where the gradient of an input or output stands among edges or slots: one number, for a list one each, or none."""
+
+
+def captured(value: Any, layout: Layout, tensor: Callable[[Array, int | None], TensorCapture]) -> Capture:
+    """A value as it is captured, by its kind; `tensor` makes the captures of arrays from their places in the layout."""
+    if isinstance(value, np.ndarray):
+        return tensor(value, layout if isinstance(layout, int) else None)
     if isinstance(value, list):
-        return ListCapture([captured(item, wrap) for item in value])
-    return wrap(value)
+        places = layout if isinstance(layout, tuple) else (None,) * len(value)
+        return ListCapture([captured(item, place, tensor) for item, place in zip(value, places, strict=True)])
+    return OtherCapture(value)
 
 
-def require_captures(captures: Sequence[Capture] | None, name: str) -> Sequence[Capture]:
-    """The captures; RuntimeError, which says what to do, where they have been freed."""
+def require_captures(captures: list[Any] | None, name: str) -> list[Any]:
+    """What was captured; RuntimeError, which says what to do, where it has been freed."""
     if captures is None:
         raise RuntimeError(FREED.format(name=name))
     return captures

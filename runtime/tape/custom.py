@@ -8,6 +8,7 @@ from weakref import ReferenceType, ref
 
 from ..recorded import taker_of
 from .captures import Capture, OtherCapture, TensorCapture, require_captures
+from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .mode import grad_mode, is_grad_enabled
 from .node import Edge, Gradient, Metadata, Node
 from .variable import Variable, as_variable, recorded, without_past
@@ -26,6 +27,7 @@ class Context:
         self.materialize_grads = True
         self._to_save: tuple[Any, ...] = ()
         self._captures: list[Capture] | None = []
+        self._fingerprints: list[Any] | None = None
         self._without_gradient: tuple[Any, ...] = ()
         self._node: ReferenceType[Node] | None = None
 
@@ -43,12 +45,18 @@ class Context:
         node = self._node() if self._node is not None else None
         if node is None:
             return self._to_save
-        return tuple([capture.value(node) for capture in require_captures(self._captures, node.name)])
+        captures = require_captures(self._captures, node.name)
+        if self._fingerprints is not None:
+            names = [f"saved tensor {i}" for i in range(len(captures))]
+            check_fingerprints(node.name, names, [capture.array() for capture in captures], self._fingerprints)
+        return tuple([capture.value(node) for capture in captures])
 
     def attach(self, node: Node, slots: dict[int, int]) -> None:
         """Capture what is to be saved; `slots` are those of the node's outputs by identity."""
         self._node = ref(node)
         self._captures = [_capture(value, slots) for value in self._to_save]
+        if is_checking():
+            self._fingerprints = fingerprints_of([capture.array() for capture in self._captures])
         self._to_save = ()
 
     def release(self) -> None:
@@ -100,7 +108,7 @@ class TapeFunction:
         """Run forward, and record a node for it if an argument requires a gradient."""
         taker = taker_of(args)
         if taker is not None and not isinstance(taker, Variable):
-            raise TypeError(f"{cls.__name__} takes no {type(taker).__name__}: write it in source to have it in a trace")
+            return taker.call_custom(cls, args)
         needs = tuple(is_grad_enabled() and isinstance(a, Variable) and a.requires_grad for a in args)
         ctx = Context(needs)
         with grad_mode(False):
@@ -111,6 +119,20 @@ class TapeFunction:
         else:
             variables = [as_variable(output).detach() for output in outputs]
         return type(result)(variables) if isinstance(result, tuple | list) else variables[0]
+
+
+def gradients_of(function: type[TapeFunction], ctx: Context, given: Sequence[Any], count: int) -> list[Any]:
+    """What backward returns for the gradients of the outputs: one gradient for each of `count` arguments."""
+    result = function.backward(ctx, *given)
+    results = list(result) if isinstance(result, tuple | list) else [result]
+    while len(results) > count and results[-1] is None:
+        results.pop()
+    if len(results) != count:
+        raise RuntimeError(
+            f"{function.__name__}.backward returned {len(results)} gradients for {count} arguments: "
+            "return one for each, None where there is none"
+        )
+    return results
 
 
 def _record(cls: type[TapeFunction], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> list[Variable]:
@@ -155,15 +177,8 @@ class CustomNode(Node):
         self._outputs = outputs
 
     def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
-        result = self._function.backward(self._ctx, *[self._given(slot, gradients) for slot in self._outputs])
-        results = list(result) if isinstance(result, tuple | list) else [result]
-        while len(results) > len(self.edges) and results[-1] is None:
-            results.pop()
-        if len(results) != len(self.edges):
-            raise RuntimeError(
-                f"{self.name}.backward returned {len(results)} gradients for {len(self.edges)} arguments: "
-                "return one for each, None where there is none"
-            )
+        given = [self._given(slot, gradients) for slot in self._outputs]
+        results = gradients_of(self._function, self._ctx, given, len(self.edges))
         return [_taken(gradient, create_graph) for gradient in results]
 
     def _given(self, slot: int | None, gradients: list[Gradient]) -> Variable | None:

@@ -1,24 +1,24 @@
 """The engine: runs the nodes of a backward, each once all its gradients are there.
 
 Nodes that are ready at the same time run in parallel, the calling thread being one of those that work; NumPy lets
-go of the interpreter's lock while it computes. Results do not depend on which thread is first: see `inbox`. A backward
-that is itself recorded runs in the calling thread alone, so that the numbers of the nodes that it makes are the same
-each time. A backward may be started inside another one's hooks or functions: it is a run of its own, which waits for
-nothing that the outer one does.
+go of the interpreter's lock while it computes. Results do not depend on which thread is first: see `inbox`. Where no
+node is large enough to be worth a thread, the calling one runs them all (`sequential`); so it does in a backward that
+is itself recorded, so that the numbers of the nodes that it makes are the same each time. A backward may be started
+inside another one's hooks or functions: it is a run of its own, which waits for nothing that the outer one does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from heapq import heapify, heappop, heappush
 from threading import Condition, Lock
-from typing import Any
 
-from .gradients import fitted
+from .graph_walk import Roots, Task, task_of
 from .inbox import Inbox
 from .node import Edge, Gradient, Node
+from .sequential import run_in_order
 
 WORKERS = min(os.cpu_count() or 1, 16)
 """Threads that run one backward, the caller's included."""
@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_backward(
-    roots: Sequence[tuple[Edge, Gradient]],
+    roots: Roots,
     targets: Sequence[Edge] | None,
     *,
     retain_graph: bool,
@@ -59,32 +59,24 @@ def run_backward(
     Without `targets`, to the leaves, where they accumulate. With, only to those, where they are returned, one for
     each; None where none arrives.
     """
-    return _Run(roots, targets, retain_graph, create_graph).run()
+    task = task_of(roots, targets, retain_graph=retain_graph, create_graph=create_graph)
+    if create_graph or WORKERS == 1 or not any(node.size >= PARALLEL_FROM for node in task.needed):
+        return run_in_order(task)
+    return _Run(task).run()
 
 
 class _Run:
-    """One backward. `_changed` guards what the threads share: the heap of ready nodes and the counts."""
+    """One backward in several threads. `_changed` guards what they share: the heap of ready nodes and the counts."""
 
-    def __init__(
-        self,
-        roots: Sequence[tuple[Edge, Gradient]],
-        targets: Sequence[Edge] | None,
-        retain_graph: bool,
-        create_graph: bool,
-    ) -> None:
-        self._retain_graph = retain_graph
-        self._create_graph = create_graph
-        self._wanted = _by_node(targets or ())
-        self._found: list[Gradient] = [None] * len(targets or ())
-        reached = _reached([edge.node for edge, _ in roots])
-        self._needed = reached if targets is None else _needed(reached, self._wanted)
-        self._inboxes = _inboxes(self._needed, roots)
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._inboxes = _inboxes(task.needed, task.roots)
         self._ready: list[Inbox] = []
         self._running = 0
         self._helpers = 0
         self._failures: list[tuple[int, BaseException]] = []
         self._changed = Condition(Lock())
-        for i, (edge, gradient) in enumerate(roots):
+        for i, (edge, gradient) in enumerate(task.roots):
             self._deliver(edge, (float("-inf"), i), gradient, self._ready)
         heapify(self._ready)
 
@@ -96,7 +88,7 @@ class _Run:
                 if self._failures:
                     raise min(self._failures, key=lambda failure: failure[0])[1]
                 if not self._ready:
-                    return self._found
+                    return self._task.found
                 inbox = self._start()
             self._step(inbox)
 
@@ -104,7 +96,7 @@ class _Run:
         """Take a ready node; have a thread of the pool woken if another one is worth it."""
         inbox = heappop(self._ready)
         self._running += 1
-        wanted = 0 if self._create_graph else min(WORKERS - 1, len(self._ready))
+        wanted = min(WORKERS - 1, len(self._ready))
         if self._helpers < wanted and self._ready[0].node.size >= PARALLEL_FROM:
             self._helpers += 1
             _pool().submit(self._help)
@@ -138,22 +130,8 @@ class _Run:
     def _run_node(self, inbox: Inbox, ready: list[Inbox]) -> None:
         """Run a node and pass its results on; `ready` gains the nodes that waited for nothing else."""
         node = inbox.node
-        gradients = inbox.gradients()
-        node.run_tensor_hooks(gradients, self._create_graph)
-        for slot, position in self._wanted.get(node, ()):
-            self._found[position] = gradients[slot]
-        if self._wanted and not any(edge is not None and edge.node in self._needed for edge in node.edges):
-            return
-        results = node.run(gradients, self._create_graph)
-        del gradients
-        if not self._retain_graph:
-            node.release()
-        if len(results) != len(node.edges):
-            raise RuntimeError(f"{node.name} gave {len(results)} gradients for {len(node.edges)} inputs")
-        for i, (edge, result) in enumerate(zip(node.edges, results, strict=True)):
-            if edge is not None and edge.node in self._needed:
-                gradient = fitted(result, edge.node.metadata[edge.slot], node.name)
-                self._deliver(edge, (-node.sequence, i), gradient, ready)
+        for edge, i, gradient in self._task.run_node(node, inbox.gradients()):
+            self._deliver(edge, (-node.sequence, i), gradient, ready)
 
     def _deliver(self, edge: Edge, key: tuple[float, int], gradient: Gradient, ready: list[Inbox]) -> None:
         inbox = self._inboxes.get(edge.node)
@@ -167,40 +145,7 @@ class _Run:
                 ready.append(inbox)
 
 
-def _by_node(targets: Sequence[Edge]) -> dict[Node, list[tuple[int, int]]]:
-    """Per node: slots whose gradients are asked for, each with its place in the answer."""
-    wanted: dict[Node, list[tuple[int, int]]] = {}
-    for position, edge in enumerate(targets):
-        wanted.setdefault(edge.node, []).append((edge.slot, position))
-    return wanted
-
-
-def _reached(roots: Sequence[Node]) -> set[Node]:
-    """The nodes that gradients may get to."""
-    reached = set(roots)
-    pending = list(reached)
-    while pending:
-        for edge in pending.pop().edges:
-            if edge is not None and edge.node not in reached:
-                reached.add(edge.node)
-                pending.append(edge.node)
-    return reached
-
-
-def _needed(reached: set[Node], wanted: Mapping[Node, Any]) -> set[Node]:
-    """Those of the nodes reached from which a wanted one is."""
-    needed: set[Node] = set()
-    for node in sorted(reached, key=_sequence):
-        if node in wanted or any(edge is not None and edge.node in needed for edge in node.edges):
-            needed.add(node)
-    return needed
-
-
-def _sequence(node: Node) -> int:
-    return node.sequence
-
-
-def _inboxes(needed: set[Node], roots: Sequence[tuple[Edge, Gradient]]) -> dict[Node, Inbox]:
+def _inboxes(needed: Set[Node], roots: Roots) -> dict[Node, Inbox]:
     """An inbox for each node, which knows what it will get."""
     inboxes = {node: Inbox(node) for node in needed}
     for i, (root, _) in enumerate(roots):

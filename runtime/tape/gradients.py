@@ -37,7 +37,7 @@ def fitted(gradient: Gradient, metadata: Metadata, name: str) -> Gradient:
             raise RuntimeFailure(
                 "R101",
                 name,
-                f"a backward gave a gradient of shape {list(gradient.shape)} for an input of shape {list(shape)}",
+                f"a gradient of shape {list(gradient.shape)} was given for a tensor of shape {list(shape)}",
                 notes=["a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"],
             )
         gradient = _reduced(gradient, shape)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ContextDecorator, contextmanager
+from contextlib import ContextDecorator
 from threading import local
 from types import TracebackType
 
@@ -20,14 +19,21 @@ def is_grad_enabled() -> bool:
     return _STATE.enabled
 
 
-@contextmanager
-def grad_mode(enabled: bool) -> Iterator[None]:
+class grad_mode:  # noqa: N801 - used as a function is
     """Record, or do not, meanwhile."""
-    before, _STATE.enabled = _STATE.enabled, enabled
-    try:
-        yield
-    finally:
-        _STATE.enabled = before
+
+    __slots__ = ("_before", "_enabled")
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+
+    def __enter__(self) -> None:
+        self._before, _STATE.enabled = _STATE.enabled, self._enabled
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _STATE.enabled = self._before
 
 
 class _Switch(ContextDecorator):

@@ -97,8 +97,8 @@ class Node:
 
     @property
     def size(self) -> int:
-        """Elements in the slots: a measure of what running the node takes."""
-        return sum(prod(shape) for shape, _ in self.metadata)
+        """Elements of the first slot: a measure of what running the node takes."""
+        return prod(self.metadata[0].shape) if self.metadata else 0
 
     # --- hooks ---
 
@@ -120,28 +120,42 @@ class Node:
 
     def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
         """Let the hooks of each slot's Variable see its gradient, and replace it."""
-        for slot, hooks in (self._tensor_hooks or {}).items():
-            for hook in list(hooks.values()):
-                if gradients[slot] is not None:
-                    result = hook(_shown(gradients[slot]))
-                    gradients[slot] = gradients[slot] if result is None else _kept(result, create_graph)
+        if self._tensor_hooks is None:
+            return
+        for slot, hooks in self._tensor_hooks.items():
+            gradients[slot] = self._hooked(hooks, gradients[slot], slot, create_graph)
+
+    def _hooked(self, hooks: dict[int, Hook], gradient: Gradient, slot: int, create_graph: bool) -> Gradient:
+        """A gradient after a Variable's hooks have seen it; what they return has to fit as it does."""
+        for hook in list(hooks.values()):
+            result = None if gradient is None else hook(_shown(gradient))
+            if result is not None:
+                gradient = _kept(result, self.metadata[slot], create_graph)
+        return gradient
 
     def run(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
         """`backward` with the node's own hooks around it."""
         if self._prehooks:
-            gradients = _hooked(self._prehooks, gradients, (), create_graph)
+            gradients = _all_hooked(self._prehooks, gradients, (), self.metadata, create_graph)
         if all(gradient is None for gradient in gradients):
             return (None,) * len(self.edges)
         with grad_mode(create_graph):
             results = self.backward(gradients, create_graph)
-        return _hooked(self._hooks, results, (gradients,), create_graph) if self._hooks else results
+        if not self._hooks:
+            return results
+        expected = [None if edge is None else edge.node.metadata[edge.slot] for edge in self.edges]
+        return _all_hooked(self._hooks, results, (gradients,), expected, create_graph)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
 
-def _hooked(
-    hooks: dict[int, Hook], gradients: Sequence[Gradient], more: tuple[Sequence[Gradient], ...], create_graph: bool
+def _all_hooked(
+    hooks: dict[int, Hook],
+    gradients: Sequence[Gradient],
+    more: tuple[Sequence[Gradient], ...],
+    expected: Sequence[Metadata | None],
+    create_graph: bool,
 ) -> list[Gradient]:
     """The gradients after each hook has seen them; a hook's result takes their place."""
     current = list(gradients)
@@ -153,7 +167,7 @@ def _hooked(
         replaced = result if isinstance(result, tuple | list) else (result,)
         if len(replaced) != len(current):
             raise RuntimeError(f"a hook returned {len(replaced)} gradients in the place of {len(current)}")
-        current = [_kept(gradient, create_graph) for gradient in replaced]
+        current = [_kept(gradient, as_, create_graph) for gradient, as_ in zip(replaced, expected, strict=True)]
     return current
 
 
@@ -164,14 +178,15 @@ def _shown(gradient: Gradient) -> Variable | None:
     return None if gradient is None else as_variable(gradient)
 
 
-def _kept(gradient: Any, create_graph: bool) -> Gradient:
+def _kept(gradient: Any, expected: Metadata | None, create_graph: bool) -> Gradient:
     """What a hook returned as the engine passes it on."""
+    from .gradients import fitted
     from .variable import as_variable
 
-    if gradient is None:
+    if gradient is None or expected is None:
         return None
     variable = as_variable(gradient)
-    return variable if create_graph else variable.data
+    return fitted(variable if create_graph else variable.data, expected, "a hook")
 
 
 class AccumulateGrad(Node):
@@ -181,25 +196,15 @@ class AccumulateGrad(Node):
     rank = 0
 
     def __init__(self, variable: Variable) -> None:
-        data = variable.data
-        super().__init__("AccumulateGrad", (), (Metadata(data.shape, data.dtype),))
+        super().__init__("AccumulateGrad", (), (Metadata(variable.shape, variable.dtype),))
         self.variable = variable
         self._lock = Lock()
 
     def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
-        for hook in list((self.variable.hooks or {}).values()):
-            if gradients[0] is not None:
-                result = hook(_shown(gradients[0]))
-                gradients[0] = gradients[0] if result is None else _kept(result, create_graph)
+        if self.variable.hooks:
+            gradients[0] = self._hooked(self.variable.hooks, gradients[0], 0, create_graph)
 
     def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
-        (gradient,) = gradients
         with self._lock:
-            before = self.variable.grad
-            if create_graph:
-                self.variable.grad = gradient if before is None else before + gradient
-            else:
-                # A copy: the same array may be on its way elsewhere, and `.grad` is the user's.
-                total = gradient.copy() if before is None else np.asarray(before.data + gradient)
-                self.variable.grad = _shown(total)
+            self.variable.accumulate(gradients[0], create_graph)
         return ()

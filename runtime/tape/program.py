@@ -7,85 +7,132 @@ derivatives are those of `df`, which takes gradients of captured temporaries too
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.builder import Builder
-from ...compiler.dtypes import DType
-from ...compiler.ir import Graph
-from ...compiler.passes.lower_grad_of import lower_grad_of
-from ...compiler.passes.specialize_autograd_zero import specialize_autograd_zero
+from ...compiler.ir import RETURN, Graph, Node, Value
+from ...compiler.ops.arrays import dtype_of
 from ...compiler.specialize import specialize_optionals
-from ...compiler.types import UNDEFINED, TensorType, is_tensor
+from ...compiler.types import UNDEFINED, ListType, TensorType, Type, is_tensor, strip_optional
+from ...lang.diagnostics import CompileError
+from ..differentiable import DifferentiableGroup
 from ..function import Function
 from ..interpreter import run_plan
-from ..linearized import optimized
+from ..linearized import optimized, settled, specialized
 from ..plan import ExecutionPlan, build_plan
 from ..snippets import SNIPPET
+from .variable import Variable, needs_gradient
 
 _COMPILING = RLock()
 """Compiling shares tables; what is compiled is used without a lock."""
 
-Pattern = tuple[DType | None, ...]
-"""Per gradient that goes in: its dtype, None for an undefined one. Of a list, any dtype."""
+Key = tuple[bool | None, ...]
+"""Per input: whether a gradient is wanted; None where it is absent."""
+Pattern = tuple[Any, ...]
+"""Per gradient that goes in: its dtype, None for an undefined one. Of a list, `list`."""
 
 
 class Program:
-    """A graph without tuples in its signature, compiled as it is needed."""
+    """A graph without tuples in its signature, compiled as it is needed.
+
+    Its values are mixed: Variables, arrays, lists of either, and whatever else ops take.
+    """
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph = graph
         self.name = name
+        self.takes_lists = any(is_list(value.type) for value in graph.inputs)
         self._plan: ExecutionPlan | None = None
-        self._linearizations: dict[tuple[tuple[bool, ...], tuple[int, ...]], Linearization] = {}
+        self._linearizations: dict[Key, Linearization | CompileError] = {}
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
+    def key(self, values: Sequence[Any]) -> Key:
+        """What a linearization for these values depends on."""
+        if self.takes_lists:
+            return tuple([None if v is None else needs_gradient(v) for v in values])
+        return tuple([None if v is None else isinstance(v, Variable) and v._requires_grad for v in values])
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, nothing recorded."""
         if self._plan is None:
             with _COMPILING:
-                self._plan = self._plan or self._build()
-        return run_plan(self._plan, values)
+                self._plan = self._plan or build_plan(settled(self.graph))
+        return run_plan(self._plan, arrays)
 
-    def _build(self) -> ExecutionPlan:
-        graph = self.graph.copy()
-        specialize_autograd_zero(graph)
-        lower_grad_of(graph)
-        return build_plan(optimized(graph))
-
-    def linearize(self, values: Sequence[Any], requires_grad: tuple[bool, ...]) -> Linearization:
-        """The program differentiated for the inputs that require a gradient. CompileError (E408) if an op has none."""
-        absent = tuple([i for i, value in enumerate(values) if value is None])
-        key = (requires_grad, absent)
+    def linearize(self, key: Key) -> Linearization | CompileError:
+        """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""
         found = self._linearizations.get(key)
         if found is None:
             with _COMPILING:
                 found = self._linearizations.get(key)
                 if found is None:
-                    graph = specialize_optionals(self.graph, absent)
-                    found = self._linearizations[key] = Linearization(differentiate(graph, requires_grad), self.name)
+                    found = self._linearizations[key] = self._linearize(key)
         return found
+
+    def _linearize(self, key: Key) -> Linearization | CompileError:
+        absent = [i for i, wanted in enumerate(key) if wanted is None]
+        try:
+            return Linearization(self._differentiate([bool(wanted) for wanted in key], absent), self.name)
+        except CompileError as error:
+            return error
+
+    def _differentiate(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
+        return differentiate(specialize_optionals(self.graph, absent), wanted)
+
+
+class GroupProgram(Program):
+    """A prim::DifferentiableGraph of a plan."""
+
+    def __init__(self, group: DifferentiableGroup, name: str) -> None:
+        super().__init__(group.graph, name)
+        self._group = group
+
+    def _differentiate(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
+        if not absent and [*wanted] == self._group.requires_grad:
+            return self._group.gradient
+        return super()._differentiate(wanted, absent)
 
 
 class Linearization:
-    """A Gradient, ready to run."""
+    """A Gradient, ready to run.
+
+    What a node needs to know of it is in numbers. Places are positions, None where no gradient flows: of captured
+    inputs in `gradient.output_vjps`, of captured and of real outputs in `gradient.input_vjps`, where an output that is
+    the same value as an earlier one has that one's. `real_vjps` are the outputs at the first of these, those of
+    temporaries come after, and `kept_temporaries` are the numbers of these among the captures, None for one that is not.
+    """
 
     def __init__(self, gradient: Gradient, name: str) -> None:
         self.gradient = gradient
         self.name = name
-        self._forward = build_plan(optimized(gradient.f))
-        self._backward: dict[Pattern, Program] = {}
+        self.forward = build_plan(optimized(gradient.f))
+        self.is_active = any(gradient.active_outputs)
+        self.takes_lists = any(is_list(gradient.f.inputs[i].type) for i in gradient.output_vjps)
+        self.real_vjps = [i for i in gradient.input_vjps if i < gradient.num_real_outputs]
         outputs = gradient.f.outputs
         first = {value: i for i, value in reversed(list(enumerate(outputs)))}
-        self.same_as = tuple(first[value] for value in outputs)
-        """Per output of f, temporaries included: the first output that is the same value."""
+        position = {i: p for p, i in reversed(list(enumerate(gradient.input_vjps)))}
+        places = [position.get(first[value]) for value in outputs]
+        self.input_places = [_place(gradient.output_vjps, i) for i in gradient.captured_inputs]
+        self.output_places = [places[i] for i in gradient.captured_outputs]
+        self.real_places = [places[i] if active else None for i, active in enumerate(gradient.active_outputs)]
+        kept = [None] * len(gradient.captured_inputs) + [*gradient.captured_outputs]
+        self.kept_temporaries = [_place(kept, i) for i in gradient.input_vjps[len(self.real_vjps) :]]
+        self._backward: dict[Pattern, Program] = {}
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs of f: real ones, then temporaries."""
-        return run_plan(self._forward, values)
+    @cached_property
+    def captured_names(self) -> list[str]:
+        """What each capture is, inputs first: its name, the op that made or first used it, and where that stands."""
+        f = self.gradient.f
+        inputs = [_described(f.inputs[i], f.inputs[i].uses[0].user) for i in self.gradient.captured_inputs]
+        outputs = [_described(f.outputs[i], f.outputs[i].node) for i in self.gradient.captured_outputs]
+        return inputs + outputs
 
     def backward(self, pattern: Pattern) -> Program:
         """`df` for a pattern of gradients."""
@@ -94,20 +141,46 @@ class Linearization:
             with _COMPILING:
                 found = self._backward.get(pattern)
                 if found is None:
-                    found = self._backward[pattern] = Program(self._specialized(pattern), f"{self.name}_gradient")
+                    df = specialized(self.gradient.df, self._types(pattern))
+                    found = self._backward[pattern] = Program(df, f"{self.name}_gradient")
         return found
 
-    def _specialized(self, pattern: Pattern) -> Graph:
-        graph = self.gradient.df.copy()
-        first = graph.body.param.next
-        assert first is not None
-        builder = Builder(graph, before=first)
-        for value, dtype in zip(graph.inputs, pattern, strict=False):
-            if dtype is None:
-                value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
-            elif is_tensor(value.type):
-                value.type = TensorType(dtype)
-        return graph
+    def _types(self, pattern: Pattern) -> list[Type]:
+        """What is known of the gradients: their dtypes, and the ranks that f's outputs are known to have."""
+        values = [self.gradient.f.outputs[i] for i in self.gradient.input_vjps]
+        return [_gradient_type(value, dtype) for value, dtype in zip(values, pattern, strict=True)]
+
+
+def _place(numbers: Sequence[int | None], number: int) -> int | None:
+    return numbers.index(number) if number in numbers else None
+
+
+def _described(value: Value, node: Node) -> str:
+    """A capture by its name and the op that takes or made it."""
+    name = f"'{value.name_hint}'" if value.name_hint else "a tensor"
+    relation = "result" if node is value.node else "operand"
+    op = node.attrs.get("callee", node.kind)
+    return f"{name} ({relation} of {op})" if node.kind != RETURN else name
+
+
+def is_list(type: Type) -> bool:
+    return isinstance(strip_optional(type), ListType)
+
+
+def pattern_of(vjp: Any) -> Any:
+    """The part of a Pattern for one gradient, recorded or not."""
+    if vjp is None:
+        return None
+    return list if isinstance(vjp, list) else vjp.dtype
+
+
+def _gradient_type(value: Value, dtype: Any) -> Type:
+    if dtype is None:
+        return UNDEFINED
+    if dtype is list:
+        return value.type
+    known = strip_optional(value.type)
+    return TensorType(dtype_of(np.empty(0, dtype)), known.rank if isinstance(known, TensorType) else None)
 
 
 _PROGRAMS: WeakKeyDictionary[Function, tuple[Program, Graph]] = WeakKeyDictionary()

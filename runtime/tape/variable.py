@@ -13,7 +13,6 @@ from ...compiler.ops.arrays import Array, dtype_of
 from ..arrays import Unsuitable, to_array
 from ..operand import Operand
 from ..snippets import operate
-from .mode import is_grad_enabled
 from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
 
 if TYPE_CHECKING:
@@ -53,9 +52,14 @@ class Variable(Operand):
         self._accumulator: ReferenceType[AccumulateGrad] | None = None
 
     def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        from .graph_node import call_on_tape
+        from .calls import call_on_tape
 
         return call_on_tape(function, args, kwargs)
+
+    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+        from .calls import operate_on_tape
+
+        return operate_on_tape(function, args)
 
     # --- what it is ---
 
@@ -129,6 +133,15 @@ class Variable(Operand):
 
         backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph)
 
+    def accumulate(self, gradient: Any, create_graph: bool) -> None:
+        """Add to `.grad` what a backward gives: a Variable if it is recorded, else an array."""
+        before = self._grad
+        if create_graph:
+            self.grad = gradient if before is None else before + gradient
+        else:
+            # A copy: the same array may be on its way elsewhere, and `.grad` is the user's.
+            self._grad = _made(gradient.copy() if before is None else np.asarray(before._data + gradient), None, 0)
+
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad)` whenever a gradient of this is known; what it returns, if anything, replaces that."""
         if not self._requires_grad:
@@ -168,6 +181,9 @@ class Variable(Operand):
         return Edge(self._accumulate_node(), 0) if self.grad_fn is None else Edge(self.grad_fn, self.slot)
 
     def _accumulate_node(self) -> AccumulateGrad:
+        node = None if self._accumulator is None else self._accumulator()
+        if node is not None:
+            return node
         with _ACCUMULATORS:
             node = None if self._accumulator is None else self._accumulator()
             if node is None:
@@ -253,12 +269,22 @@ def _made(data: Array, node: Node | None, slot: int) -> Variable:
     return variable
 
 
-def wants_grad(value: Any) -> bool:
-    """Whether operations on a value are to be recorded now: a Variable, or a list with one, that requires it."""
-    return is_grad_enabled() and _requires_grad(value)
-
-
-def _requires_grad(value: Any) -> bool:
+def needs_gradient(value: Any) -> bool:
+    """Whether a value is a Variable that requires a gradient, or a list or tuple with one in it."""
     if isinstance(value, Variable):
-        return value.requires_grad
-    return isinstance(value, list | tuple) and any(map(_requires_grad, value))
+        return value._requires_grad
+    return isinstance(value, list | tuple) and any(map(needs_gradient, value))
+
+
+def plain(value: Any) -> Any:
+    """A value with arrays in the place of Variables, inside lists and tuples too."""
+    if isinstance(value, Variable):
+        return value._data
+    return type(value)([plain(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def wrapped(value: Any) -> Any:
+    """A value with Variables in the place of arrays, inside lists and tuples too."""
+    if isinstance(value, np.ndarray):
+        return _made(value, None, 0)
+    return type(value)([wrapped(item) for item in value]) if isinstance(value, list | tuple) else value

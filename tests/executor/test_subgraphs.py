@@ -19,8 +19,10 @@ from gradscript.compiler.ir import Graph
 from gradscript.compiler.ir_parser import parse_ir
 from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
+from gradscript.compiler.types import TensorType
 from gradscript.compiler.verify import InvalidIR, verify
 from gradscript.runtime.interpreter import run_plan
+from gradscript.runtime.linearized import Linearized
 from gradscript.runtime.plan import build_plan
 
 CHAIN = """\
@@ -274,3 +276,113 @@ def test_views_have_right_second_derivatives(name: str, order: int) -> None:
     theirs = torch.autograd.grad((expected * expected).sum(), (tx, tw))
     for mine, other in zip((vx, vw), theirs, strict=True):
         np.testing.assert_allclose(np.asarray(mine.grad), other.numpy(), rtol=1e-8)
+
+
+CHAINS = {
+    **VIEWS,
+    "t of a product": "(x.t() * w).t()",
+    "permute of t": "x.t().permute([1, 0]) * w.permute([1, 0])",
+    "t that is used twice": "x.t() * w + (x.t() @ w.t()) @ w",
+    "a view of a view": "x.view(6).view(3, 2) * w",
+    "flatten": "x.flatten(0, 1) * w.reshape(6)",
+    "slices": "x[:, 1:] * w.t()[:, :2]",
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_second_derivatives_through_a_groups_own_backward(name: str) -> None:
+    """df is differentiated; what comes out for captured temporaries goes back through df again."""
+    torch = pytest.importorskip("torch")
+    text = f"def f(x, w):\n    y = {CHAINS[name]}\n    return torch.tanh(y) * y\n"
+    rng = np.random.default_rng(4)
+    arrays = {"x": rng.standard_normal((2, 3)), "w": rng.standard_normal((3, 2))}
+    executor = gs.CompilationUnit(text).f.executor
+    with gs.set_autodiff_debugging(True):
+        plan = executor.plan_for(executor.signature.spec([*arrays.values()], [True, True]))
+    (group,) = plan.groups
+    (node,) = [node for node in plan.graph.nodes if node.kind == KIND]
+    names = [value.name_hint for value in node.inputs]
+    values = [
+        arrays[v.name_hint] if v.name_hint else [c.node.attr("value") for c in v.node.inputs] for v in node.inputs
+    ]
+    gradient, first = group.gradient, group.linearized
+    (out,), residuals = first.run(values)
+    seed = rng.standard_normal(out.shape)
+    temporaries = residuals[len(gradient.captured_inputs) :]
+    tensors = [t for t in temporaries if isinstance(t, np.ndarray)]
+    seeds = [seed, *(np.zeros_like(t) for t in tensors)][: len(gradient.input_vjps)]
+    given = [*seeds, *residuals]
+
+    second = Linearized(differentiate(gradient.df))
+    grads, kept = second.run(given)
+    cotangents = [rng.standard_normal(g.shape) for g in grads]
+    back = second.pull_back(given, cotangents, kept)[len(seeds) :]
+    total = {name: np.zeros_like(array) for name, array in arrays.items()}
+    for index, found in zip(gradient.captured_inputs, back, strict=False):
+        if found is not None:
+            total[names[index]] = total[names[index]] + found
+    through: list[Any] = [None] * len(gradient.f.outputs)
+    for index, found in zip(gradient.captured_outputs, back[len(gradient.captured_inputs) :], strict=True):
+        through[index] = found
+    for name, found in zip(names, first.pull_back(values, through, residuals), strict=True):
+        if found is not None:
+            total[name] = total[name] + found
+
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(text, namespace)
+    leaves = {name: torch.tensor(array, requires_grad=True) for name, array in arrays.items()}
+    wanted = [leaves[names[i]] for i in gradient.output_vjps]
+    result = namespace["f"](**leaves)
+    theirs = torch.autograd.grad(result, wanted, torch.tensor(seed), create_graph=True)
+    for mine, other in zip(grads, theirs, strict=True):
+        np.testing.assert_allclose(mine, other.detach().numpy(), rtol=1e-9)
+    summed = sum((g * torch.tensor(c)).sum() for g, c in zip(theirs, cotangents, strict=True))
+    expected = torch.autograd.grad(summed, [*leaves.values()], allow_unused=True)
+    for (name, mine), other in zip(total.items(), expected, strict=True):
+        np.testing.assert_allclose(mine, 0.0 if other is None else other.numpy(), rtol=1e-8, atol=1e-12, err_msg=name)
+
+
+# --- what needs a gradient ---
+
+FLAGS = {
+    "x * w": "x * w",
+    "a comparison": "(x > w) * x.sum()",
+    "detach": "x.detach() * w",
+    "only compared": "(x > w).to(torch.float64)",
+    "a branch": "x * 2 if flag else w.exp()",
+    "a branch of constants": "x.detach() if flag else w.detach()",
+    "indices": "x.argmax(1)",
+    "ones": "torch.ones_like(x)",
+    "into an int": "x.to(torch.int64) * w.to(torch.int64)",
+    "where": "torch.where(x > 0, w, torch.zeros_like(w))",
+}
+LOOP = """
+def f(x, w, flag: bool, n: int):
+    a = w.detach()
+    b = w.detach()
+    c = w.detach()
+    for i in range(n):
+        a = b
+        b = c
+        c = c * x
+    return a
+"""
+
+
+@pytest.mark.parametrize("flags", list(itertools.product([True, False], repeat=2)))
+@pytest.mark.parametrize("name", [*FLAGS, "a loop"])
+def test_what_needs_a_gradient_is_what_torch_says(name: str, flags: tuple[bool, bool]) -> None:
+    """Of a branch or a loop, where it does on any way."""
+    torch = pytest.importorskip("torch")
+    text = LOOP if name == "a loop" else f"def f(x, w, flag: bool, n: int):\n    return {FLAGS[name]}\n"
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal((3, 3)) for _ in range(2)]
+    executor = gs.CompilationUnit(text).f.executor
+    executor_plan = executor.plan_for(executor.signature.spec([*arrays, True, 3], [*flags, False, False]))
+    type = executor_plan.graph.outputs[0].type
+    assert isinstance(type, TensorType)
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(text, namespace)
+    tensors = [torch.tensor(a, requires_grad=flag) for a, flag in zip(arrays, flags, strict=True)]
+    ways = [namespace["f"](*tensors, flag, n) for flag in (True, False) for n in (0, 1, 2, 3)]
+    assert type.requires_grad is any(way.requires_grad for way in ways)

@@ -9,7 +9,7 @@ from evaluator import UNDEFINED, evaluate, same
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.pipeline import PIPELINES, run_to_fixpoint
 from gradscript.compiler.printer import print_graph
-from gradscript.runtime.interpreter import _execute, run_plan
+from gradscript.runtime.interpreter import execute, run_plan
 from gradscript.runtime.plan import build_plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ def test_gives_the_same_after_a_pipeline(graph: Graph, name: str) -> None:
 def test_frees_all_but_the_results(graph: Graph) -> None:
     plan = build_plan(graph)
     registers = [*arguments(graph), *plan.template]
-    results = _execute.__wrapped__(plan, registers)  # type: ignore[attr-defined]  # without the wrapper for warnings
+    results = execute.__wrapped__(plan, registers)  # type: ignore[attr-defined]  # without the wrapper for warnings
     kept = {id(array) for array in _arrays(results)}
     left = [slot for slot, value in enumerate(registers) for array in _arrays([value]) if id(array) not in kept]
     assert not left, f"registers {left} are not freed\n{print_graph(graph)}\n{plan}"

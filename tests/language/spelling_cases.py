@@ -260,7 +260,7 @@ CALLS: tuple[str, ...] = (
     "F.grid_sample(img, grid)",
     *(
         f'F.grid_sample(img, grid, mode="{mode}", padding_mode="{padding}", align_corners={corners})'
-        for mode in ("bilinear", "nearest")
+        for mode in ("bilinear", "nearest", "bicubic")
         for padding in ("zeros", "border", "reflection")
         for corners in (True, False)
     ),
@@ -321,6 +321,7 @@ CALLS: tuple[str, ...] = (
     "x.cov(correction=0)",
     "torch.cov(x, fweights=torch.tensor([1, 2, 1, 3]), aweights=var)",
     "torch.corrcoef(x)",
+    "torch.corrcoef(v)",
     "torch.msort(x)",
     # --- indexing ---
     "torch.gather(x, 1, index)",

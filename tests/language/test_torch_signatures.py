@@ -43,6 +43,8 @@ NOT_TAKEN: dict[str, str] = {
     "result_type(": "its parameters have no names",
     "new_ones([1, 1], ": "dtype is named",
     "new_ones((1, 1), ": "dtype is named",
+    "randint_like(x, x": "a tensor as the end: use .item()",
+    "randint_like(x, high=x": "as above",
     "size(None)": "write size()",
     "size(dim=None)": "write size()",
     "stride(None)": "write stride()",

@@ -121,9 +121,6 @@ _PADS = [call(t(2, 3, 4), [1, 2]), call(t(2, 3, 4), [1, 0, -1, 2, 3, 0])]
 
 CASES: dict[str, list[Call]] = {
     "masked_dropout": [call(t(3, 4), mask(3, 4), 0.3), call(t(3, 4), mask(4), 0.0), call(t(3), mask(3), 1.0)],
-    "dropout": [call(t(3, 4), 0.0, True), call(t(3, 4), 0.5, False), call(t(3, 4), 1.0, True)],
-    "dropout.functional": [call(t(3, 4), 0.0), call(t(3, 4), training=False)],
-    "native_dropout": [call(t(3, 4), 0.0, True), call(t(3, 4), 0.5, False), call(t(3, 4), 1.0, True)],
     "native_dropout_backward": [call(t(3, 4), mask(3, 4), 2.0)],
     "glu": [call(t(3, 4)), call(t(4, 3), 0)],
     "cosine_similarity": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), -1), call(t(4), t(4), 0, 2.0)],
@@ -234,6 +231,8 @@ CASES: dict[str, list[Call]] = {
         call(t(2, 3, 7), [2, 3, 4], [2, 1], "reflect"),
         call(t(2, 3, 5, 8), [2, 3, 4, 5], [2, 1, 1, 0], "replicate"),
         call(t(2, 3, 9), [2, 3, 4], [4, 1], "circular"),
+        call(t(2, 3, 7), [2, 3, 6], [-2, 3], "reflect"),
+        call(t(2, 3, 7), [2, 3, 6], [-2, 3], "circular"),
     ],
     "interpolate": _RESIZED,
     "interpolate.number": [call(t(2, 3, 5, 4), 7), call(t(2, 3, 5, 4), None, 2.5, "bilinear")],
@@ -260,6 +259,9 @@ CASES: dict[str, list[Call]] = {
         call(t(2, 3, 4), [2, 1], "reflect"),
         call(t(2, 3, 4, 5), [2, 1, 1, 0], "replicate"),
         call(t(2, 3, 4), [4, 1], "circular"),
+        call(t(2, 3, 6), [-2, 3], "reflect"),
+        call(t(2, 3, 5), [3, -4], "replicate"),
+        call(t(2, 3, 6), [-2, 3], "circular"),
     ],
     "constant_pad_nd": [*_PADS, call(t(3), [1, 1], 2)],
 }
@@ -298,7 +300,6 @@ REFERENCES: dict[str, Any] = {
     "interpolate_adjoint.number": adjoint_of(F.interpolate),
     "fold": F.fold,
     "masked_dropout": _masked_dropout,
-    "dropout.functional": F.dropout,
     "batch_norm.functional": F.batch_norm,
     "max_pool1d_with_indices": F.max_pool1d_with_indices,
     "mse_loss.str": _named(F.mse_loss, "reduction"),

@@ -75,7 +75,6 @@ ERRORS: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("arange", (-1,), "arange"),
     ("tensor", ([[1, 2], [3]],), "equal lengths"),
     ("layer_norm", (ones(2, 3), [2]), r"\[2\].*\(2, 3\)"),
-    ("native_dropout", (ones(2), 0.5, True), "masked_dropout"),
     ("nll_loss", (ones(2, 3), ids(0, 3)), "Target 3 is out of bounds"),
     ("nll_loss", (ones(2, 3), ids(0)), r"\(2,\).*\(2, 3\).*\(1,\)"),
     ("mse_loss", (ones(2), ones(3)), r"\(2,\), \(3,\)"),

@@ -160,7 +160,7 @@ def test_mistakes() -> None:
     v = gs.Variable(np.ones(3))
     with pytest.raises(RuntimeError, match="returned 2 gradients for 1 arguments"):
         TooMany.apply(v).sum().backward()
-    with pytest.raises(gs.RuntimeFailure, match=r"shape \[5\] for an input of shape \[3\]"):
+    with pytest.raises(gs.RuntimeFailure, match=r"shape \[5\] was given for a tensor of shape \[3\]"):
         WrongShape.apply(v).sum().backward()
     with pytest.raises(NotImplementedError, match="static method `forward"):
         gs.TapeFunction.apply(v)

@@ -230,7 +230,7 @@ def test_what_is_refused() -> None:
         kept[0] + 1
     with pytest.raises(TypeError, match="is compiled already"):
         gs.trace(UNIT.own, X, X)
-    with pytest.raises(TypeError, match="returns a dict"):
+    with pytest.raises(TypeError, match="returns a value of type dict"):
         gs.trace(lambda x: {"x": x}, X)
     with pytest.raises(TypeError, match="example 1: "):
         gs.trace(lambda x, mode: x, X, "fast")

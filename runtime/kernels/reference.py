@@ -7,21 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.fusion.interpret import run_kernel
-from ..compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
-from ..compiler.ops.arrays import numpy_dtype
-from ..compiler.ops.registry import OPS
+from ...compiler.fusion.interpret import run_kernel
+from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.ops.arrays import numpy_dtype
+from ...compiler.ops.registry import OPS
 
 
 def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
     """The outputs, for one value per input."""
-    held: dict[str, Any] = {**program.constants, **dict(zip(program.inputs, values, strict=True))}
+    held: dict[str, Any] = {**program.constants, **_inputs(program, values)}
     for step in program.steps:
         if isinstance(step, KernelStep):
             _run_kernel(program, step, held)
         else:
             _run_extern(step, held)
     return [_argument(output, held) for output in program.outputs]
+
+
+def _inputs(program: Program, values: Sequence[Any]) -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    for name, value in zip(program.inputs, values, strict=True):
+        held.update(zip(name, value, strict=True) if isinstance(name, tuple) else [(name, value)])
+    return held
 
 
 def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> None:
@@ -42,7 +49,7 @@ def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
     """Which elements of an output a kernel writes."""
     from dataclasses import replace
 
-    from ..compiler.fusion.kernel import Constant, Store
+    from ...compiler.fusion.kernel import Constant, Store
 
     def marked(statement: Any) -> Any:
         is_mark = isinstance(statement, Store) and statement.buffer == output

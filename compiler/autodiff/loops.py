@@ -1,0 +1,284 @@
+"""Rules for prim::Loop: the body is differentiated as a graph of its own, and its rounds run in reverse.
+
+Forward, the loop also gathers what the backward of a round needs, in one list per value with an element for each round. A
+loop with the attribute `segment` gathers its state instead, once in so many rounds; its backward runs the rounds of a
+segment again, last segment first, and gathers their lists then: n rounds in segments of s hold n / s states and s rounds'
+values. Rounds and sums are the same ones in the same order either way, and so are the gradients to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...lang.trampoline import Walk
+from ..builder import Builder
+from ..ir import Graph, Node, Value, copy_nodes, walk
+from ..structure import SEGMENT, STAGE
+from ..symbolic_script import captures
+from ..types import INT, ListType, Type, is_differentiable
+from .control_flow import Differentiate, body_graph, owner, run_backward, zero
+from .gradient import Gradient
+from .reverse import Reverse, materialize
+
+
+@dataclass(slots=True)
+class Round:
+    """The gradient of one round: what it takes and gives, by number.
+
+    Inputs of `gradient.f` are the index, the state (`carried` values), the values from `outside`; its outputs are the
+    condition, the new state, and temporaries. `kept_inputs` and `kept_outputs` are those of them that `df` takes and
+    that differ from round to round.
+    """
+
+    gradient: Gradient
+    outside: list[Value]
+    carried: int
+
+    @property
+    def kept_inputs(self) -> list[int]:
+        return [i for i in self.gradient.captured_inputs if 0 < i <= self.carried]
+
+    @property
+    def kept_outputs(self) -> list[int]:
+        return list(self.gradient.captured_outputs)
+
+    @property
+    def state(self) -> list[int]:
+        """The carried values that have a gradient."""
+        return [k for k in range(self.carried) if 1 + k in self.gradient.output_vjps]
+
+    @property
+    def through(self) -> list[int]:
+        """The values from outside that have a gradient."""
+        return [o for o in range(len(self.outside)) if self.outside_input(o) in self.gradient.output_vjps]
+
+    def outside_input(self, o: int) -> int:
+        return 1 + self.carried + o
+
+    def kept_types(self) -> list[Type]:
+        f = self.gradient.f
+        return [f.inputs[i].type for i in self.kept_inputs] + [f.outputs[i].type for i in self.kept_outputs]
+
+    def run(self, builder: Builder, index: Value, state: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+        """Copy a round's f: its outputs, and the values to keep of it."""
+        env: dict[Value, Value] = dict(zip(self.gradient.f.inputs, [index, *state, *self.outside], strict=True))
+        results = copy_nodes(self.gradient.f.body, env, builder.insert)
+        return results, [state[i - 1] for i in self.kept_inputs] + [results[i] for i in self.kept_outputs]
+
+
+@dataclass(slots=True)
+class Kept:
+    """The lists of what was kept of rounds, and the gradients of those lists, where somebody asks for them."""
+
+    inputs: dict[int, Value] = field(default_factory=dict)
+    outputs: dict[int, Value] = field(default_factory=dict)
+    gradients: dict[Value, Value] = field(default_factory=dict)
+
+
+def new_lists(builder: Builder, types: Sequence[Type]) -> list[Value]:
+    return [builder.node("prim::ListConstruct", (), [ListType(type)]).output for type in types]
+
+
+def reverse_rounds(
+    builder: Builder, round: Round, count: Value, first: Value | None, start: Sequence[Value], kept: Kept, node: Node
+) -> list[Value]:
+    """A loop over `count` rounds in reverse: the gradients of the state, then of the values from outside.
+
+    `start` are those so far. The lists begin with the round of number `first` (None: 0).
+    """
+    loop = builder.node("prim::Loop", [count, builder.constant(True), *start], blocks=1)
+    (block,) = loop.blocks
+    step = block.add_input(INT)
+    current = [block.add_input(v.type) for v in start]
+    b = Builder(block, span=node.span)
+    place = b.op("aten::sub.int", b.op("aten::sub.int", count, 1), step)
+    index = place if first is None else b.op("aten::add.int", first, place)
+    b.returns(b.constant(True), *_reverse_round(b, round, index, place, current, kept))
+    return [loop.add_output(v.type) for v in start]
+
+
+def _reverse_round(
+    b: Builder, round: Round, index: Value, place: Value, current: Sequence[Value], kept: Kept
+) -> list[Value]:
+    """The gradients after one round, given those before it. The round's values are at `place` in the lists."""
+    inputs: list[Value] = [index] * (1 + round.carried) + round.outside
+    for i, values in kept.inputs.items():
+        inputs[i] = b.op("aten::__getitem__.t", values, place)
+    outputs = {i: b.op("aten::__getitem__.t", values, place) for i, values in kept.outputs.items()}
+    state, through = round.state, round.through
+    vjps = {1 + k: g for k, g in zip(state, current, strict=False)}
+    for i, values in kept.outputs.items():
+        if values in kept.gradients and i not in vjps:
+            vjps[i] = b.op("prim::grad_item", kept.gradients[values], place)
+    found = run_backward(b, round.gradient, vjps, inputs, outputs, lambda: zero(b))
+    results: list[Value] = []
+    for k in state:
+        gradient = found[1 + k]
+        asked = kept.gradients.get(kept.inputs[1 + k]) if 1 + k in kept.inputs else None
+        results.append(gradient if asked is None else _sum(b, gradient, b.op("prim::grad_item", asked, place)))
+    for o, total in zip(through, current[len(state) :], strict=True):
+        results.append(_sum(b, total, found[round.outside_input(o)]))
+    return results
+
+
+def _sum(builder: Builder, left: Value, right: Value) -> Value:
+    return builder.node("prim::AutogradAdd", [left, right], [left.type]).output
+
+
+@dataclass(slots=True)
+class LoopRule:
+    """`kept` are the lists of the rebuilt loop: by round, or, where `segment` is given, the states at its segments."""
+
+    node: Node
+    round: Round
+    count: Value
+    kept: Kept
+    states: list[Value]
+    segment: int | None
+
+    @property
+    def lists(self) -> list[Value]:
+        return [*self.kept.inputs.values(), *self.kept.outputs.values(), *self.states]
+
+    def emit(self, reverse: Reverse) -> None:
+        outputs, round = self.node.outputs, self.round
+        lists = [v for v in self.lists if v in reverse.gradients]
+        gradients = [reverse.gradient_or_zero(outputs[k]) for k in round.state]
+        gradients += [reverse.gradients[v] for v in lists]
+
+        def body(builder: Builder) -> list[Value]:
+            start = [materialize(builder, g, outputs[k]) for g, k in zip(gradients, round.state, strict=False)]
+            start += [materialize(builder, zero(builder), round.outside[o]) for o in round.through]
+            kept = Kept(self.kept.inputs, self.kept.outputs, {v: reverse.gradients[v] for v in lists})
+            if self.segment is None:
+                return reverse_rounds(builder, round, self.count, None, start, kept, self.node)
+            return self._reverse_segments(builder, self.segment, start, kept.gradients)
+
+        results = reverse.grad_of("prim::Loop", gradients, self.node.span, body)
+        targets = [self.node.inputs[2 + k] for k in round.state] + [round.outside[o] for o in round.through]
+        for value, result in zip(targets, results, strict=True):
+            reverse.add(value, result)
+
+    def _reverse_segments(
+        self, builder: Builder, length: int, start: Sequence[Value], asked: dict[Value, Value]
+    ) -> list[Value]:
+        """A loop over the segments, last one first: each runs its rounds again, then their backwards."""
+        total = builder.op("aten::floordiv.int", builder.op("aten::add.int", self.count, length - 1), length)
+        loop = builder.node("prim::Loop", [total, builder.constant(True), *start], blocks=1)
+        (block,) = loop.blocks
+        step = block.add_input(INT)
+        current = [block.add_input(v.type) for v in start]
+        b = Builder(block, span=self.node.span)
+        place = b.op("aten::sub.int", b.op("aten::sub.int", total, 1), step)
+        first = b.op("aten::mul.int", place, length)
+        count = b.op("prim::min.int", b.op("aten::sub.int", self.count, first), length)
+        state = [b.op("aten::__getitem__.t", values, place) for values in self.states]
+        kept = self._run_again(b, count, first, state)
+        results = reverse_rounds(b, self.round, count, first, current, kept, self.node)
+        for n, k in enumerate(self.round.state):
+            if self.states[k] in asked:
+                results[n] = _sum(b, results[n], b.op("prim::grad_item", asked[self.states[k]], place))
+        b.returns(b.constant(True), *results)
+        return [loop.add_output(v.type) for v in start]
+
+    def _run_again(self, builder: Builder, count: Value, first: Value, state: Sequence[Value]) -> Kept:
+        """The rounds of a segment, and the lists of what their backwards need."""
+        round = self.round
+        empty = new_lists(builder, round.kept_types())
+        loop = builder.node("prim::Loop", [count, builder.constant(True), *state, *empty], blocks=1)
+        (block,) = loop.blocks
+        step = block.add_input(INT)
+        given = [block.add_input(v.type, v.name_hint) for v in self.node.blocks[0].inputs[1 : 1 + round.carried]]
+        lists = [block.add_input(v.type) for v in empty]
+        b = Builder(block, span=self.node.span)
+        results, values = round.run(b, b.op("aten::add.int", first, step), given)
+        kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
+        b.returns(b.constant(True), *results[1 : 1 + round.carried], *kept)
+        for value in (*state, *empty):
+            loop.add_output(value.type)
+        _mark_mirrored(loop)
+        return _kept(round, loop.outputs[round.carried :])
+
+
+def _mark_mirrored(loop: Node) -> None:
+    for node in walk([loop]):
+        if node.schema is not None or node.blocks:
+            node.attrs[STAGE] = "mirror"
+        for value in node.outputs:
+            value.name_hint = f"{value.name_hint}_mirror" if value.name_hint else ""
+
+
+def _kept(round: Round, lists: Sequence[Value]) -> Kept:
+    split = len(round.kept_inputs)
+    inputs = dict(zip(round.kept_inputs, lists[:split], strict=True))
+    return Kept(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
+
+
+def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate) -> Walk:
+    """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass."""
+    (block,) = node.blocks
+    outside = captures(block)
+    initial = node.inputs[2:]
+    carried_active = [value in active for value in initial]
+    outside_active = [value in active for value in outside]
+    if not any(carried_active) and not any(outside_active):
+        return None
+    while True:
+        mask = [False, *carried_active, *outside_active]
+        dense = [False, *carried_active, *(False for _ in outside)]
+        gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph), mask, dense)
+        reached = [a or b for a, b in zip(carried_active, gradient.active_outputs[1:], strict=True)]
+        if reached == carried_active:
+            break
+        carried_active = reached
+    if not any(carried_active):
+        return None
+    rule = _rebuild_loop(node, Round(gradient, outside, len(initial)))
+    for is_active, value in zip(carried_active, rule.node.outputs, strict=False):
+        if is_active:
+            active.add(value)
+    active.update(v for v in rule.lists if is_differentiable(v.type))
+    return rule
+
+
+def _rebuild_loop(node: Node, round: Round) -> LoopRule:
+    builder = Builder(owner(node), before=node, span=node.span)
+    trips, condition, *initial = node.inputs
+    length: int | None = node.attrs.get(SEGMENT)
+    types = round.kept_types() if length is None else [v.type for v in node.blocks[0].inputs[1:]]
+    empty = new_lists(builder, types)
+    loop = builder.node("prim::Loop", [trips, condition, *initial, builder.constant(0), *empty], blocks=1)
+    (block,) = loop.blocks
+    index = block.add_input(INT)
+    state = [block.add_input(v.type, v.name_hint) for v in node.blocks[0].inputs[1:]]
+    count = block.add_input(INT, "count")
+    lists = [block.add_input(v.type) for v in empty]
+    b = Builder(block, span=node.span)
+    gathered = _append_now_and_then(b, length, count, lists, state) if length is not None else []
+    results, values = round.run(b, index, state)
+    if length is None:
+        gathered = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
+    b.returns(*results[: 1 + round.carried], b.op("aten::add.int", count, 1), *gathered)
+    outputs = [loop.add_output(v.type, v.name_hint) for v in node.outputs]
+    total = loop.add_output(INT, "count")
+    collected = [loop.add_output(v.type) for v in empty]
+    for old, new in zip(node.outputs, outputs, strict=True):
+        old.replace_uses_with(new)
+    node.destroy()
+    if length is None:
+        return LoopRule(loop, round, total, _kept(round, collected), [], None)
+    return LoopRule(loop, round, total, Kept(), collected, length)
+
+
+def _append_now_and_then(
+    builder: Builder, length: int, count: Value, lists: Sequence[Value], values: Sequence[Value]
+) -> list[Value]:
+    """The lists with one more element each, if a segment begins with this round."""
+    begins = builder.op("aten::eq.int", builder.op("aten::remainder.int", count, length), 0)
+    branch = builder.node("prim::If", [begins], blocks=2)
+    then, otherwise = branch.blocks
+    b = Builder(then, span=branch.span)
+    b.returns(*(b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)))
+    otherwise.ret.replace_inputs(lists)
+    return [branch.add_output(value.type) for value in lists]

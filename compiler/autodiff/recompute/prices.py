@@ -1,0 +1,110 @@
+"""What it costs to run a node of the forward again, in the currency of the bytes that this saves.
+
+A byte kept costs SCALE. A node that is fused with what uses it moves nothing: it costs its arithmetic alone. Another
+one reads its operands and writes its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isqrt
+
+from ...ir import Node, Value
+from ...meta import Meta
+from ...ops.registry import OPS, Trait
+from .problem import UNKNOWN, Problem
+from .storage import is_alias, size_of
+
+SCALE = 64
+"""Of prices: a byte kept costs so much."""
+ARITHMETIC = 1
+"""Per byte of result: 1/64 of keeping it."""
+TRAFFIC = 4
+"""Per byte read or written: 1/16 of keeping it."""
+MULTIPLY_ADDS = 1
+"""Per multiply-add of a matrix product or a convolution."""
+UNCOUNTED_TRIPS = 1000
+"""Rounds of a loop that nobody has counted."""
+_FUSIBLE = Trait.POINTWISE | Trait.REDUCTION
+
+
+def price(problem: Problem, node: Node) -> int:
+    """The price of one node, with what is inside it; 0 for one that moves values about only."""
+    total, pending = 0, [(node, 1)]
+    while pending:
+        item, times = pending.pop()
+        total += times * _own_price(problem, item)
+        inner = times * _trips(problem, item)
+        pending += [(n, inner) for block in item.blocks for n in block.nodes]
+    return total
+
+
+def _trips(problem: Problem, node: Node) -> int:
+    if node.kind != "prim::Loop":
+        return 1
+    trips = (problem.known or {}).get(node.inputs[0], UNKNOWN)
+    return trips if isinstance(trips, int) and trips <= 1_000_000 else UNCOUNTED_TRIPS
+
+
+def _own_price(problem: Problem, node: Node) -> int:
+    if node.blocks or is_alias(node) or node.kind == "prim::Constant":
+        return 0
+    known = problem.known or {}
+    made = _bytes(known.get(v, UNKNOWN) for v in node.outputs)
+    if not made:
+        return 0
+    op = OPS.of(node.schema)
+    cost = ARITHMETIC * made
+    if op is not None and op.has(Trait.MATMUL):
+        cost += MULTIPLY_ADDS * _multiply_adds(problem, node)
+    if op is None or not op.has(Trait.POINTWISE) or not is_fused(problem, node):
+        cost += TRAFFIC * (made + _bytes(known.get(v, UNKNOWN) for v in node.inputs))
+    return max(cost, 1)
+
+
+def is_fused(problem: Problem, node: Node) -> bool:
+    """Whether all that would use a mirrored pointwise node is fused with it: pointwise ops and reductions."""
+    return all(_is_fusible(user) for value in node.outputs for user in _users(problem, value))
+
+
+def _users(problem: Problem, value: Value) -> Iterable[Node]:
+    """The nodes of f that may run again, and those of df, that use a value, through views."""
+    stack, seen = [value], {value}
+    f, plain = problem.plain.f, problem.plain
+    inputs = plain.df.inputs[len(plain.input_vjps) + len(plain.captured_inputs) :]
+    taken = {f.outputs[i]: v for i, v in zip(plain.captured_outputs, inputs, strict=True)}
+    while stack:
+        current = stack.pop()
+        if current in taken and taken[current] not in seen:
+            seen.add(taken[current])
+            stack.append(taken[current])
+        for user, _ in current.uses:
+            if user.owner is f.body and (user is f.body.ret or not problem.recomputable(user)):
+                continue
+            if is_alias(user):
+                stack += [v for v in user.outputs if v not in seen]
+                seen.update(user.outputs)
+            else:
+                yield user
+
+
+def _is_fusible(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    return node.kind in ("prim::AutogradAdd", "prim::Return") or (
+        op is not None and op.has(_FUSIBLE | Trait.SHAPE_ONLY)
+    )
+
+
+def _multiply_adds(problem: Problem, node: Node) -> int:
+    """Of a product of two tensors into a third, by their sizes: exact for matrices."""
+    known = problem.known or {}
+    sizes = [m.numel for v in node.inputs if isinstance(m := known.get(v, UNKNOWN), Meta)]
+    made = [m.numel for v in node.outputs if isinstance(m := known.get(v, UNKNOWN), Meta)]
+    if len(sizes) < 2 or not made or not made[0]:
+        return 0
+    left, right = sorted(sizes)[-2:]
+    return made[0] * isqrt(max(1, left * right // made[0]))
+
+
+def _bytes(values: Iterable[object]) -> int:
+    return sum(size_of(value) or 0 for value in values)

@@ -1,0 +1,282 @@
+"""From kernel IR and a schedule to the text of a Triton module.
+
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def scale(x_ptr, result_ptr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = i < 1000
+        x = tl.load(x_ptr + i, mask=mask)
+        tl.store(result_ptr + i, x * 0.5, mask=mask)
+
+Parameters are the buffers' pointers, the sizes of dynamic axes, the kernel's numbers, and the schedule's block sizes. Sizes and
+strides of other axes are literals. Halves are computed in float32 and rounded where they are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import dedent, indent
+from typing import Any
+
+from ..fusion.kernel import Axis, Kernel
+from ..fusion.padding import choose_others
+from ..fusion.schedule import Schedule
+from .naming import Names
+from .phases import phases_of
+from .triton_body import INDENT, Body, Scope
+from .triton_layout import Dimension, Layout, layout_of, size_parameter
+from .triton_primitives import TYPES, Unsupported, helper_source, supports
+
+__all__ = ["COMPILE_OPTIONS", "Unsupported", "configuration", "constants", "emit_triton", "grid", "supports"]
+
+COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
+"""Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
+does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
+
+WIDTH = 100
+_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_"}
+
+
+def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
+    """The programs to launch; a 0 among them says that there is nothing to do."""
+    programs = [1, 1, 1]
+    for dimension in layout_of(kernel, schedule).dimensions:
+        if dimension.kind == "program":
+            programs[dimension.grid] = dimension.programs
+    return programs[0], programs[1], programs[2]
+
+
+def constants(kernel: Kernel, schedule: Schedule) -> dict[str, int]:
+    """The block sizes by the names of their parameters."""
+    return {d.label: d.block for d in _labelled(layout_of(kernel, schedule))}
+
+
+def configuration(schedule: Schedule) -> dict[str, int]:
+    """The options of a launch that the schedule decides."""
+    return {"num_warps": schedule.num_warps, "num_stages": schedule.num_stages}
+
+
+def dynamic_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """The axes whose sizes are passed, after the buffers, as `size_…`."""
+    return tuple(axis for axis in kernel.axes if axis.dynamic)
+
+
+def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
+    """The text of a module with one kernel of `kernel.name`.
+
+    Raises: Unsupported, for a primitive without a text, or a reduction that the schedule does not reach.
+    """
+    layout = layout_of(kernel, schedule)
+    padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
+    if padded:
+        kernel = kernel.with_body(choose_others(kernel.body, padded))
+        layout = Layout(kernel, layout.dimensions)
+    return _Module(kernel, layout).text()
+
+
+def _labelled(layout: Layout) -> list[Dimension]:
+    return [d for d in layout.tile if d.label]
+
+
+@dataclass
+class _Module:
+    kernel: Kernel
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        names = Names(_RESERVED | {d.label for d in _labelled(self.layout)} | set(self._parameters()))
+        self.function = names.take(self.kernel.name)
+        self.positions = self._position_names(names)
+        self.body = Body(self.kernel, self.layout, names, self.positions)
+
+    def _position_names(self, names: Names) -> dict[str, str]:
+        """Variables for the positions along axes and flattened dimensions, and for masks."""
+        found: dict[str, str] = {}
+        masked = [d for d in self.layout.dimensions if d.is_masked]
+        for dimension in self.layout.dimensions:
+            for axis in dimension.axes:
+                found[axis.name] = names.take(axis.name)
+            if dimension.name not in found:
+                found[dimension.name] = names.take(dimension.name)
+            if dimension.is_masked:
+                mask = "mask" if len(masked) == 1 else f"{found[dimension.name]}_mask"
+                found[f"mask {dimension.name}"] = names.take(mask)
+        return found
+
+    def _parameters(self) -> list[str]:
+        return [
+            *(f"{buffer.name}_ptr" for buffer in self.kernel.buffers),
+            *(size_parameter(axis) for axis in dynamic_axes(self.kernel)),
+            *(parameter.name for parameter in self.kernel.parameters),
+        ]
+
+    # --- the module ---
+
+    def text(self) -> str:
+        lines = self._lines()
+        imports = ["import triton", "import triton.language as tl"]
+        helpers = [dedent(helper_source(name, dtype)).strip() for name, dtype in self.body.helpers.items()]
+        definition = "\n".join([*self._signature(), *indent(self._docstring(), INDENT).splitlines(), *lines])
+        functions = [*(f"@triton.jit\n{helper}" for helper in helpers), definition]
+        if any("libdevice." in function for function in functions):
+            imports.append("from triton.language.extra import libdevice")
+        return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(functions) + "\n"
+
+    def _signature(self) -> list[str]:
+        numbers = self.kernel.parameters
+        typed = {p.name: f"{p.name}: {TYPES[p.dtype]}" for p in numbers}
+        parameters = [typed.get(name, name) for name in self._parameters()]
+        parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
+        decorator = "@triton.jit"
+        if numbers:
+            decorator += f"(do_not_specialize=[{', '.join(repr(p.name) for p in numbers)}])".replace("'", '"')
+        return [decorator, *_wrapped(f"def {self.function}({', '.join(parameters)}):", "")]
+
+    def _docstring(self) -> str:
+        """What it computes over how many points, and the source lines that it came from."""
+        sizes = " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes)
+        lines = [f"{self.kernel.name} over {sizes}." if sizes else f"{self.kernel.name} of one point."]
+        places: dict[str, None] = {}
+        for span in self.kernel.sources:
+            source = span.source.line(span.line).strip()
+            places[f"{span.source.filename}:{span.line}: {source}"] = None
+        if not places:
+            return f'"""{_plain(lines[0])}"""'
+        lines += ["", *(_plain(place) for place in places)]
+        return '"""' + "\n".join(lines) + '\n"""'
+
+    # --- the body ---
+
+    def _lines(self) -> list[str]:
+        loop = self.layout.loop
+        phases = phases_of(self.kernel.body, loop.names if loop is not None else frozenset())
+        scope = Scope()
+        for phase in phases:
+            self.body.straight(phase.straight, scope)
+            if phase.loop:
+                self._loop(phase.loop, scope)
+        header = [*self._casts(), *self._definitions(scope.used, loop, False)]
+        lines = [wrapped for line in [*header, *scope.lines] for wrapped in _wrapped(line, INDENT)]
+        return lines or [f"{INDENT}pass"]
+
+    def _loop(self, statements: list[Any], scope: Scope) -> None:
+        loop = self.layout.loop
+        assert loop is not None
+        before, inner, after = self.body.loop(statements)
+        position = self.positions[loop.name]
+        scope.used |= {name for name in inner.used if not self._is_along(name, loop)}
+        scope.lines += before
+        if loop.is_vector:
+            scope.lines.append(f"for start in range(0, {loop.bound.text}, {loop.label}):")
+        else:
+            scope.lines.append(f"for {position} in range({loop.bound.text}):")
+        definitions = self._definitions(inner.used, loop, True)
+        scope.lines += [INDENT + line for line in [*definitions, *inner.lines]]
+        scope.lines += after
+
+    def _is_along(self, name: str, loop: Dimension) -> bool:
+        return name.removeprefix("mask ") in {loop.name, *loop.names}
+
+    def _casts(self) -> list[str]:
+        """Parameters in the dtypes that operations ask for."""
+        return [
+            f"{variable} = tl.cast({name}, {TYPES[dtype]})"
+            for (name, dtype), variable in self.body.parameters.items()
+            if variable != name or self.kernel_dtype(name) != dtype
+        ]
+
+    def kernel_dtype(self, name: str) -> Any:
+        return next(p.dtype for p in self.kernel.parameters if p.name == name)
+
+    def _definitions(self, used: set[str], loop: Dimension | None, in_loop: bool) -> list[str]:
+        """Positions and masks that are used: those of the loop's dimension in it, others before."""
+        lines: list[str] = []
+        for dimension in self.layout.dimensions:
+            if (dimension == loop) == in_loop:
+                lines += self._dimension(dimension, used)
+        return lines
+
+    def _dimension(self, dimension: Dimension, used: set[str]) -> list[str]:
+        flat = self.positions[dimension.name]
+        axes = [axis for axis in dimension.axes if axis.name in used and axis.name != dimension.name]
+        mask = f"mask {dimension.name}" in used
+        lines: list[str] = []
+        if dimension.name in used or axes or mask:
+            lines += self._flat(dimension, flat)
+        if mask:
+            lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {dimension.bound.text}")
+        return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a)}" for a in axes]
+
+    def _flat(self, dimension: Dimension, name: str) -> list[str]:
+        wide = ".to(tl.int64)" if self.layout.is_wide else ""
+        program = f"tl.program_id({dimension.grid}){wide}"
+        lanes = f"tl.arange(0, {dimension.label})"
+        suffix = self.layout.suffix(dimension)
+        if dimension.kind == "program" and not dimension.is_vector:
+            return [f"{name} = {program}"]
+        if dimension.kind == "loop" and not dimension.is_vector:
+            return []
+        if dimension.kind == "whole":
+            return [f"{name} = {lanes}{suffix}{wide}"]
+        start = f"{program} * {dimension.label}" if dimension.kind == "program" else "start"
+        if dimension.kind == "loop" and wide:
+            lanes = f"{lanes}{wide}"
+        return [f"{name} = ({start} + {lanes}){suffix}" if suffix else f"{name} = {start} + {lanes}"]
+
+
+def _decoded(flat: str, dimension: Dimension, axis: Axis) -> str:
+    """The position along an axis from that along the flattened ones."""
+    position = dimension.axes.index(axis)
+    inner = dimension.axes[position + 1 :]
+    text = flat
+    if inner:
+        divisor = Dimension("", inner, "whole").bound
+        text = f"{flat} // {divisor.at(0)}"
+    if position:
+        text = f"{text} % {Dimension('', (axis,), 'whole').bound.at(0)}"
+    return text
+
+
+def _plain(text: str) -> str:
+    """Text that may stand in a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def _wrapped(line: str, margin: str) -> list[str]:
+    """A line, and where it is too long, the arguments of its outermost call on lines of their own."""
+    if len(margin + line) <= WIDTH:
+        return [margin + line]
+    text = line.lstrip()
+    margin += line[: len(line) - len(text)]
+    tail = ":" if text.endswith(":") else ""
+    if not text.removesuffix(":").endswith(")"):
+        return [margin + text]
+    opening = _opening(text.removesuffix(":"))
+    arguments = _arguments(text.removesuffix(":")[opening + 1 : -1])
+    inner = margin + INDENT
+    together = inner + ", ".join(arguments)
+    if len(together) <= WIDTH:
+        return [margin + text[: opening + 1], together, f"{margin}){tail}"]
+    return [margin + text[: opening + 1], *(f"{inner}{a}," for a in arguments), f"{margin}){tail}"]
+
+
+def _opening(text: str) -> int:
+    """Where the parenthesis opens that closes the text."""
+    depth = 0
+    for position in range(len(text) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[position], 0)
+        if not depth:
+            return position
+    raise AssertionError("unbalanced")
+
+
+def _arguments(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if character == "," and not depth:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [*parts, text[start:].strip()]

@@ -1,0 +1,332 @@
+"""How Triton spells the primitives of `compiler.ops.scalar`, casts, literals and dtypes.
+
+Accuracy is torch's: quotients and square roots of float32 are rounded correctly, and functions come from libdevice, whose
+errors are a few units in the last place, where Triton's own `exp` and `log` lose digits for large arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, DType
+from ..fusion.kernel import Number
+
+ATOM, UNARY, PRODUCT, SUM, SHIFT, AND, XOR, OR, COMPARE = range(9)
+"""How tightly an expression binds: an operand must bind as tightly as its place asks."""
+
+TYPES = {
+    BOOL: "tl.int1",
+    UINT8: "tl.uint8",
+    INT8: "tl.int8",
+    INT16: "tl.int16",
+    INT32: "tl.int32",
+    INT64: "tl.int64",
+    FLOAT16: "tl.float16",
+    BFLOAT16: "tl.bfloat16",
+    FLOAT32: "tl.float32",
+    FLOAT64: "tl.float64",
+}
+
+
+class Unsupported(Exception):
+    """What this emitter has no text for; the message says what. `supports` tells before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An expression and how tightly it binds."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level: int) -> str:
+        """The text, in parentheses where its place binds more tightly."""
+        return self.text if self.level <= level else f"({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A template over operands. Those of an infix operator may be plain literals; a function's have a dtype of their own."""
+
+    template: str
+    level: int = ATOM
+    operands: tuple[int, ...] = ()
+    """The loosest that each operand may bind; without them, each is an argument of its own."""
+    helper: str = ""
+
+    def apply(self, operands: list[Text]) -> Text:
+        levels = self.operands or (COMPARE,) * len(operands)
+        return Text(self.template.format(*(o.at(level) for o, level in zip(operands, levels, strict=True))), self.level)
+
+    @property
+    def is_call(self) -> bool:
+        return self.level == ATOM
+
+
+def _infix(operator: str, level: int) -> Spelling:
+    left = level - 1 if level == COMPARE else level
+    return Spelling(f"{{0}} {operator} {{1}}", level, (left, level - 1))
+
+
+def _call(name: str, arity: int = 1, extra: str = "") -> Spelling:
+    arguments = ", ".join(f"{{{i}}}" for i in range(arity))
+    return Spelling(f"{name}({arguments}{extra})")
+
+
+def _helper(name: str, arity: int) -> Spelling:
+    arguments = ", ".join(f"{{{i}}}" for i in range(arity))
+    return Spelling(f"{name}({arguments})", helper=name)
+
+
+def _cast(to: str) -> Spelling:
+    return Spelling(f"{{0}}.to({to})", ATOM, (ATOM,))
+
+
+PROPAGATE = ", propagate_nan=tl.PropagateNan.ALL"
+COMPARISONS = {
+    "eq": _infix("==", COMPARE),
+    "ne": _infix("!=", COMPARE),
+    "lt": _infix("<", COMPARE),
+    "le": _infix("<=", COMPARE),
+    "gt": _infix(">", COMPARE),
+    "ge": _infix(">=", COMPARE),
+}
+_ANY = {**COMPARISONS, "where": _call("tl.where", 3)}
+_NUMBERS = {
+    **_ANY,
+    "add": _infix("+", SUM),
+    "sub": _infix("-", SUM),
+    "mul": _infix("*", PRODUCT),
+    "neg": Spelling("-{0}", UNARY, (UNARY,)),
+    "abs": _call("tl.abs"),
+    "sign": _helper("sign", 1),
+    "remainder": _helper("remainder", 2),
+    "floordiv": _helper("floor_divide", 2),
+}
+_BITS = {
+    "and": _infix("&", AND),
+    "or": _infix("|", OR),
+    "xor": _infix("^", XOR),
+    "not": Spelling("~{0}", UNARY, (UNARY,)),
+}
+_LIBDEVICE = ["rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "erfcx", "lgamma", "trunc", "isnan", "isinf"]
+_FLOATS = {
+    **_NUMBERS,
+    **{name: _call(f"libdevice.{name}") for name in _LIBDEVICE},
+    **{name: _call(f"libdevice.{name}", 2) for name in ("fmod", "pow", "atan2", "hypot", "copysign", "nextafter")},
+    "div": _call("tl.div_rn", 2),
+    "truncdiv": Spelling("libdevice.trunc(tl.div_rn({0}, {1}))"),
+    "sqrt": _call("tl.sqrt_rn"),
+    "maximum": _call("tl.maximum", 2, PROPAGATE),
+    "minimum": _call("tl.minimum", 2, PROPAGATE),
+    "fmax": _call("tl.maximum", 2),
+    "fmin": _call("tl.minimum", 2),
+    "floor": _call("tl.floor"),
+    "ceil": _call("tl.ceil"),
+    "round": _call("libdevice.nearbyint"),
+    "signbit": Spelling("libdevice.signbit({0}) != 0", COMPARE),
+    "log_ndtr": _helper("log_ndtr", 1),
+    "bessel_i0": _call("libdevice.cyl_bessel_i0"),
+    "bessel_i1": _call("libdevice.cyl_bessel_i1"),
+}
+_DOUBLES = {
+    **_FLOATS,
+    "div": _infix("/", PRODUCT),
+    "truncdiv": Spelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
+    "sqrt": _call("libdevice.sqrt"),
+}
+_SAME = Spelling("{0}", ATOM, (ATOM,))
+_INTEGERS = {
+    **_NUMBERS,
+    **_BITS,
+    "truncdiv": _infix("//", PRODUCT),
+    "fmod": _infix("%", PRODUCT),
+    "maximum": _call("tl.maximum", 2),
+    "minimum": _call("tl.minimum", 2),
+    "fmax": _call("tl.maximum", 2),
+    "fmin": _call("tl.minimum", 2),
+    "floor": _SAME,
+    "ceil": _SAME,
+    "round": _SAME,
+    "trunc": _SAME,
+    "shl": _helper("shift_left", 2),
+    "shr": _infix(">>", SHIFT),
+}
+_UNSIGNED = {
+    **_INTEGERS,
+    "abs": _SAME,
+    "remainder": _infix("%", PRODUCT),
+    "floordiv": _infix("//", PRODUCT),
+}
+_BOOLS = {
+    **_ANY,
+    **_BITS,
+    "add": _BITS["or"],
+    "mul": _BITS["and"],
+    "maximum": _BITS["or"],
+    "minimum": _BITS["and"],
+    "sign": _SAME,
+    "abs": _SAME,
+}
+_POWERS: dict[Number, Spelling] = {2: _helper("square", 1), 3: _helper("cube", 1)}
+_LIMITS = ("largest", "lowest")
+
+
+def _table(dtype: DType) -> dict[str, Spelling]:
+    if dtype == BOOL:
+        return _BOOLS
+    if dtype == FLOAT64:
+        return _DOUBLES
+    if dtype.is_floating:
+        return _FLOATS
+    return _UNSIGNED if dtype == UINT8 else _INTEGERS
+
+
+def supports(primitive: str, dtype: DType) -> bool:
+    """Whether there is a text for a primitive of `compiler.ops.scalar` on operands of a dtype."""
+    return primitive == "number" or primitive in _LIMITS or primitive in _table(dtype)
+
+
+def spelling(primitive: str, dtype: DType) -> Spelling:
+    """Raises: Unsupported."""
+    found = _table(dtype).get(primitive)
+    if found is None:
+        raise Unsupported(f"Triton has no {primitive} of {dtype}")
+    return found
+
+
+def power(exponent: Number) -> Spelling | None:
+    """A power that is a product."""
+    return _POWERS.get(exponent)
+
+
+def literal(value: Number, dtype: DType) -> Text:
+    """A number as a Python literal of the dtype's kind."""
+    if dtype == BOOL:
+        return Text(str(bool(value)))
+    if not dtype.is_floating:
+        return Text(str(int(value)), UNARY if value < 0 else ATOM)
+    number = float(value)
+    if math.isfinite(number):
+        return Text(repr(number), UNARY if math.copysign(1, number) < 0 else ATOM)
+    return Text('float("nan")') if math.isnan(number) else Text(f'{"-" if number < 0 else ""}float("inf")', UNARY)
+
+
+def argument(value: Number, dtype: DType) -> Text:
+    """A literal as a function's argument: as a tensor where Triton would make a narrower one of it."""
+    if dtype in (FLOAT64, INT64) and not float(value).is_integer():
+        return typed(value, dtype)
+    return literal(value, dtype)
+
+
+def typed(value: Number, dtype: DType) -> Text:
+    """A literal of exactly a dtype."""
+    return Text(f"tl.full((), {literal(value, dtype).text}, {TYPES[dtype]})")
+
+
+def cast(operand: Text, dtype: DType, to: DType) -> Text:
+    """A value of one dtype in another, as torch converts."""
+    if dtype == to:
+        return operand
+    if to == BOOL:
+        return COMPARISONS["ne"].apply([operand, literal(0, dtype)])
+    if dtype.is_floating and to == UINT8:
+        operand = _cast("tl.int32").apply([operand])
+    return _cast(TYPES[to]).apply([operand])
+
+
+HELPERS = {
+    "sign": '''
+        def sign(x):
+            """-1, 0 or 1; 0 of NaN."""
+            return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
+        ''',
+    "square": """
+        def square(x):
+            return x * x
+        """,
+    "cube": """
+        def cube(x):
+            return x * x * x
+        """,
+    "shift_left": '''
+        def shift_left(x, bits):
+            """0 by the width or more."""
+            return tl.where((bits >= 0) & (bits < x.dtype.primitive_bitwidth), x << bits, 0)
+        ''',
+    "log_ndtr": '''
+        def log_ndtr(x):
+            """Logarithm of the normal distribution function, without cancellation on either side."""
+            scaled = x * 0.7071067811865476
+            left = libdevice.log(libdevice.erfcx(-scaled) * 0.5) - scaled * scaled
+            return tl.where(x < -1.0, left, libdevice.log1p(libdevice.erfc(scaled) * -0.5))
+        ''',
+    "product": """
+        def product(a, b):
+            return a * b
+        """,
+    "nan_max": '''
+        def nan_max(a, b):
+            """The larger; NaN if either is."""
+            return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+        ''',
+    "nan_min": '''
+        def nan_min(a, b):
+            """The smaller; NaN if either is."""
+            return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+        ''',
+    "first_max": '''
+        def first_max(a, i, b, j):
+            """The larger of two elements and its position; the first of equals, and NaN before all."""
+            better = (a > b) | ((a != a) & (b == b))
+            equal = (a == b) | ((a != a) & (b != b))
+            left = better | (equal & (i < j))
+            return tl.where(left, a, b), tl.where(left, i, j)
+        ''',
+    "first_min": '''
+        def first_min(a, i, b, j):
+            """The smaller of two elements and its position; the first of equals, and NaN before all."""
+            better = (a < b) | ((a != a) & (b == b))
+            equal = (a == b) | ((a != a) & (b != b))
+            left = better | (equal & (i < j))
+            return tl.where(left, a, b), tl.where(left, i, j)
+        ''',
+}
+_INTEGER_HELPERS = {
+    "remainder": '''
+        def remainder(x, y):
+            """With the sign of the divisor."""
+            rest = x % y
+            return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+        ''',
+    "floor_divide": '''
+        def floor_divide(x, y):
+            """The quotient rounded down."""
+            inexact = (x % y != 0) & ((x < 0) != (y < 0))
+            return x // y - inexact.to(x.dtype)
+        ''',
+}
+_FLOAT_HELPERS = {
+    "remainder": _INTEGER_HELPERS["remainder"].replace("x % y", "libdevice.fmod(x, y)"),
+    "floor_divide": '''
+        def floor_divide(x, y):
+            """The quotient rounded down, from the exact remainder."""
+            rest = libdevice.fmod(x, y)
+            below = (rest != 0) & ((rest < 0) != (y < 0))
+            quotient = DIVIDE(x - rest, y) - below.to(x.dtype)
+            return tl.where(y == 0, DIVIDE(x, y), tl.floor(quotient + 0.5))
+        ''',
+}
+
+
+def helper_source(name: str, dtype: DType) -> str:
+    """The text of a helper function, indented as in the tables."""
+    if name in HELPERS:
+        return HELPERS[name]
+    if not dtype.is_floating:
+        return _INTEGER_HELPERS[name]
+    text = _FLOAT_HELPERS[name]
+    if dtype == FLOAT64:
+        return text.replace("DIVIDE(x - rest, y)", "(x - rest) / y").replace("DIVIDE(x, y)", "x / y")
+    return text.replace("DIVIDE", "tl.div_rn")

@@ -1,0 +1,15 @@
+"""Shapes and dtypes of ops' results, without elements.
+
+rules        what a rule is, and the table of them
+reductions   arranging   products   windows: rules by family
+dtypes       dtypes of results
+infer        one op on abstract values
+"""
+
+from . import arranging as arranging
+from . import products as products
+from . import reductions as reductions
+from . import windows as windows
+from .infer import has_rule, infer
+
+__all__ = ["has_rule", "infer"]

@@ -1,0 +1,187 @@
+"""One op on abstract values: shapes by rule, dtypes by type, everything else by evaluation.
+
+| Op | Its results |
+|---|---|
+| of lists, whatever they hold | what it gives for the abstract values themselves |
+| of tensors, that gives numbers | what it gives, if it is SHAPE_ONLY, else UNKNOWN: they are elements |
+| of no tensors, that gives numbers | what it gives |
+| POINTWISE | all tensors, broadcast together |
+| with a rule | the rule's |
+| VIEW | those of the op on arrays that share one element, which copies nothing |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..meta import UNKNOWN, Meta, is_known
+from ..ops.arrays import numpy_dtype
+from ..ops.registry import Op, Trait
+from ..types import BOOL, FLOAT, INT, ListType, OptionalType, Type, VariableType, is_tensor
+from .dtypes import result_dtypes
+from .rules import Arguments, Shapes, Undecided, all_broadcast, rule_of
+
+Results = Sequence[Any]
+_SOME_NUMBER: dict[Type, Any] = {BOOL: True, INT: 1, FLOAT: 1.0}
+
+
+def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
+    """One abstract value per result. Raises what the op raises for arguments that do not fit.
+
+    `types` are the static types of the inputs, which say what an unknown number is.
+    """
+    count = len(op.schema.returns)
+    moved = _MOVED.get(op.schema.full_name)
+    if moved is not None:
+        return [moved(*inputs)]
+    if _is_generic(op):
+        return _moved(op, inputs)
+    if not any(is_tensor(_element(result.type)) for result in op.schema.returns):
+        return _numbers(op, inputs)
+    try:
+        return _tensors(op, Arguments(op, _with_numbers(op, inputs, types)), count)
+    except Undecided:
+        return [UNKNOWN] * count
+
+
+def has_rule(op: Op) -> bool:
+    """Whether the shapes of an op's results can be told; those of a composite op follow from its definition."""
+    makes_tensors = any(is_tensor(_element(result.type)) for result in op.schema.returns)
+    return (
+        not makes_tensors
+        or op.schema.full_name in _MOVED
+        or _is_generic(op)
+        or rule_of(op) is not None
+        or op.has(Trait.POINTWISE | Trait.VIEW)
+    )
+
+
+def _element(type: Type) -> Type:
+    while isinstance(type, ListType | OptionalType):
+        type = type.element
+    return type
+
+
+# --- lists ---
+
+
+def _is_generic(op: Op) -> bool:
+    """Whether an op moves values about, of whatever type they are."""
+    types = [a.type for a in (*op.schema.arguments, *op.schema.returns)]
+    makes_tensors = any(is_tensor(_element(result.type)) for result in op.schema.returns)
+    return not makes_tensors and any(isinstance(_element(type), VariableType) for type in types)
+
+
+def _moved(op: Op, inputs: Sequence[Any]) -> Results:
+    for argument, value in zip(op.schema.arguments, inputs, strict=True):
+        if value is UNKNOWN and not isinstance(argument.type, VariableType):
+            return [UNKNOWN]
+    return [op.evaluate(*(list(value) if isinstance(value, list) else value for value in inputs))]
+
+
+def _is_same(left: Any, right: Any) -> Any:
+    """Only None is compared by identity."""
+    if UNKNOWN in (left, right) or (left is not None and right is not None):
+        return UNKNOWN
+    return left is right
+
+
+def _is_other(left: Any, right: Any) -> Any:
+    same = _is_same(left, right)
+    return same if same is UNKNOWN else not same
+
+
+_MOVED: dict[str, Callable[..., Any]] = {
+    "aten::__is__": _is_same,
+    "aten::__isnot__": _is_other,
+    "prim::grad_zeros": lambda primal: primal,
+    "prim::grad_item": lambda gradients, index: (
+        gradients[index] if isinstance(gradients, list) and isinstance(index, int) else gradients
+    ),
+    "prim::grad_list": lambda gradients, primal: primal if gradients is None else gradients,
+}
+"""Ops that the compiler makes of gradients and optionals, on abstract values."""
+
+
+# --- numbers ---
+
+
+def _numbers(op: Op, inputs: Sequence[Any]) -> Results:
+    count = len(op.schema.returns)
+    has_tensor = any(isinstance(leaf, Meta) for leaf in _leaves(inputs))
+    decided = op.has(Trait.SHAPE_ONLY) or not has_tensor
+    if not decided or op.has(Trait.RANDOM) or not all(map(is_known, inputs)):
+        return [UNKNOWN] * count
+    return _unpacked(op.evaluate(*map(_stand_in, inputs)), count)
+
+
+def _leaves(values: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list | tuple):
+            pending += value
+        else:
+            found.append(value)
+    return found
+
+
+def _unpacked(result: Any, count: int) -> Results:
+    return list(result) if count != 1 and isinstance(result, tuple) else [result]
+
+
+def _with_numbers(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+    """Some number for each that is unknown: in a pointwise op the shape and dtype follow from its type alone."""
+    if not types or not op.has(Trait.POINTWISE):
+        return list(inputs)
+    return [
+        _SOME_NUMBER.get(type, value) if value is UNKNOWN else value for value, type in zip(inputs, types, strict=True)
+    ]
+
+
+# --- tensors ---
+
+
+def _tensors(op: Op, a: Arguments, count: int) -> Results:
+    if op.has(Trait.POINTWISE):
+        return [Meta(all_broadcast(a), result_dtypes(a, 1)[0])]
+    rule = rule_of(op)
+    if rule is not None:
+        return _by_rule(a, rule(a), count)
+    if op.has(Trait.VIEW) and all(map(is_known, a.values)):
+        return [_abstract(result) for result in _unpacked(op.evaluate(*map(_stand_in, a.values)), count)]
+    return [UNKNOWN] * count
+
+
+def _by_rule(a: Arguments, shapes: Shapes, count: int) -> Results:
+    returns = a.op.schema.returns
+    if count == 1 and isinstance(shapes, list):
+        dtypes = result_dtypes(a, 1) * len(shapes)
+        return [[_meta(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]]
+    each = shapes if isinstance(shapes, list) else [shapes] * count
+    dtypes = result_dtypes(a, count)
+    triples = zip(returns, each, dtypes, strict=True)
+    return [_meta(shape, dtype) if is_tensor(result.type) else UNKNOWN for result, shape, dtype in triples]
+
+
+def _meta(shape: Any, dtype: Any) -> Any:
+    return None if shape is None else Meta(shape, dtype)
+
+
+def _stand_in(value: Any) -> Any:
+    """An array of ones that share one element, for a Meta."""
+    if isinstance(value, Meta):
+        return np.broadcast_to(np.ones((), numpy_dtype(value.dtype)), value.shape)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_stand_in, value))
+    return value
+
+
+def _abstract(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Meta.of(value)
+    return type(value)(map(_abstract, value)) if isinstance(value, list | tuple) else value

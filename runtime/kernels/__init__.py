@@ -1,0 +1,12 @@
+"""Fused kernels run: built, kept on disk, launched on torch tensors.
+
+runner          a graph on tensors of a device: programs by layouts
+program         one program: its tensors allocated, its steps in order
+triton_kernel   one kernel by Triton: text, build, prepared launch
+torch_ops       an op as torch has it, for what no kernel holds
+whole           a graph op by op, where it is no straight line
+store           files that are checked before they are used
+triton_store    Triton's own cache, over such files
+listing         `f.kernels(…)`: what is launched, as data
+reference       a program on NumPy arrays, by the meaning of kernel IR
+"""

@@ -1,0 +1,101 @@
+"""Files kept from one process to the next: generated text and compiled kernels, each checked before it is used.
+
+A file is named by what it is for and carries the digest of its name and content, so one that was truncated, altered or
+put in the place of another is not found, and made again. Nothing but bytes and JSON is kept; nothing is written outside
+the directory: $GRADSCRIPT_CACHE, else `gradscript` in the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+_DIGEST = 32
+"""Bytes of a SHA-256 digest, which a stored file begins with."""
+
+
+def cache_directory() -> Path:
+    """The directory, made if need be, readable by its owner only.
+
+    PermissionError where it belongs to somebody else or others may write to it: what lies there is run.
+    """
+    given = os.environ.get("GRADSCRIPT_CACHE")
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradscript"
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _require_private(base)
+    return base
+
+
+def _require_private(directory: Path) -> None:
+    if os.name != "posix":
+        return
+    found = directory.stat()
+    if found.st_uid != os.getuid():
+        raise PermissionError(f"the cache directory {directory} belongs to another user; set GRADSCRIPT_CACHE")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        directory.chmod(0o700)
+
+
+class KernelStore:
+    """Stored files of one kind, in a directory of their own."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    @property
+    def directory(self) -> Path:
+        found = cache_directory() / self._kind
+        found.mkdir(mode=0o700, exist_ok=True)
+        return found
+
+    def get(self, name: str) -> bytes | None:
+        """What was stored under a name; None if there is nothing, or not what was put there."""
+        try:
+            stored = self._path(name).read_bytes()
+        except OSError:
+            return None
+        digest, content = stored[:_DIGEST], stored[_DIGEST:]
+        return content if digest == self._digest(name, content) else None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Store something: a reader sees all of it or nothing. A full disk is no error: it is made again next time."""
+        with contextlib.suppress(OSError):
+            write_atomically(self._path(name), self._digest(name, content) + content)
+
+    def text_file(self, suffix: str, text: str) -> Path:
+        """A file that holds just this text, named by its digest, for what has to read it by path.
+
+        It is compared before each use and written again where it differs.
+        """
+        content = text.encode()
+        path = self.directory / f"k{hashlib.sha256(content).hexdigest()[:40]}{suffix}"
+        try:
+            if path.read_bytes() == content:
+                return path
+        except OSError:
+            pass
+        write_atomically(path, content)
+        return path
+
+    def _path(self, name: str) -> Path:
+        return self.directory / hashlib.sha256(name.encode()).hexdigest()
+
+    def _digest(self, name: str, content: bytes) -> bytes:
+        return hashlib.sha256(b"\0".join((self._kind.encode(), name.encode(), content))).digest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there, so that nobody sees half of it."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,80 @@
+"""An op run by torch: our schemas are torch's, so what it has under the same name is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from ...compiler.dtypes import BY_NAME, DType
+from ...compiler.ops.registry import Op
+
+TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
+
+
+def run_op(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
+    """The result of an op on tensors of a device; a list or tuple for several.
+
+    Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.
+    """
+    function = _torch_function(op)
+    if function is None:
+        return _by_definition(op, arguments, device)
+    schema = op.schema.arguments
+    positional = [v for a, v in zip(schema, arguments, strict=True) if not a.keyword_only]
+    named = {a.name: v for a, v in zip(schema, arguments, strict=True) if a.keyword_only}
+    if "device" in named:
+        named["device"] = device
+    return function(*positional, **named)
+
+
+@cache
+def _torch_function(op: Op) -> Callable[..., Any] | None:
+    """torch's op of the same name, overload and arguments."""
+    namespace, _, name = op.schema.name.partition("::")
+    if namespace != "aten":
+        return None
+    packet = getattr(torch.ops.aten, name, None)
+    found = getattr(packet, op.schema.overload or "default", None)
+    if found is None:
+        return None
+    theirs = [(argument.name, argument.kwarg_only) for argument in found._schema.arguments]
+    ours = [(argument.name, argument.keyword_only) for argument in op.schema.arguments]
+    function: Callable[..., Any] = found
+    return function if theirs == ours else None
+
+
+def _by_definition(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
+    result = op.evaluate(*[_to_array(argument) for argument in arguments])
+    return _to_tensor(result, device)
+
+
+def _to_array(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        held = value.detach().cpu()
+        if held.dtype == torch.bfloat16:
+            return held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        return held.numpy()
+    return [_to_array(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _to_tensor(value: Any, device: torch.device) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        if array.dtype == np.dtype(ml_dtypes.bfloat16):
+            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16).to(device)
+        return torch.from_numpy(array.copy()).to(device)
+    return type(value)(_to_tensor(item, device) for item in value) if isinstance(value, list | tuple) else value
+
+
+def constant_tensor(array: Any, device: torch.device) -> torch.Tensor:
+    """A constant of a graph on a device."""
+    found: torch.Tensor = _to_tensor(np.asarray(array), device)
+    return found
+
+
+__all__ = ["TORCH_DTYPES", "constant_tensor", "run_op"]

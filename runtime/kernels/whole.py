@@ -1,0 +1,105 @@
+"""A graph run op by op on torch tensors, control flow and all: for what cannot be planned before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ...compiler.constants import TensorConstant
+from ...compiler.dtypes import BY_CODE
+from ...compiler.ir import Block, Graph, Node, Value
+from ...compiler.ops.registry import OPS
+from ...lang.trampoline import Walk, run
+from .torch_ops import TORCH_DTYPES, constant_tensor, run_op
+
+
+def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list[Any]:
+    """The outputs of a graph whose calls are inlined, for one value per input."""
+    interpreter = _Interpreter(device)
+    interpreter.values.update(zip(graph.inputs, values, strict=True))
+    results: list[Any] = run(interpreter.block(graph.body))
+    return results
+
+
+class _Interpreter:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.values: dict[Value, Any] = {}
+
+    def block(self, block: Block) -> Walk:
+        for node in block.nodes:
+            inputs = [self.values[value] for value in node.inputs]
+            control = _CONTROL.get(node.kind)
+            results = (yield control(self, node, inputs)) if control is not None else self._simple(node, inputs)
+            self.values.update(zip(node.outputs, results, strict=True))
+        return [self.values[value] for value in block.outputs]
+
+    def _simple(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        structural = _STRUCTURAL.get(node.kind)
+        if structural is not None:
+            return structural(self, node, inputs)
+        op = OPS.of(node.schema)
+        if op is None:
+            raise NotImplementedError(f"{node.kind} does not run on {self.device.type}")
+        result = run_op(op, inputs, self.device)
+        return [result] if len(node.outputs) == 1 else list(result or ())
+
+    def branch(self, node: Node, inputs: list[Any]) -> Walk:
+        return (yield self.block(node.blocks[0 if inputs[0] else 1]))
+
+    def loop(self, node: Node, inputs: list[Any]) -> Walk:
+        (body,) = node.blocks
+        trips, condition, *carried = inputs
+        turn = 0
+        while turn < trips and condition:
+            self.values.update(zip(body.inputs, [turn, *carried], strict=True))
+            condition, *carried = yield self.block(body)
+            turn += 1
+        return carried
+
+    def gradient(self, node: Node, inputs: list[Any]) -> Walk:
+        """Nothing comes of gradients that are all undefined."""
+        if all(value is None for value in inputs):
+            return [None] * len(node.outputs)
+        return (yield self.block(node.blocks[0]))
+
+    def constant(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        value = node.attr("value")
+        return [constant_tensor(value.array, self.device) if isinstance(value, TensorConstant) else value]
+
+    def add(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        left, right = inputs
+        if left is None or right is None:
+            return [right if left is None else left]
+        if isinstance(left, list):
+            return [[self.add(node, [a, b])[0] for a, b in zip(left, right, strict=True)]]
+        return [left + right]
+
+    def materialize(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        gradient, size, dtype = inputs
+        if gradient is not None:
+            return [gradient]
+        return [torch.zeros(size, dtype=TORCH_DTYPES[BY_CODE[dtype]], device=self.device)]
+
+
+_CONTROL: dict[str, Callable[[_Interpreter, Node, list[Any]], Walk]] = {
+    "prim::If": _Interpreter.branch,
+    "prim::Loop": _Interpreter.loop,
+    "prim::GradOf": _Interpreter.gradient,
+}
+_STRUCTURAL: dict[str, Callable[[_Interpreter, Node, list[Any]], Sequence[Any]]] = {
+    "prim::Constant": _Interpreter.constant,
+    "prim::Uninitialized": lambda self, node, inputs: [None],
+    "prim::AutogradZero": lambda self, node, inputs: [None],
+    "prim::TupleConstruct": lambda self, node, inputs: [tuple(inputs)],
+    "prim::TupleUnpack": lambda self, node, inputs: list(inputs[0]),
+    "prim::TupleIndex": lambda self, node, inputs: [inputs[0][node.attr("index")]],
+    "prim::ListConstruct": lambda self, node, inputs: [list(inputs)],
+    "prim::ListUnpack": lambda self, node, inputs: list(inputs[0]),
+    "prim::AutogradAdd": _Interpreter.add,
+    "prim::MaterializeGrad": _Interpreter.materialize,
+    "prim::unchecked_unwrap_optional": lambda self, node, inputs: inputs,
+    "prim::unchecked_cast": lambda self, node, inputs: inputs,
+}

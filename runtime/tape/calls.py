@@ -1,0 +1,148 @@
+"""Calls on Variables: of compiled functions, by their recording plans, and of operators and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...compiler.autodiff.flatten import rebuilt
+from ..executor import LAST, GraphExecutor
+from ..failure import RuntimeFailure
+from ..function import Function
+from ..interpreter import run_plan
+from ..modes import OPTIMIZE, TOUCHED
+from ..plan import ExecutionPlan
+from .graph_node import run_program
+from .mode import is_grad_enabled
+from .program import program_of
+from .recording import RecordingPlans
+from .variable import Variable, needs_gradient, plain, wrapped
+
+_TAPE = object()
+"""First in the keys of calls on the tape, which no other key begins with."""
+_NUMBERS = frozenset((bool, int, float, str))
+
+
+# --- functions ---
+
+
+def call_on_tape(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function on Variables among other arguments: its optimised plan runs, and records. Arrays that it
+    returns come as Variables; what it returns as it was passed is the same Variable."""
+    key = None if kwargs or TOUCHED.any else _flat_key(args)
+    executor = function.executor
+    entry = None if key is None else executor.find(key)
+    if entry is not None and entry.recording is not None:
+        return _run(executor, entry.recording, [_register(value) for value in args])
+    return _call_bound(function, args, kwargs, key)
+
+
+def _flat_key(args: tuple[Any, ...]) -> Hashable:
+    """What the plan for Variables and arrays in a row depends on; None where an argument is neither, or needs no
+    recording at all."""
+    enabled = is_grad_enabled()
+    key: list[Any] = [_TAPE]
+    wanted = False
+    for value in args:
+        if isinstance(value, Variable):
+            flag = enabled and value._requires_grad
+            wanted |= flag
+            key += (value._data.dtype, value._data.ndim, flag)
+        elif type(value) is np.ndarray:
+            key += (value.dtype, value.ndim, False)
+        else:
+            return None
+    return tuple(key) if wanted else None
+
+
+def _register(value: Any) -> Any:
+    """A value as registers of a recording plan hold it: a Variable only where a gradient is wanted."""
+    if isinstance(value, Variable):
+        return value if value._requires_grad else value._data
+    return type(value)([_register(item) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def _call_bound(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
+    arrays, mixed = _bind(function, args, kwargs)
+    executor = function.executor
+    flags = [is_grad_enabled() and needs_gradient(value) for value in mixed]
+    if not any(flags):
+        return _returned([wrapped(result) for result in executor.run(arrays)])
+    plan = _recording(executor, arrays, flags, key if executor.signature.only_tensors else None)
+    return _run(executor, plan, [_register(value) for value in mixed])
+
+
+def _recording(executor: GraphExecutor, arrays: Sequence[Any], flags: Sequence[bool], key: Hashable) -> ExecutionPlan:
+    """The recording plan for arguments of which those with a flag require a gradient."""
+    if executor.recorded is None:
+        executor.recorded = RecordingPlans()
+    if TOUCHED.any and not OPTIMIZE.get():
+        return executor.recording_fallback(executor.recorded.of)
+    # A list says nothing of gradients in a spec, but here one is needed.
+    spec = replace(executor.signature.spec(arrays, flags), grad_mode=True)
+    entry = executor.entry(spec, key)
+    LAST.plan = entry.plan
+    if entry.recording is None:
+        entry.recording = executor.recorded.of(entry.plan)
+    return entry.recording
+
+
+def _run(executor: GraphExecutor, plan: ExecutionPlan, values: list[Any]) -> Any:
+    try:
+        results = run_plan(plan, values)
+    except RuntimeFailure as failure:
+        raise executor.explain(failure, [plain(value) for value in values]) from failure.__cause__
+    return _returned([wrapped(result) for result in results])
+
+
+def _returned(results: list[Any]) -> Any:
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+# --- operators and methods ---
+
+
+def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
+    """Evaluate what an operator or a method means on Variables among its operands: one node."""
+    program, graph = program_of(function)
+    values: list[Any] = [*args]
+    if not all(isinstance(value, Variable) or type(value) in _NUMBERS for value in args):
+        _, values = _bind(function, args, {})
+    if is_grad_enabled():
+        results = run_program(program, values)
+    else:
+        results = program.run([plain(value) for value in values])
+    outputs = [wrapped(result) for result in results]
+    if program.graph is not graph:
+        outputs = rebuilt(iter(outputs), [value.type for value in graph.outputs])
+    return _returned(outputs)
+
+
+# --- arguments ---
+
+
+def _bind(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The arguments as the graph takes them, and the same with the Variables among them."""
+    marks: dict[int, Variable] = {}
+    marked = tuple([_marked(value, marks) for value in args])
+    arrays = function.bind(marked, {name: _marked(value, marks) for name, value in kwargs.items()})
+    return arrays, [_restored(value, marks) for value in arrays]
+
+
+def _marked(value: Any, marks: dict[int, Variable]) -> Any:
+    """The value with a fresh view for each Variable, by whose identity it is known again after conversion."""
+    if isinstance(value, Variable):
+        view = value._data.view()
+        marks[id(view)] = value
+        return view
+    return type(value)([_marked(item, marks) for item in value]) if isinstance(value, list | tuple) else value
+
+
+def _restored(value: Any, marks: Mapping[int, Variable]) -> Any:
+    """The value with its Variables in place again."""
+    if isinstance(value, list | tuple):
+        return type(value)([_restored(item, marks) for item in value])
+    return marks.get(id(value), value)

@@ -1,0 +1,16 @@
+"""Functions called on torch tensors, and as nodes of torch's autograd.
+
+calls        one function called on tensors: binding, and whether the call is recorded
+node         the torch.autograd.Function of every recorded call; its backward is a recorded call again
+places       values taken apart into tensors and the layout that they stand in
+tensors      tensors as arrays and arrays as tensors, and whose memory is whose
+transforms   the same node under torch.func: grad, vjp, jacrev, vmap
+devices      where a device other than the CPU plugs in
+tracing      keeps torch.compile from looking inside
+
+Importing this package imports torch: `Function` does so when it meets a tensor.
+"""
+
+from .calls import TorchCalls
+
+__all__ = ["TorchCalls"]

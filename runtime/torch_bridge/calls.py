@@ -1,0 +1,93 @@
+"""One function called on torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.ir import Graph
+from ...compiler.types import TupleType
+from ..binding import Binder
+from ..failure import RuntimeFailure
+from ..function import Function
+from ..recorded import RecordedCall
+from ..tape.program import Program, program_of
+from .node import is_transformed, no_forward_mode, run_program
+from .places import each
+from .tensors import Memory, checked, device_of, has_tangent, requires_grad, tensors_in
+from .tracing import hidden
+
+
+class TorchCalls:
+    """How a function is called on torch tensors, among other arguments: tensors go in and come out.
+
+    A call joins torch's autograd if gradients are recorded and a tensor among the arguments requires one. The tensors
+    that it returns own their memory.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._binder = Binder.of(function.schema, function.graph.span, checked)
+
+    @hidden
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result, several as a tuple. RuntimeFailure for data that does not fit."""
+        try:
+            values = self._binder.bind(args, kwargs)
+        except RecordedCall as call:
+            self._refuse_two_tapes([*args, *kwargs.values()])
+            return call.taker.call_function(self._function, args, dict(kwargs))
+        if device_of(values) != "cpu":
+            self._check_devices(values)
+        joins = is_transformed() or (torch.is_grad_enabled() and requires_grad(values))
+        if not joins and has_tangent(values):
+            raise no_forward_mode(self._function.name, self._function.graph.span)
+        results = self._recorded(values) if joins or device_of(values) != "cpu" else self._run(values)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _run(self, values: list[Any]) -> list[Any]:
+        """By the plans that the function has for arrays."""
+        memory = Memory()
+        results = self._function.executor.run(memory.array(values))
+        return [each(result, memory.owned) for result in results]
+
+    def _recorded(self, values: list[Any]) -> list[Any]:
+        program, graph = self._program
+        if not self._has_tuples:
+            return run_program(program, values)
+        flat = leaves(values, [value.type for value in graph.inputs])
+        return rebuilt(iter(run_program(program, flat)), [value.type for value in graph.outputs])
+
+    @cached_property
+    def _program(self) -> tuple[Program, Graph]:
+        return program_of(self._function)
+
+    @cached_property
+    def _has_tuples(self) -> bool:
+        graph = self._program[1]
+        return any(isinstance(value.type, TupleType) for value in (*graph.inputs, *graph.outputs))
+
+    def _check_devices(self, values: list[Any]) -> None:
+        """RuntimeFailure where tensors are on several devices. As in torch, a single number may be on the CPU."""
+        found: dict[str, str] = {}
+        for argument, value in zip(self._function.schema.arguments, values, strict=True):
+            for item in tensors_in(value):
+                place = str(item.device) if isinstance(item, torch.Tensor) else "cpu"
+                if place != "cpu" or item.ndim:
+                    found.setdefault(place, argument.name)
+        if len(found) > 1:
+            where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
+            raise self._failure("R003", f"the arguments are on several devices: {where}", "move them to one: `x.to(…)`")
+
+    def _refuse_two_tapes(self, values: list[Any]) -> None:
+        """RuntimeFailure where a tensor's history would be lost on the tape of gs.Variable, or in a trace."""
+        if torch.is_grad_enabled() and requires_grad(values):
+            message = "a torch tensor that requires grad meets a value that is recorded otherwise"
+            raise self._failure("R003", message, "pass `x.detach()`, or tensors only")
+
+    def _failure(self, code: str, message: str, note: str) -> RuntimeFailure:
+        return RuntimeFailure(code, self._function.name, message, span=self._function.graph.span, notes=[note])

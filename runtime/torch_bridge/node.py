@@ -1,0 +1,260 @@
+"""The node of torch's autograd for a recorded call.
+
+Forward runs a step and hands torch everything that backward needs: arguments by `save_for_backward`, and temporaries
+as further outputs of the node, saved likewise. So torch checks their versions, calls its hooks for saved tensors, frees
+them, and gives them back with their past: backward runs the program of the gradients on them, and where torch records
+that (`create_graph`), it is a recorded call like any other, with gradients for the temporaries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...compiler.ops.arrays import numpy_dtype
+from ...lang.source import Span
+from ..failure import RuntimeFailure
+from ..tape.program import Program
+from .devices import run_on_device
+from .places import Layout, Place, each, places, put_together, take_apart
+from .steps import Step, step_of
+from .tensors import DTYPE_OF, Memory, device_of, on_device, tensor_of
+
+NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
+
+
+class Call:
+    """One call of a step. `run` takes the tensors of its arguments in a row and gives those of its outputs.
+
+    `outputs` is the layout of these, known after `run`; a value that is no tensor stands in it.
+    """
+
+    __slots__ = ("arguments", "outputs", "step")
+
+    def __init__(self, step: Step, arguments: list[Layout]) -> None:
+        self.step = step
+        self.arguments = arguments
+        self.outputs: list[Layout] = []
+
+    def again(self) -> Call:
+        """The same call, to be run on other tensors."""
+        return Call(self.step, self.arguments)
+
+    def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        device = device_of(tensors)
+        values = put_together(self.arguments, tensors)
+        results = self._on_cpu(values) if device == "cpu" else run_on_device(device, self.step.graph, on_device(values))
+        row: list[Any] = []
+        self.outputs = []
+        for i, first in enumerate(self.step.same_as):
+            self.outputs.append(take_apart(results[i], row) if first == i else self.outputs[first])
+        return tuple(row)
+
+    def _on_cpu(self, values: list[Any]) -> list[Any]:
+        """Outputs own their memory; a temporary may be a view of an argument or of an output."""
+        memory = Memory()
+        results = self.step.run(memory.array(values))
+        count = self.step.num_real
+        real = [each(result, memory.owned) for result in results[:count]]
+        return real + [each(result, memory.shared) for result in results[count:]]
+
+    def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
+        """Tell torch which outputs have gradients, and what to keep for backward."""
+        step = self.step
+        with_gradient = {place for i in step.input_vjps for place in places(self.outputs[i])}
+        ctx.mark_non_differentiable(
+            *[t for i, t in enumerate(row) if i not in with_gradient or not t.dtype.is_floating_point]
+        )
+        ctx.set_materialize_grads(False)
+        saved: list[Any] = []
+        captures = [take_apart(put_together(self.arguments[i], tensors), saved) for i in step.captured_inputs]
+        captures += [take_apart(put_together(self.outputs[i], row), saved) for i in step.captured_outputs]
+        ctx.save_for_backward(*saved)
+        vjps = [self.outputs[i] for i in step.input_vjps]
+        ctx.kept = Kept(
+            step,
+            captures,
+            [(layout, step.same_as[i] == i) for i, layout in zip(step.input_vjps, vjps, strict=True)],
+            [self.arguments[i] for i in step.output_vjps],
+            {place: _like(row[place]) for layout in vjps if isinstance(layout, list) for place in places(layout)},
+            [tensor.shape for tensor in tensors],
+        )
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand.
+
+    An output is marked True if it is the first that is its value: the gradients of all such outputs go to that one.
+    """
+
+    step: Step
+    captures: list[Layout]
+    outputs: list[tuple[Layout, bool]]
+    arguments: list[Layout]
+    metadata: dict[int, tuple[Any, ...]]
+    """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
+    shapes: list[Any]
+
+    def gradients(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments' tensors, in a row."""
+        nothing = (None,) * len(given)
+        vjps = [self._vjp(layout, given if is_first else nothing) for layout, is_first in self.outputs]
+        program = self.step.backward(tuple([_pattern(vjp) for vjp in vjps]))
+        results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
+        row: list[Any] = [None] * len(self.shapes)
+        for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
+            self._spread(self.step.inputs[i], layout, result, row)
+        return row
+
+    def _vjp(self, layout: Layout, given: Sequence[Any]) -> Any:
+        """The gradient of one output; of a list, a list, with zeros for what is undefined in it.
+
+        A backward that is differentiated in turn takes no undefined lists: a loop in it starts from the list.
+        """
+        if type(layout) is Place:
+            return given[layout]
+        is_recorded = torch.is_grad_enabled() or is_transformed()
+        if not isinstance(layout, list) or (not is_recorded and all(given[p] is None for p in places(layout))):
+            return None
+        return self._elements(layout, given)
+
+    def _elements(self, layout: list[Layout], given: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for item in layout:
+            if isinstance(item, list):
+                found.append(self._elements(item, given))
+            elif type(item) is Place and given[item] is None and self.metadata[item]:
+                shape, dtype, device = self.metadata[item]
+                found.append(torch.zeros(shape, dtype=dtype, device=device))
+            else:
+                found.append(given[item] if type(item) is Place else None)
+        return found
+
+    def _spread(self, name: str, layout: Layout, result: Any, row: list[Any]) -> None:
+        """Put gradients in the row; torch itself sums one whose argument was broadcast, and casts it."""
+        if type(layout) is Place:
+            if result is not None and not _fits(self.shapes[layout], result.shape):
+                raise self._unfit(name, result.shape, self.shapes[layout])
+            row[layout] = result
+        elif isinstance(layout, list) and result is not None:
+            for item, gradient in zip(layout, result, strict=True):
+                self._spread(name, item, gradient, row)
+
+    def _unfit(self, name: str, shape: Sequence[int], wanted: Sequence[int]) -> RuntimeFailure:
+        message = f"the gradient of '{name}' has shape {list(shape)}, the argument {list(wanted)}"
+        note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
+        return RuntimeFailure("R101", self.step.name, message, argument=name, span=self.step.graph.span, notes=[note])
+
+
+def _like(tensor: Any) -> tuple[Any, ...]:
+    return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
+
+
+def _pattern(vjp: Any) -> Any:
+    if vjp is None:
+        return None
+    return list if isinstance(vjp, list) else NUMPY_DTYPE[vjp.dtype]
+
+
+def _fits(shape: Sequence[int], wider: Sequence[int]) -> bool:
+    """Whether a tensor of the one shape broadcasts to the other."""
+    if shape == wider:
+        return True
+    if len(shape) > len(wider):
+        return False
+    return all(size in (1, target) for size, target in zip(reversed(shape), reversed(wider), strict=False))
+
+
+class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
+    """A recorded call: `apply(call, *tensors)` gives the tensors of the outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Any) -> tuple[Any, ...]:
+        row = call.run(tensors)
+        call.remember(ctx, tensors, row)
+        return row
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        step = ctx.kept.step
+        raise no_forward_mode(step.name, step.graph.span)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        saved = ctx.saved_tensors
+        if all(gradient is None for gradient in given):
+            return (None,) * (1 + len(ctx.kept.shapes))
+        return (None, *ctx.kept.gradients(saved, given))
+
+
+def no_forward_mode(name: str, span: Span) -> RuntimeFailure:
+    """Functions have gradients, and no tangents."""
+    note = "torch.func.jacrev and torch.func.vjp go backward; a Hessian is `jacrev(jacrev(f))`"
+    return RuntimeFailure("R003", name, "there is no forward-mode derivative", span=span, notes=[note])
+
+
+# --- calls ---
+
+
+def is_transformed() -> bool:
+    """Whether a transform of torch.func is running."""
+    return bool(torch._C._are_functorch_transforms_active())
+
+
+def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = False) -> list[Any]:
+    """The outputs, recorded if torch records now and a tensor among the values requires a gradient.
+
+    With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
+    """
+    if is_transformed():
+        from .transforms import TransformedFunction
+
+        return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
+    key = _key(values, _requires_grad) if torch.is_grad_enabled() else ()
+    if True in key:
+        step = step_of(program, key)
+        if step.input_vjps:
+            return record(GradscriptFunction, step, values)
+    return run_plainly(program, values, passes_on=passes_on)
+
+
+def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:
+    """The real outputs of a step, recorded as one node."""
+    tensors: list[Any] = []
+    call = Call(step, take_apart([*values], tensors))
+    row = function.apply(call, *tensors)
+    return [put_together(layout, row) for layout in call.outputs[: step.num_real]]
+
+
+def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
+    """The outputs, nothing recorded."""
+    device = device_of(values)
+    if device != "cpu":
+        graph = step_of(program, (False,) * len(values)).graph
+        return run_on_device(device, graph, on_device(values))
+    memory = Memory()
+    results = program.run(memory.array([*values]))
+    return [each(result, memory.passed_on if passes_on else memory.owned) for result in results]
+
+
+def _key(values: Sequence[Any], wants: Any) -> tuple[bool | None, ...]:
+    return tuple([None if value is None else _any(value, wants) for value in values])
+
+
+def _any(value: Any, wants: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return bool(wants(value))
+    return isinstance(value, list) and any(_any(item, wants) for item in value)
+
+
+def _requires_grad(tensor: Any) -> bool:
+    return bool(tensor.requires_grad)
+
+
+def _is_floating(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating_point)

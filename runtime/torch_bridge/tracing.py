@@ -1,0 +1,42 @@
+"""Keeping torch.compile out: what is inside a call is compiled already, and NumPy.
+
+Where a compiled function calls one of ours, its graph ends before the call, and another one begins after it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+
+from ..function import Function
+
+_FRAMES: tuple[Callable[..., Any], ...] = (Function.__call__, Function._run_bound)
+"""What runs before a call gets here."""
+
+
+def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, run outside of torch.compile where that is loaded at all."""
+    disabled: Callable[..., Any] | None = None
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal disabled
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **kwargs)
+        if disabled is None:
+            disabled = torch.compiler.disable(function, reason="a Gradscript function is compiled already")
+            _skip_frames((*_FRAMES, call))
+        return disabled(*args, **kwargs)
+
+    return call
+
+
+def _skip_frames(functions: tuple[Callable[..., Any], ...]) -> None:
+    """Have torch.compile not try to compile these frames by themselves, which it would break up and give up."""
+    skip = getattr(sys.modules["torch._dynamo"].eval_frame, "skip_code", None)
+    for function in functions if skip is not None else ():
+        skip(function.__code__)

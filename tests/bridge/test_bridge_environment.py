@@ -1,0 +1,287 @@
+"""Around the bridge: torch.compile, checkpointing, modules, devices, what is refused, and the rest of the public face."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from bridge_programs import CASES, UNIT, draw
+from gradscript.compiler.ir import Graph
+from gradscript.runtime.plan import build_plan
+from gradscript.runtime.interpreter import run_plan
+from torch.utils.checkpoint import checkpoint
+
+# --- torch around a call ---
+
+
+def test_a_module_with_parameters() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 4, dtype=torch.float64)
+    x = draw(2, 3)
+    out = UNIT.mlp(x, layer.weight.t(), layer.bias)
+    out[:, 0].sum().backward()
+    expected = torch.softmax(torch.tanh(layer(x.detach())), 1)
+    torch.testing.assert_close(out, expected)
+    assert type(out) is torch.Tensor
+    assert layer.weight.grad.shape == (4, 3)
+    direct = UNIT.own(layer.bias, layer.bias)
+    (gradient,) = torch.autograd.grad(direct.sum(), layer.bias)
+    torch.testing.assert_close(gradient, 2 * layer.bias.detach())
+
+
+def test_a_subclass_without_behaviour_of_its_own() -> None:
+    class Tagged(torch.Tensor):
+        pass
+
+    x = draw(3, grad=False).as_subclass(Tagged).requires_grad_()
+    out = UNIT.own(x, x)
+    assert type(out) is torch.Tensor
+    out.sum().backward()
+    torch.testing.assert_close(x.grad.as_subclass(torch.Tensor), 2 * x.detach().as_subclass(torch.Tensor))
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpoint(use_reentrant: bool) -> None:
+    x, w = draw(2, 3), draw(2, 3, seed=1)
+    plain = torch.autograd.grad(UNIT.loops(x, w, 3).sum(), [x, w])
+    checkpoint(lambda a, b: UNIT.loops(a, b, 3), x, w, use_reentrant=use_reentrant).sum().backward()
+    torch.testing.assert_close((x.grad, w.grad), plain)
+
+
+def test_save_on_cpu() -> None:
+    x, w = draw(2, 3), draw(2, 3, seed=1)
+    with torch.autograd.graph.save_on_cpu():
+        out = UNIT.loops(x, w, 3)
+    found = torch.autograd.grad(out.sum(), [x, w])
+    torch.testing.assert_close(found, torch.autograd.grad(UNIT.loops(x, w, 3).sum(), [x, w]))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+def test_torch_compile_breaks_its_graph_around_a_call() -> None:
+    graphs: list[list[str]] = []
+
+    def backend(module: Any, _: Any) -> Any:
+        graphs.append([node.name for node in module.graph.nodes if node.op == "call_function"])
+        return module.forward
+
+    def around(x: Any, w: Any) -> Any:
+        return UNIT.own(x * 2, w) + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(around, backend=backend)
+    x, w = draw(3), draw(3, seed=1)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x, w), around(x, w))
+    assert graphs == [["mul"], ["add"]]
+    found = torch.autograd.grad(compiled(x, w).sum(), [x, w])
+    torch.testing.assert_close(found, torch.autograd.grad(around(x, w).sum(), [x, w]))
+    with pytest.raises(Exception, match="Gradscript function is compiled already"):
+        torch.compile(around, backend=backend, fullgraph=True)(x, w)
+
+
+# --- arguments ---
+
+
+def test_arrays_and_numbers_among_tensors() -> None:
+    x = draw(3)
+    out = UNIT.arithmetic(x, np.ones(3))
+    torch.testing.assert_close(out, UNIT.arithmetic(x, torch.ones(3, dtype=torch.float64)))
+    out = UNIT.own(x, 3.0)
+    out.sum().backward()
+    assert x.grad.tolist() == [3, 3, 3]
+
+
+def test_keyword_arguments() -> None:
+    x, b = draw(3), draw(3, seed=1)
+    out = UNIT.optional(x, w=x, b=b)
+    torch.testing.assert_close(out, x * x + torch.exp(b))
+    assert out.requires_grad
+    with pytest.raises(gs.RuntimeFailure, match="argument 'w' missing"):
+        UNIT.optional(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message", "advice"),
+    [
+        (lambda: torch.ones(2, device="meta"), "a tensor on the meta device has no data", "torch.empty_like"),
+        (lambda: torch.eye(2).to_sparse(), "layout torch.sparse_coo is not supported", "to_dense"),
+        (lambda: torch.ones(2, dtype=torch.complex64), "dtype complex64 is not supported", r"x\.to"),
+        (lambda: torch.ones(2).to(torch.float8_e5m2), "dtype float8_e5m2 is not supported", r"x\.to"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2)]), "a nested tensor is not supported", "unbind"),
+        (lambda: _fake(), "a FakeTensor has no memory of its own", "plain tensor"),
+    ],
+    ids=["meta", "sparse", "complex", "float8", "nested", "fake"],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_that_are_refused(make: Any, message: str, advice: str) -> None:
+    with pytest.raises(gs.RuntimeFailure, match=message) as caught:
+        UNIT.own(make(), draw(2))
+    assert caught.value.code == "R003"
+    assert caught.value.argument == "x"
+    assert any(note for note in caught.value.notes if advice.replace("\\", "") in note)
+
+
+def _fake() -> Any:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.empty(2)
+
+
+def test_a_tensor_where_a_number_is_needed() -> None:
+    with pytest.raises(gs.RuntimeFailure, match=r"an int is needed, not a torch tensor of int64\[\]") as caught:
+        UNIT.loops(draw(2), draw(2), torch.tensor(3))
+    assert "x.item()" in str(caught.value)
+
+
+def test_two_tapes() -> None:
+    variable = gs.Variable(np.ones(3))
+    mixed = UNIT.own(variable, torch.ones(3, dtype=torch.float64))
+    assert isinstance(mixed, gs.Variable)
+    with pytest.raises(gs.RuntimeFailure, match="a torch tensor that requires grad meets a value") as caught:
+        UNIT.own(variable, draw(3))
+    assert "x.detach()" in str(caught.value)
+
+
+# --- other devices ---
+
+
+def _on_meta(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    """A runner that computes with ones in the place of what has no data, and keeps shapes and dtypes."""
+
+    def real(value: Any) -> Any:
+        if isinstance(value, list):
+            return [real(item) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.ones(value.shape, dtype=value.dtype).numpy() if value.is_meta else value.numpy()
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list):
+            return [shown(item) for item in value]
+        return torch.from_numpy(np.array(value)).to("meta") if isinstance(value, np.ndarray) else value
+
+    return [shown(result) for result in run_plan(build_plan(graph), [real(value) for value in values])]
+
+
+def _meta(*shape: int) -> Any:
+    return torch.ones(shape, dtype=torch.float64, device="meta").requires_grad_()
+
+
+@pytest.mark.parametrize("name", ["mlp", "loops", "lists", "own backward", "several outputs", "tuples and lists"])
+def test_a_device_with_a_runner(name: str) -> None:
+    """What the runner is given and gives: graphs and tensors of the device, forward and backward, to second order."""
+    from gradscript.runtime.torch_bridge.devices import register_runner
+
+    remove = register_runner("meta", _on_meta)
+    try:
+        case = CASES[name]
+        inputs = [_meta(*shape) for shape in case.shapes]
+        outputs = [t for t in _flat(case.ours(*inputs, *case.extra)) if t.requires_grad]
+        expected = [t for t in _flat(case.eager(*inputs, *case.extra)) if t.requires_grad]
+        assert [(t.shape, t.dtype, t.device) for t in outputs] == [(t.shape, t.dtype, t.device) for t in expected]
+        found = torch.autograd.grad(sum((t * t).sum() for t in outputs), inputs, create_graph=True)
+        assert [(t.shape, t.device) for t in found] == [(t.shape, t.device) for t in inputs]
+        seconds = torch.autograd.grad(sum((t * t).sum() for t in found), inputs)
+        assert all(t.is_meta for t in seconds)
+        with torch.no_grad():
+            assert all(t.is_meta for t in _flat(case.ours(*inputs, *case.extra)))
+    finally:
+        remove()
+
+
+def _flat(result: Any) -> list[Any]:
+    return [leaf for item in result for leaf in _flat(item)] if isinstance(result, list | tuple) else [result]
+
+
+def test_numbers_beside_tensors_of_a_device() -> None:
+    from gradscript.runtime.torch_bridge.devices import register_runner
+
+    remove = register_runner("meta", _on_meta)
+    try:
+        assert UNIT.own(_meta(3), 2.0).is_meta
+        assert UNIT.own(_meta(3), torch.tensor(2.0)).is_meta
+        with pytest.raises(gs.RuntimeFailure, match="several devices: 'x' on meta and 'w' on cpu") as caught:
+            UNIT.own(_meta(3), draw(3))
+        assert caught.value.code == "R003"
+    finally:
+        remove()
+    with pytest.raises(gs.RuntimeFailure, match="has no data"):
+        UNIT.own(_meta(3), 2.0)
+
+
+# --- the rest of the public face ---
+
+
+def test_the_lifted_halves_by_hand() -> None:
+    x, w = draw(3), draw(3, seed=1)
+    out, context = UNIT.own.forward(x, w)
+    assert all(isinstance(value, torch.Tensor) and not value.requires_grad for value in (out, *context))
+    grads = UNIT.own.backward(context, torch.ones(3, dtype=torch.float64))
+    torch.testing.assert_close(grads, (w.detach(), x.detach()))
+
+
+def test_vjp() -> None:
+    x, w = draw(2, 3), draw(2, 3, seed=1)
+    out, pullback = gs.vjp(UNIT.loops, x, w, 2)
+    seed = draw(2, 3, grad=False, seed=2)
+    found = pullback(seed)
+    expected = torch.autograd.grad(UNIT.loops(x, w, 2), [x, w], seed)
+    torch.testing.assert_close(found[:2], expected)
+    assert found[2] is None
+    assert not out.requires_grad
+
+
+def test_derived_functions_join_autograd_too() -> None:
+    unit = gs.CompilationUnit("def f(x):\n    return (x * x * x).sum()\n")
+    x = draw(3)
+    gradient = gs.grad(unit.f)(x)
+    torch.testing.assert_close(gradient, 3 * x * x)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    torch.testing.assert_close(second, 6 * x.detach())
+    value, again = gs.value_and_grad(unit.f)(x)
+    torch.testing.assert_close(value, (x**3).sum())
+    (second,) = torch.autograd.grad(again.sum() + value, x)
+    torch.testing.assert_close(second, 6 * x.detach() + 3 * x.detach() ** 2)
+
+
+def test_check_and_variables_take_tensors() -> None:
+    assert gs.check(UNIT.own, draw(3), draw(3, seed=1)).ok
+    assert not gs.check(UNIT.tripled, draw(3)).ok
+    variable = gs.Variable(draw(3, grad=False))
+    UNIT.own(variable, variable).sum().backward()
+    np.testing.assert_allclose(variable.grad.data, 2 * variable.data)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_half_and_bfloat16_without_gradients(dtype: Any) -> None:
+    x = draw(2, 3, grad=False, dtype=dtype)
+    out, context = UNIT.own.forward(x, x)
+    assert out.dtype == context[0].dtype == UNIT.own(x, x).dtype == dtype
+    torch.testing.assert_close(UNIT.own(x, x), x * x)
+    (gradient, _) = gs.vjp(UNIT.own, x, x)[1](torch.ones(2, 3, dtype=dtype))
+    assert torch.equal(gradient, x)
+
+
+def test_importing_loads_neither_torch_nor_numpy() -> None:
+    code = """
+import sys, gradscript as gs
+assert not {"torch", "numpy"} & set(sys.modules)
+import numpy as np
+f = gs.CompilationUnit("def f(x): return x * 2").f
+f(np.ones(2)); gs.vjp(f, np.ones(2))
+assert "torch" not in sys.modules
+import torch
+f(np.ones(2))
+assert "gradscript.runtime.torch_bridge" not in sys.modules
+f(torch.ones(2))
+assert "gradscript.runtime.torch_bridge" in sys.modules
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,0 +1,175 @@
+"""Runs emitted kernels under Triton's interpreter and compares them with the kernels' meaning in float64.
+
+A script for a process of its own, for Triton decides when it is imported whether it interprets:
+
+    TRITON_INTERPRET=1 python kernel_running.py GROUP
+
+prints one line per case, and the traceback of each that fails. The interpreter has no libdevice, so its functions are NumPy's here.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gradscript.compiler.codegen.triton import constants, dynamic_axes, emit_triton, grid
+from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.compiler.fusion.collapse import collapse_axes
+from gradscript.compiler.fusion.interpret import run_kernel
+from gradscript.compiler.fusion.kernel import Buffer, Definition, Kernel, Uniform
+from gradscript.compiler.fusion.schedule import Schedule, choose_schedule
+from gradscript.compiler.fusion.split import split_reductions
+from gradscript.compiler.ops.arrays import numpy_dtype
+from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.runtime.triton_compile import load_module, write_module
+from kernel_cases import GROUPS, Case
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+TOLERANCES = {FLOAT64: 1e-12, FLOAT32: 2e-5, FLOAT16: 2e-3, BFLOAT16: 2e-2}
+LIBDEVICE = {
+    "nearbyint": "round",
+    "cyl_bessel_i0": "bessel_i0",
+    "cyl_bessel_i1": "bessel_i1",
+}
+"""libdevice's names of primitives, where they differ."""
+
+
+def main(group: str) -> int:
+    _give_libdevice_to_the_interpreter()
+    failed = 0
+    for case in GROUPS[group]:
+        try:
+            check(case)
+            print(f"ok      {case.name}")
+        except Exception:
+            failed += 1
+            print(f"failed  {case.name}\n{traceback.format_exc()}")
+    return min(failed, 1)
+
+
+def check(case: Case) -> None:
+    """Every output of the kernel, after all the kernels that it was split into, is that of the kernel in float64."""
+    kernel = case.kernel
+    arrays, numbers = inputs_of(kernel, case.special), {p.name: p.dtype.category / 2 for p in kernel.parameters}
+    numbers = {p.name: 0.625 if p.dtype.is_floating else 12345 for p in kernel.parameters}
+    expected = run_kernel(_in_float64(kernel), _widened(kernel, arrays), numbers)
+    found = dict(arrays)
+    for part in split_reductions(kernel):
+        part = collapse_axes(part)
+        found.update(launch(part, case.schedule or choose_schedule(part), found, numbers))
+    for buffer in kernel.outputs:
+        have, want = found[buffer.name], expected[buffer.name]
+        if not buffer.dtype.is_floating:
+            np.testing.assert_array_equal(have, want, err_msg=buffer.name)
+            continue
+        narrowest = max(TOLERANCES[b.dtype] for b in kernel.buffers if b.dtype.is_floating)
+        np.testing.assert_allclose(
+            have.astype(np.float64), want, rtol=narrowest, atol=narrowest * case.scale, err_msg=buffer.name
+        )
+
+
+def inputs_of(kernel: Kernel, special: bool = False) -> Arrays:
+    """Random elements, the same each time. Special ones are infinities and NaN among them."""
+    generator = np.random.default_rng(7)
+    return {buffer.name: _elements(buffer, generator, special) for buffer in kernel.inputs}
+
+
+def _elements(buffer: Buffer, generator: np.random.Generator, special: bool) -> np.ndarray[Any, Any]:
+    dtype = numpy_dtype(buffer.dtype)
+    if buffer.dtype == BOOL:
+        return generator.random(buffer.shape) < 0.5
+    if not buffer.dtype.is_floating:
+        numbers = generator.integers(1, 40, buffer.shape)
+        signs = 1 if buffer.name in ("indices", "target") else generator.choice([-1, 1], buffer.shape)
+        return np.asarray(numbers * signs).astype(dtype)
+    numbers = generator.standard_normal(buffer.shape)
+    if buffer.name == "rstd":
+        numbers = np.abs(numbers) + 0.5
+    if special and numbers.size:
+        flat = numbers.reshape(-1)
+        flat[:: max(numbers.size // 5, 1)] = np.resize([np.inf, -np.inf, np.nan, 0.0, -0.0], flat[:: max(numbers.size // 5, 1)].size)
+    return np.asarray(numbers).astype(dtype)
+
+
+def _in_float64(kernel: Kernel) -> Kernel:
+    def wide(dtype: DType) -> DType:
+        return FLOAT64 if dtype.is_floating else dtype
+
+    body = [
+        replace(s, dtype=wide(s.dtype)) if isinstance(s, Definition) and not isinstance(s, Uniform) else s
+        for s in kernel.body
+    ]
+    buffers = tuple(replace(b, dtype=wide(b.dtype)) for b in kernel.buffers)
+    return replace(kernel, buffers=buffers, body=tuple(body))
+
+
+def _widened(kernel: Kernel, arrays: Arrays) -> Arrays:
+    return {b.name: arrays[b.name].astype(np.float64) if b.dtype.is_floating else arrays[b.name] for b in kernel.inputs}
+
+
+def launch(kernel: Kernel, schedule: Schedule, arrays: Arrays, numbers: dict[str, Any]) -> Arrays:
+    """The outputs of one kernel's text."""
+    import torch
+
+    memory = {b.name: _memory(b, arrays.get(b.name), torch) for b in kernel.buffers}
+    programs = grid(kernel, schedule)
+    if all(programs):
+        function = getattr(load_module(write_module(emit_triton(kernel, schedule))), kernel.name)
+        sizes = [axis.size for axis in dynamic_axes(kernel)]
+        given = [numbers[p.name] for p in kernel.parameters]
+        function[programs](*memory.values(), *sizes, *given, **constants(kernel, schedule))
+    return {b.name: _array(b, memory[b.name], torch) for b in kernel.outputs}
+
+
+def _memory(buffer: Buffer, array: np.ndarray[Any, Any] | None, torch: Any) -> Any:
+    """A flat tensor with the buffer's elements where its strides lead; what lies between them is not a number."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(buffer.shape, buffer.strides, strict=True) if size)
+    filler = 9 if not buffer.dtype.is_floating else float("nan")
+    flat = torch.full((max(extent, 1),), 0 if buffer.dtype == BOOL else filler, dtype=getattr(torch, buffer.dtype.name))
+    if array is not None and buffer.numel:
+        source = array.view(np.int16) if buffer.dtype == BFLOAT16 else array
+        tensor = torch.from_numpy(np.ascontiguousarray(source).reshape(buffer.shape))
+        tensor = tensor.view(torch.bfloat16) if buffer.dtype == BFLOAT16 else tensor
+        torch.as_strided(flat, buffer.shape, buffer.strides).copy_(tensor)
+    return flat
+
+
+def _array(buffer: Buffer, flat: Any, torch: Any) -> np.ndarray[Any, Any]:
+    if not buffer.numel:
+        return np.zeros(buffer.shape, numpy_dtype(buffer.dtype))
+    tensor = torch.as_strided(flat, buffer.shape, buffer.strides).contiguous()
+    if buffer.dtype == BFLOAT16:
+        return np.asarray(tensor.view(torch.int16).numpy()).view(numpy_dtype(BFLOAT16))
+    return np.asarray(tensor.numpy())
+
+
+def _give_libdevice_to_the_interpreter() -> None:
+    import triton.language as tl
+    from triton.language.extra import libdevice
+    from triton.runtime.interpreter import TensorHandle, interpreter_semantic
+
+    def function(primitive: str) -> Any:
+        definition = PRIMITIVES[primitive]
+
+        def evaluate(*operands: Any) -> Any:
+            tensors = [interpreter_semantic.to_tensor(operand) for operand in operands]
+            with np.errstate(all="ignore"):
+                result = np.asarray(definition.evaluate(*(tensor.handle.data for tensor in tensors)))
+            dtype = tl.int1 if definition.result == "bool" else tensors[0].dtype
+            result = result if definition.result == "bool" else result.astype(tensors[0].handle.data.dtype)
+            is_block = any(tensor.type.is_block() for tensor in tensors)
+            return tl.tensor(TensorHandle(result, dtype), tl.block_type(dtype, list(result.shape)) if is_block else dtype)
+
+        return evaluate
+
+    for name in dir(libdevice):
+        primitive = LIBDEVICE.get(name, name)
+        if primitive in PRIMITIVES and callable(getattr(libdevice, name)):
+            setattr(libdevice, name, function(primitive))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

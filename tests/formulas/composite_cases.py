@@ -1,0 +1,404 @@
+"""Calls of every op that is written in the language, and torch's function of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import array_derivatives  # noqa: F401 - makes the samples of tests/ops importable
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from array_samples import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
+from gradscript.compiler.ops import OPS, Op, Trait
+from gradscript.compiler.ops.composite import is_composite
+
+_REDUCTIONS = ("mean", "none", "sum")
+
+
+def near(low: float, high: float, *shape: int) -> Leaf:
+    """Values between two bounds."""
+    return Leaf(lambda rng: rng.uniform(low, high, shape))
+
+
+def signs(*shape: int) -> Leaf:
+    """Ones and minus ones that are never differentiated, as integers."""
+    return Leaf(lambda rng: rng.integers(0, 2, shape) * 2 - 1, literal(0).dtype)
+
+
+def places(*shape: int) -> Leaf:
+    """Where a grid samples an image of 3 to 5 rows: inside, a little outside, and never near to where another element
+    becomes the nearest, so that roundings of a place change no choice."""
+
+    def draw(rng: np.random.Generator) -> np.ndarray:
+        tried = rng.uniform(-1.3, 1.3, 4000)
+        scaled = [slope * tried for slope in (1.0, 1.5, 2.0, 2.5)]
+        clear = np.all([np.abs(x * 2 - np.round(x * 2)) > 0.16 for x in scaled], axis=0)
+        return tried[clear][: int(np.prod(shape))].reshape(shape)
+
+    return Leaf(draw)
+
+
+def _reduced(*calls: Call) -> list[Call]:
+    return [Call(c.args, {**c.kwargs, "reduction": name}) for c in calls for name in _REDUCTIONS]
+
+
+def _unpooled(rank: int, *sizes: int) -> list[Call]:
+    """Every window's first element was its largest."""
+    grid = np.arange(np.prod([2 * s for s in sizes])).reshape([2 * s for s in sizes])
+    first = grid[tuple(slice(None, None, 2) for _ in sizes)]
+    indices = literal(np.broadcast_to(first, (2, 3, *sizes)).copy())
+    window = [2] * rank
+    return [
+        call(t(2, 3, *sizes), indices, window),
+        call(t(3, *sizes), literal(np.broadcast_to(first, (3, *sizes)).copy()), window, [2] * rank),
+        call(t(2, 3, *sizes), indices, window, output_size=[2 * s for s in sizes]),
+    ]
+
+
+_LABELS = literal([[2, 0, -1, 1], [3, -1, 0, 0], [0, 1, 2, -1]])
+_NORM = [call(t(3, 4)), call(t(2, 3, 4), dim=[1], keepdim=True), call(t(0, 3), dim=[0])]
+_THETA = Leaf(lambda rng: np.eye(2, 3) * 0.8 + rng.normal(0, 0.1, (2, 2, 3)))
+_THETA3 = Leaf(lambda rng: np.eye(3, 4) * 0.8 + rng.normal(0, 0.1, (1, 3, 4)))
+_SPLIT = [call(t(4, 6), 2), call(t(4, 6, 2), 2)]
+_CUTS = [call(t(4, 6), [1, 3]), call(t(4, 6, 2), [1])]
+_PAIR_LOSS = [call(t(3, 4), t(3, 4), signs(3, 4)), call(t(3, 4), t(3, 4), signs(3, 4), margin=0.5)]
+
+CASES: dict[str, list[Call]] = {
+    # --- pointwise, softmin, normalization ---
+    "softsign": [call(t(3, 4)), call(t()), call(t(0, 3))],
+    "tanhshrink": [call(t(3, 4)), call(near(0.5, 2.0)), call(t(0, 3))],
+    "softmin": [call(t(3, 4), 1), call(t(), 0), call(t(0, 3), 0)],
+    "normalize": [call(t(3, 4)), call(t(2, 3, 4), 3.0, -1, 1e-3), call(t(3, 4), 1.0, 0), call(t(0, 3))],
+    "local_response_norm": [call(t(2, 5, 3), 3), call(t(2, 4, 3, 2), 2, 0.3, 0.5, 2.0)],
+    "instance_norm.functional": [
+        call(t(2, 3, 5)),
+        call(t(2, 3, 4, 2), None, None, positive(3), t(3)),
+        call(t(2, 3, 5), t(3), positive(3), positive(3), t(3), use_input_stats=False, eps=0.1),
+    ],
+    # --- dropout: by a seed, or where nothing is random ---
+    "rrelu": [call(t(3, 4)), call(t(), 0.1, 0.3), call(t(0, 3))],
+    "seeded_rrelu": [call(t(3, 4), 0.1, 0.3, 5), call(t(), 0.1, 0.3, 7), call(t(0, 3), 0.1, 0.3, 7)],
+    "seeded_dropout": [call(t(3, 4), 0.5, 3), call(t(2, 3, 4), 0.25, 4, [2, 3, 1]), call(t(0, 3), 0.5, 3)],
+    **dict.fromkeys(
+        ("dropout", "dropout.functional", "native_dropout", "feature_dropout"),
+        [call(t(2, 3, 4), 0.5, False), call(t(2, 3, 4), 0.0, True), call(t(0, 3), 0.5, False)],
+    ),
+    **dict.fromkeys(("dropout1d", "dropout2d", "dropout3d"), [call(t(2, 3, 4), 0.5, False)]),
+    "alpha_dropout": [call(t(3, 4)), call(t())],
+    "feature_alpha_dropout": [call(t(2, 3, 4))],
+    # --- embedding, windows, pooling ---
+    "functional_embedding": [
+        call(index(5, 2, 3), t(5, 4)),
+        call(index(5, 7), t(5, 4), 2),
+        call(literal([0, 0, 3]), t(5, 4), -1, scale_grad_by_freq=True),
+        call(literal(1), t(5, 4)),
+    ],
+    "functional_unfold": [call(t(2, 3, 5, 6), [2, 3]), call(t(3, 5, 6), [2, 2], [2, 1], [1, 1], [1, 2])],
+    "lp_pool1d": [call(positive(2, 3, 8), 3.0, [2]), call(positive(3, 8), 2.0, [3], [2], True)],
+    "lp_pool2d": [call(t(2, 3, 6, 5), 2.0, [2, 2]), call(positive(3, 6, 5), 3.0, [3, 2], [2, 2], True)],
+    "lp_pool3d": [call(t(2, 3, 4, 4, 4), 2.0, [2, 2, 2]), call(positive(3, 4, 4, 4), 1.5, [2, 2, 2], [1, 2, 2])],
+    "max_unpool1d": _unpooled(1, 4),
+    "max_unpool2d": _unpooled(2, 3, 2),
+    "max_unpool3d": _unpooled(3, 2, 3, 2),
+    "functional_adaptive_max_pool1d": [call(t(2, 3, 8), [3]), call(t(3, 8), [1])],
+    "functional_adaptive_max_pool2d": [call(t(2, 3, 6, 5), [3, 2]), call(t(3, 6, 5), [1, 4])],
+    "functional_adaptive_max_pool3d": [call(t(2, 3, 4, 5, 3), [2, 2, 2])],
+    **{
+        f"{name}.partial": [call(t(2, 3, 6, 5), [None, 2]), call(t(3, 6, 5), [4, None])]
+        for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d", "functional_adaptive_max_pool2d")
+    },
+    **{
+        f"{name}.partial": [call(t(2, 3, 3, 5, 4), [None, 2, None])]
+        for name in ("adaptive_avg_pool3d", "adaptive_max_pool3d", "functional_adaptive_max_pool3d")
+    },
+    # --- rearranging, sampling ---
+    "pixel_shuffle": [call(t(2, 8, 3, 2), 2), call(t(4, 3, 2), 2)],
+    "pixel_unshuffle": [call(t(2, 3, 4, 6), 2), call(t(1, 4, 6), 2)],
+    "channel_shuffle": [call(t(2, 6, 3, 2), 2), call(t(2, 6, 3), 3)],
+    "affine_grid": [call(_THETA, [2, 3, 4, 5]), call(_THETA, [2, 1, 3, 3], True), call(_THETA3, [1, 2, 3, 2, 4])],
+    "grid_sample": [
+        *(
+            call(t(2, 3, 5, 4), places(2, 4, 3, 2), mode, padding, corners)
+            for mode in ("bilinear", "nearest", "bicubic")
+            for padding in ("zeros", "border", "reflection")
+            for corners in (False, True)
+        ),
+        call(t(1, 2, 3, 4, 3), places(1, 2, 3, 2, 3), padding_mode="border"),
+    ],
+    # --- losses ---
+    "margin_ranking_loss": _reduced(*_PAIR_LOSS),
+    "hinge_embedding_loss": _reduced(call(t(3, 4), signs(3, 4)), call(t(3, 4), signs(4), 0.5)),
+    "cosine_embedding_loss": _reduced(call(t(3, 4), t(3, 4), literal([1, -1, 1])), call(t(3, 4), t(3, 4), signs(3), 0.1)),
+    "triplet_margin_loss": _reduced(
+        call(t(3, 4), t(3, 4), t(3, 4), 3.0), call(t(3, 4), t(3, 4), t(3, 4), 2.0, 3.0, swap=True)
+    ),
+    "poisson_nll_loss": _reduced(
+        call(t(3, 4), positive(3, 4)), call(positive(3, 4), positive(3, 4), False, True), call(t(3, 4), positive(4))
+    ),
+    "gaussian_nll_loss": [
+        *(call(t(3, 4), t(3, 4), positive(3, 4), reduction=name) for name in _REDUCTIONS),
+        call(t(3, 4), t(3, 4), positive(3, 1), True),
+        call(t(3, 4), t(3, 4), positive(3), eps=1e-3),
+    ],
+    "gaussian_nll_loss.number": [call(t(3, 4), t(3, 4), 0.7), call(t(3, 4), t(3, 4), 1.5, True, reduction="sum")],
+    "multi_margin_loss": _reduced(
+        call(t(3, 4), index(4, 3)), call(t(3, 4), index(4, 3), 2, 0.5, positive(4)), call(t(4), literal(2)), call(t(4), literal([1]))
+    ),
+    "multilabel_margin_loss": _reduced(call(t(3, 4), _LABELS), call(t(4), literal([1, 0, -1, 2])), call(t(), literal(0))),
+    "multilabel_soft_margin_loss": _reduced(
+        call(t(3, 4), probability(3, 4)), call(t(3, 4), probability(3, 4), positive(4))
+    ),
+    # --- differences and integrals ---
+    "diff": [
+        call(t(3, 4)),
+        call(t(3, 5), 2, 0, t(1, 5), t(2, 5)),
+        call(t(3, 4), 0, 1, t(3, 2), None),
+        call(t(3, 2), 3),
+        call(t(0, 3), 1, 0),
+    ],
+    "trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0), call(t(3, 4), t(1, 4)), call(t(0, 3), t(3))],
+    "trapezoid.dx": [call(t(3, 4)), call(t(3, 4), dx=0.5, dim=0), call(t(0, 3))],
+    "cumulative_trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0)],
+    "cumulative_trapezoid.dx": [call(t(3, 4)), call(t(3, 4), dx=0.5, dim=0)],
+    # --- statistics and order ---
+    "cov": [
+        call(t(3, 5)),
+        call(t(5), correction=0),
+        call(t(3, 4), fweights=literal([1, 2, 1, 3]), aweights=positive(4)),
+        call(t(3, 4), aweights=positive(4)),
+        call(t(3, 4), correction=0, aweights=positive(4)),
+    ],
+    "corrcoef": [call(t(3, 5))],
+    "msort": [call(t(5, 3)), call(t(4)), call(t(0, 3))],
+    "quantile.scalar": [
+        call(t(3, 5), 0.3),
+        *(call(t(3, 5), 0.4, 1, interpolation=way) for way in ("linear", "lower", "higher", "midpoint", "nearest")),
+        call(t(3, 5), 0.7, 0, True),
+        call(t(), 0.5),
+        call(t(), 0.5, 0, True),
+    ],
+    "quantile": [
+        call(t(3, 5), near(0.1, 0.9, 3), 1),
+        call(t(3, 5), near(0.1, 0.9), 0, True),
+        call(t(3, 5), near(0.1, 0.9, 2), interpolation="midpoint"),
+    ],
+    # --- shapes ---
+    "diagflat": [call(t(3)), call(t(2, 2), -1), call(t()), call(t(0))],
+    "block_diag": [call([t(2, 3), t(3), t()]), call([t(2, 1)])],
+    "cartesian_prod": [call([t(2), t(3)]), call([t(2)]), call([t(2), t(1), t(3)])],
+    "hsplit.int": [*_SPLIT, call(t(4), 2)],
+    "hsplit.array": [*_CUTS, call(t(4), [1, 3])],
+    "vsplit.int": _SPLIT,
+    "vsplit.array": _CUTS,
+    "dsplit.int": [call(t(2, 3, 4), 2)],
+    "dsplit.array": [call(t(2, 3, 4), [1, 2])],
+    "vander": [call(t(4)), call(t(3), 5, True), call(t(3), 1)],
+    # --- products, norms, distances ---
+    "tensordot.pair": [call(t(3, 4), t(4, 5), [[1], [0]]), call(t(2, 3, 4), t(4, 2), [[0, 2], [1, 0]]), call(t(2, 1), t(3, 2), [[1], [0]])],
+    "chain_matmul": [call([t(2, 3), t(3, 4), t(4, 2)]), call([t(2, 3)])],
+    "cdist": [
+        call(t(3, 4), t(5, 4)),
+        *(call(t(2, 3, 4), t(5, 4), p) for p in (1.0, 3.0, inf)),
+        call(t(0, 4), t(5, 4)),
+    ],
+    "renorm": [call(t(3, 4), 2, 0, 1.5), call(t(2, 3, 4), 1, -1, 4.0), call(t(3, 4), 3, 1, 100.0)],
+    "pdist": [call(t(4, 3)), call(t(4, 3), 1.0), call(t(4, 3), 3.0)],
+    "norm.named": _NORM,
+    "norm.str": [
+        call(t(3, 4), "fro"),
+        call(t(3, 4), "fro", [1], True),
+        call(t(3, 4), "nuc"),
+        call(t(2, 3, 4), "nuc", [0, 2], True),
+    ],
+    "linalg_vecdot": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(2, 3, 1), dim=-2), call(t(0, 3), t(3))],
+    "linalg_vander": [call(t(4)), call(t(), N=2), call(t(2, 3), N=2), call(t(3), N=5)],
+    "linalg_norm": [
+        *_NORM,
+        call(t(3, 4), 2),
+        call(t(4), 3),
+        call(t(2, 3, 4), 1, [0, 2], True),
+        call(t(2, 3, 4), inf, [1]),
+    ],
+    "linalg_norm.ord_str": [call(t(3, 4), "fro"), call(t(2, 3, 4), "nuc", [0, 2], True)],
+    "linalg_matrix_norm": [*(call(t(3, 4), p) for p in (1, -1, 2, -2, inf, -inf)), call(t(2, 3, 4), 1, [0, 1], True)],
+    "linalg_matrix_norm.str_ord": [call(t(3, 4)), call(t(2, 3, 4), "nuc"), call(t(2, 3, 4), "fro", [0, -1], True)],
+    "linalg_cond": [call(regular(3, 3)), call(regular(2, 3, 3), -2), call(regular(3, 3), inf), call(t(3, 4))],
+    "linalg_pinv": [call(t(3, 4)), call(t(2, 4, 3), rtol=1e-10), call(definite(3, 3), hermitian=True)],
+    "linalg_tensorinv": [call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 3, 6), rigid=True)), call(regular(3, 3), 1)],
+    "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
+    # --- comparisons ---
+    "equal": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4)), call(t(0, 3), t(0, 3))],
+    "allclose": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), 1e3, 10.0), call(t(), t(), 1.0, 30.0)],
+}
+"""By op: a plain call first."""
+
+
+def _invertible(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.normal(0, 0.3, (n, n)) + 2 * np.eye(n)
+
+
+RIGID = frozenset(
+    ("linalg_cond", "linalg_pinv", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "cov", "corrcoef")
+    + ("norm.str", "linalg_matrix_norm.str_ord", "quantile", "quantile.scalar", "msort", "pdist", "cdist", "instance_norm.functional")
+)
+"""Ops of which copies of one row are singular, tied or without variance."""
+FIXED: dict[str, frozenset[str]] = {
+    "instance_norm.functional": frozenset(("running_mean", "running_var")),
+    "multi_margin_loss": frozenset(("weight",)),
+}
+"""Floating arguments that have no gradient."""
+FLAT: dict[str, frozenset[int]] = {}
+"""By op, the arguments in which it is constant in pieces."""
+DECOMPOSING = frozenset(
+    ("norm.str", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "linalg_matrix_norm.str_ord")
+    + ("linalg_cond", "linalg_pinv", "linalg_tensorinv")
+)
+"""Ops that refuse halves where they decompose or invert a matrix, as torch does."""
+MORE_ROUNDINGS = {"cosine_embedding_loss": 24}
+"""Gradients whose terms nearly cancel: those of an angle."""
+
+
+def composites() -> dict[str, Op]:
+    """Every op that is written in the language, by base name and overload; those that only draw numbers excepted."""
+    drawing = Trait.RANDOM | Trait.NONDIFFERENTIABLE
+    found = [op for op in OPS.all() if is_composite(op) and op.traits & drawing != drawing]
+    return {op.schema.full_name.partition("::")[2]: op for op in found}
+
+
+# --- torch's functions ---
+
+_MODULES = (("linalg_", torch.linalg), ("functional_", F))
+_STARRED = frozenset(("block_diag", "cartesian_prod", "chain_matmul"))
+
+
+def torch_function(op: Op) -> Callable[..., Any]:
+    """torch's function, taking one value per argument of the op's schema."""
+    function = _named(op)
+
+    def run(*values: Any) -> Any:
+        given = [(a, _as_torch_wants(op, a.name, v)) for a, v in zip(op.schema.arguments, values, strict=True)]
+        positional = [v for a, v in given if not a.keyword_only]
+        if op.schema.base_name in _STARRED:
+            return function(*positional[0])
+        return function(*positional, **{a.name: v for a, v in given if a.keyword_only and v is not None})
+
+    return run
+
+
+def _uniform(seed: int, size: Any) -> torch.Tensor:
+    return torch.from_numpy(OPS.named("gs::uniform").evaluate(seed, list(size), None, 0))
+
+
+def _seeded_dropout(input: torch.Tensor, p: float, seed: int, size: Any) -> torch.Tensor:
+    return input * (_uniform(seed, input.shape if size is None else size) >= p) / (1 - p)
+
+
+def _seeded_rrelu(input: torch.Tensor, lower: float, upper: float, seed: int) -> torch.Tensor:
+    slope = lower + (upper - lower) * _uniform(seed, input.shape).to(input.dtype)
+    return torch.where(input < 0, input * slope, input)
+
+
+def _kept(input: torch.Tensor, p: float, train: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """torch's mask is not of bools where nothing is random."""
+    return torch.native_dropout(input, p, train)[0], torch.ones_like(input, dtype=torch.bool)
+
+
+_OTHERWISE: dict[str, Callable[..., Any]] = {
+    **{f"adaptive_avg_pool{rank}d": getattr(F, f"adaptive_avg_pool{rank}d") for rank in (2, 3)},
+    **{f"adaptive_max_pool{rank}d": getattr(F, f"adaptive_max_pool{rank}d_with_indices") for rank in (2, 3)},
+    "seeded_dropout": _seeded_dropout,
+    "seeded_rrelu": _seeded_rrelu,
+    "native_dropout": _kept,
+}
+
+
+def _named(op: Op) -> Callable[..., Any]:
+    base = op.schema.base_name
+    if base in _OTHERWISE:
+        return _OTHERWISE[base]
+    for prefix, module in _MODULES:
+        if base.startswith(prefix):
+            return getattr(module, base.removeprefix(prefix))
+    own = op.schema.name.startswith("gs::") or op.schema.overload == "functional"
+    return getattr(F if own and hasattr(F, base) else torch, base)
+
+
+def _as_torch_wants(op: Op, name: str, value: Any) -> Any:
+    if name == "stride" and value == []:
+        return None
+    if name == "compute_mode":
+        return value or "use_mm_for_euclid_dist_if_necessary"
+    if op.schema.base_name == "lp_pool1d" and isinstance(value, list):
+        return value[0]
+    return value
+
+
+# --- definitions, where torch's own backward has no derivative or fails ---
+
+
+def _embedding(input: torch.Tensor, weight: torch.Tensor, padding_idx: Any, _: Any, __: Any, scale: bool, ___: Any) -> Any:
+    """torch's second derivative forgets the scale."""
+    if scale:
+        count = torch.bincount(input.flatten(), minlength=len(weight)).clamp_min(1).unsqueeze(1)
+        weight = weight / count + (weight - weight / count).detach()
+    if padding_idx is not None:
+        row = F.one_hot(torch.tensor(padding_idx % len(weight)), len(weight)).bool().unsqueeze(1)
+        weight = torch.where(row, weight.detach(), weight)
+    return weight[input]
+
+
+def _pdist(rows: torch.Tensor, p: float) -> torch.Tensor:
+    left, right = torch.triu_indices(len(rows), len(rows), 1)
+    return torch.linalg.vector_norm(rows[left] - rows[right], p, -1)
+
+
+def _cdist(left: torch.Tensor, right: torch.Tensor, p: float, _: str) -> torch.Tensor:
+    return torch.linalg.vector_norm(left.unsqueeze(-2) - right.unsqueeze(-3), p, -1)
+
+
+def _vander(x: torch.Tensor, columns: int | None, increasing: bool) -> torch.Tensor:
+    powers = [x**i for i in range(len(x) if columns is None else columns)]
+    return torch.stack(powers if increasing else powers[::-1], 1)
+
+
+def _cond(matrix: torch.Tensor, p: Any) -> torch.Tensor:
+    if p in (None, 2, -2):
+        return torch.linalg.cond(matrix, p)
+    return torch.linalg.matrix_norm(matrix, p) * torch.linalg.matrix_norm(torch.linalg.inv(matrix).clone(), p)
+
+
+def _mean_sum_or_all(loss: torch.Tensor, reduction: str) -> torch.Tensor:
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def _multi_margin(x: torch.Tensor, y: torch.Tensor, p: int, margin: float, weight: Any, reduction: str) -> torch.Tensor:
+    rows, labels = torch.atleast_2d(x), y.reshape(-1, 1)
+    excess = (margin - rows.gather(1, labels) + rows).clamp_min(0) ** p
+    excess = excess * (1 if weight is None else weight[labels]) * (1 - F.one_hot(labels[:, 0], x.shape[-1]))
+    return _mean_sum_or_all((excess.sum(1) / x.shape[-1]).reshape(y.shape), reduction)
+
+
+def _multilabel_margin(x: torch.Tensor, target: torch.Tensor, reduction: str) -> torch.Tensor:
+    losses = []
+    for scores, labels in zip(torch.atleast_2d(x), torch.atleast_2d(target).tolist(), strict=True):
+        wanted = labels[: [*labels, -1].index(-1)]
+        others = [i for i in range(len(scores)) if i not in wanted]
+        pairs = [(1 - scores[i] + scores[j]).clamp_min(0) for i in wanted for j in others]
+        losses.append(sum(pairs, torch.zeros(())) / len(scores))
+    return _mean_sum_or_all(torch.stack(losses) if x.dim() > 1 else losses[0], reduction)
+
+
+DEFINITIONS: dict[str, Callable[..., Any]] = {
+    "functional_embedding": _embedding,
+    "pdist": _pdist,
+    "cdist": _cdist,
+    "vander": _vander,
+    "linalg_cond": _cond,
+    "multi_margin_loss": _multi_margin,
+    "multilabel_margin_loss": _multilabel_margin,
+}
+"""What a function is, one value per argument, for the second derivative that torch's own does not have."""
+NOT_DIFFERENTIATED_IN_TORCH = frozenset(("vander", "linalg_cond"))
+"""Functions whose backward fails in torch: it changed in place what it saved."""

@@ -1,0 +1,92 @@
+"""The executor's passes and stages on graphs of what they look for: the results stay, and every pass gets to work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluator import evaluate
+from executor_graphs import arguments, executor_graph
+from gradscript.compiler.ir import Graph
+from gradscript.compiler.pipeline import EXECUTOR, Pass, pass_name, run_stage, stages
+from gradscript.compiler.printer import print_graph
+from gradscript.compiler.verify import verify
+from gradscript.runtime.argument_spec import Signature
+from gradscript.runtime.compilation import compile_graph
+from gradscript.runtime.interpreter import run_plan
+from gradscript.runtime.plan import build_plan
+
+SEEDS = range(40)
+PASSES: dict[str, Pass] = {
+    pass_name(p): p for passes in EXECUTOR.values() for p in passes if not isinstance(p, partial)
+}
+ROUNDED = ("batch_matmuls", "decompose_ops")
+"""Products joined, or rounded in between: the same but for the last places."""
+ELSEWHERE = {
+    *("check_in_place", "inline_functions", "lower_grad_of", "lower_tuples"),
+    *("specialize_autograd_zero", "specialize_types"),
+}
+"""Passes for which these graphs have no work: those of `random_graphs` do."""
+
+
+def _check(graph: Graph, values: list[Any], expected: list[Any], exactly: bool, before: str) -> None:
+    verify(graph)
+    for left, right in zip(evaluate(graph, values), expected, strict=True):
+        assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{print_graph(graph)}"
+        if exactly:
+            same = np.array_equal(left, right)
+        else:
+            same = np.allclose(left, right, rtol=1e-9, atol=1e-11)
+        assert same, f"{before}\n{print_graph(graph)}"
+
+
+@pytest.mark.parametrize("typed", [True, False], ids=["typed", "untyped"])
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_keeps_the_results(name: str, typed: bool) -> None:
+    worked = 0
+    for seed in SEEDS:
+        graph, values = executor_graph(seed, typed=typed), arguments(seed)
+        before = print_graph(graph)
+        expected = evaluate(graph, values)
+        changed = PASSES[name](graph)
+        assert changed or print_graph(graph) == before
+        worked += changed
+        _check(graph, values, expected, name not in ROUNDED, before)
+    needs_types = name in ("decompose_ops", "propagate_types", "propagate_requires_grad")
+    assert worked or name in ELSEWHERE or (needs_types and not typed)
+
+
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_stages_keep_the_results(differentiable: bool) -> None:
+    """One after the other, each looked at; what slices is looked at where the plan runs."""
+    for seed in SEEDS:
+        graph, values = executor_graph(seed, size=20), arguments(seed)
+        before = print_graph(graph)
+        expected = evaluate(graph, values)
+        for name in stages(differentiable=differentiable):
+            run_stage(graph, name)
+            _check(graph, values, expected, False, before)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("everything", [False, True])
+def test_plans_give_the_results(requires_grad: bool, everything: bool) -> None:
+    groups: Counter[str] = Counter()
+    for seed in SEEDS:
+        graph, values = executor_graph(seed, size=20, typed=False), arguments(seed)
+        before = print_graph(graph)
+        expected = evaluate(graph, values)
+        signature = Signature([value.type for value in graph.inputs])
+        flags = [requires_grad and i % 2 == seed % 2 for i in range(len(values))]
+        compiled = compile_graph(graph, signature.spec(values, flags), slice_everything=everything)
+        verify(compiled)
+        assert print_graph(graph) == before
+        groups.update(node.kind for node in compiled.all_nodes())
+        for left, right in zip(run_plan(build_plan(compiled), values), expected, strict=True):
+            assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{compiled}"
+            np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-11, err_msg=f"{before}\n{compiled}")
+    assert (groups["prim::DifferentiableGraph"] > 0) is requires_grad
+    assert (groups["prim::mm_tree"] > 0) is not requires_grad
