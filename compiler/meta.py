@@ -60,9 +60,14 @@ def is_known(value: Any) -> bool:
     return True
 
 
+def _is_equal(left: Any, right: Any) -> bool:
+    """Zeros have a sign, and nan is nan."""
+    return repr(left) == repr(right) if isinstance(left, float) else bool(left == right)
+
+
 def join(left: Any, right: Any) -> Any:
     """What two abstract values have in common. Lists nest as deep as a type in source does, so this recurses."""
-    if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and left == right):
+    if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and _is_equal(left, right)):
         return left
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
         return type(left)(join(a, b) for a, b in zip(left, right, strict=True))

@@ -55,12 +55,17 @@ def pass_name(pass_: Pass) -> str:
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], *, verify_between: bool = True, dump: Dump | None = None) -> bool:
-    """Run each pass once; True if any changed the graph. InvalidIR if it was not valid to begin with."""
+    """Run each pass once; True if any changed the graph.
+
+    InvalidIR if it was not valid to begin with, TypeError for a pass that does not say whether it changed anything.
+    """
     if verify_between:
         verify(graph)
     changed = False
     for pass_ in passes:
         did = pass_(graph)
+        if not isinstance(did, bool):
+            raise TypeError(f"pass {pass_name(pass_)} returned {did!r}: a pass says whether it changed the graph")
         changed |= did
         # A pass may break a graph and say that it changed nothing, so this does not depend on its word.
         if verify_between:
@@ -126,7 +131,12 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "fuse": (),
     "finish": (pool_constants, eliminate_dead_code),
 }
-"""What the executor does to a graph, stage by stage in this order; `stages` says which of them a plan goes through."""
+"""What the executor does to a graph, stage by stage in this order; `stages` says which of them a plan goes through.
+
+At "autodiff" it gathers what can be differentiated, by `autodiff.subgraphs`, before a user's passes run. "fuse" is
+theirs alone: the last look at a graph of plain ops. The library's own kernels are compiled for shapes, which plans do
+not depend on, and so go another way (`fusion`).
+"""
 PIPELINES: dict[str, tuple[Pass, ...]] = {
     "simplify": SIMPLIFY,
     "clean": (pool_constants, eliminate_dead_code),
@@ -155,11 +165,18 @@ def stages(*, differentiable: bool) -> tuple[str, ...]:
 
 
 def run_stage(graph: Graph, name: str) -> None:
-    """Run a stage's passes, then those that users have registered there; what a user's leaves is verified."""
+    """Run a stage's passes, then those that users have registered there.
+
+    What a user's leaves is verified, and that the graph still takes and gives as many values.
+    """
     run_passes(graph, EXECUTOR[name], verify_between=False)
-    own = tuple(_registered.get(name, ()))
-    if own:
-        run_passes(graph, own)
+    for pass_ in tuple(_registered.get(name, ())):
+        before = len(graph.inputs), len(graph.outputs)
+        run_passes(graph, (pass_,))
+        after = len(graph.inputs), len(graph.outputs)
+        if after != before:
+            rule = f"it has {after[0]} inputs and {after[1]} results, and had {before[0]} and {before[1]}"
+            raise InvalidPass(pass_name(pass_), InvalidIR(graph, rule))
 
 
 def register_pass(point: str, pass_: Pass) -> Callable[[], None]:

@@ -36,21 +36,21 @@ MAX_NODES = 50_000
 LIST = "prim::ListConstruct"
 
 
-def straighten(graph: Graph, shapes: Sequence[Abstract]) -> Graph:
-    """A copy for inputs of these shapes; calls of functions with a backward of their own stay.
+def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = True) -> Graph:
+    """A copy for inputs of these shapes. `keep_pairs` leaves calls of functions with a backward of their own.
 
     Where shapes do not fit, the copy is the graph as it is: running it will say so.
     """
     straight = without_closure(graph)
     if straight is graph:
         straight = graph.copy()
-    inline_functions(straight, keep_pairs=True)
+    inline_functions(straight, keep_pairs=keep_pairs)
     try:
         known = propagate_shapes(straight, shapes)
         while _write_out_loops(straight, known):
             known = propagate_shapes(straight, shapes)
         _unpack_lists(straight, known)
-        settle_shapes(straight, shapes, keep_pairs=True)
+        settle_shapes(straight, shapes, keep_pairs=keep_pairs)
     except ShapeError:
         return graph.copy()
     return straight

@@ -116,7 +116,7 @@ def _dtype_advice(dtype: np.dtype[Any]) -> str:
 
 def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
     """Unsuitable for a tensor of a kind that nothing here computes on; `elsewhere` allows devices besides the CPU."""
-    if tensor.device.type == "meta":
+    if tensor.device.type == "meta" and not elsewhere:
         advice = "make one that has: `torch.empty_like(x, device='cpu')`"
         raise Unsuitable("a tensor on the meta device has no data", advice, kind=True)
     if tensor.is_nested:

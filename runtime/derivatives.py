@@ -7,6 +7,7 @@ on which outputs have a gradient. What is compiled under a policy of recomputati
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -78,10 +79,12 @@ class Derivatives:
         with self._lock:
             if key not in self._rematerialized:
                 graph = straighten(specialize_optionals(flatten_signature(self._graph), absent), shapes)
-                recomputed = recompute(differentiate(graph, requires_grad, temporaries=False), shapes, policy)
+                gradient = differentiate(graph, requires_grad, temporaries=False)
+                gradient = replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False))
+                recomputed = recompute(gradient, shapes, policy)
                 while len(self._rematerialized) >= MAX_REMATERIALIZED:
                     del self._rematerialized[next(iter(self._rematerialized))]
-                self._rematerialized[key] = Linearized(recomputed.gradient), recomputed
+                self._rematerialized[key] = Linearized(recomputed.gradient, shapes), recomputed
             return self._rematerialized[key]
 
 

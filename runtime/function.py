@@ -134,7 +134,7 @@ class Function:
         return self._run_bound(args, kwargs)
 
     # torch.compile leaves a call of this to Python; see `torch_bridge.tracing`. Said here, it imports no torch.
-    setattr(__call__, "_torchdynamo_disable", True)  # noqa: B010 - no attribute of functions for the type checker
+    vars(__call__).update(_torchdynamo_disable=True, _torchdynamo_disable_msg="a Gradscript function is compiled")
 
     def _run_entry(self, entry: Entry, args: tuple[Any, ...]) -> Any:
         """Run a plan on arrays that need no conversion."""

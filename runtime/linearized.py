@@ -10,12 +10,15 @@ import numpy as np
 from ..compiler.autodiff import Gradient
 from ..compiler.builder import Builder
 from ..compiler.dtypes import BY_CODE, DType
+from ..compiler.fusion.settle import settle_shapes
 from ..compiler.ir import Graph
+from ..compiler.meta import UNKNOWN, Meta
 from ..compiler.ops.arrays import Array, dtype_of
 from ..compiler.passes.inline_functions import inline_functions
 from ..compiler.passes.lower_grad_of import lower_grad_of
 from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
 from ..compiler.pipeline import SIMPLIFY, run_passes
+from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .failure import RuntimeFailure
 from .interpreter import execute, run_plan
@@ -23,13 +26,14 @@ from .plan import ExecutionPlan, build_plan
 
 
 class Linearized:
-    """A Gradient, ready to run, on arguments with their tuples taken apart.
+    """A Gradient, ready to run, on arguments with their tuples taken apart: of any shape, or of `shapes` alone.
 
     Outputs and residuals of `run` are what `pull_back` takes.
     """
 
-    def __init__(self, gradient: Gradient) -> None:
+    def __init__(self, gradient: Gradient, shapes: Sequence[Abstract] | None = None) -> None:
         self.gradient = gradient
+        self._known = self._known_values(shapes)
         self.forward = build_plan(optimized(gradient.f))
         self._backward: dict[tuple[DType | None, ...], ExecutionPlan] = {}
 
@@ -67,8 +71,27 @@ class Linearized:
         plan = self._backward.get(pattern)
         if plan is None:
             df = specialized(self.gradient.df, [_gradient_type(dtype) for dtype in pattern])
-            plan = self._backward[pattern] = build_plan(settled(df))
+            plan = self._backward[pattern] = build_plan(settled(df, self._abstract(vjps)))
         return plan
+
+    def _known_values(self, shapes: Sequence[Abstract] | None) -> list[Abstract] | None:
+        """What is known of what the backward takes of the forward; None where that is nothing."""
+        if shapes is None:
+            return None
+        gradient = self.gradient
+        try:
+            known = propagate_shapes(gradient.f, shapes)
+        except ShapeError:
+            return None
+        captured = [gradient.f.inputs[i] for i in gradient.captured_inputs]
+        captured += [gradient.f.outputs[i] for i in gradient.captured_outputs]
+        return [known.get(value, UNKNOWN) for value in captured]
+
+    def _abstract(self, vjps: Sequence[Any]) -> list[Abstract] | None:
+        """What is known of what the backward takes."""
+        if self._known is None:
+            return None
+        return [*[Meta.of(v) if isinstance(v, np.ndarray) else UNKNOWN for v in vjps], *self._known]
 
     def fitted(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """One gradient per argument, of the results of a backward plan."""
@@ -122,11 +145,16 @@ def specialized(df: Graph, types: Sequence[Type]) -> Graph:
     return graph
 
 
-def settled(graph: Graph) -> Graph:
-    """A copy for execution of a graph in which gradients may be undefined: what they make undefined is not there."""
+def settled(graph: Graph, known: Sequence[Abstract] | None = None) -> Graph:
+    """A copy for execution of a graph in which gradients may be undefined: what they make undefined is not there.
+
+    `known` are the abstract values of its inputs, for a graph that is to run on such alone.
+    """
     copied = graph.copy()
     specialize_autograd_zero(copied)
     lower_grad_of(copied)
+    if known is not None:
+        settle_shapes(copied, known)
     _optimize(copied)
     return copied
 

@@ -281,13 +281,14 @@ class _Backward:
         asked = set(shape_nodes)
         kept = {v for v, user in _uses(df) if user not in asked}
         known: dict[tuple[object, ...], list[Value]] = {}
-        builder = Builder(f, span=f.span)
         for node in shape_nodes:
             if node.inputs[0] in kept or not all(self._is_forward(v) for v in node.inputs):
                 continue
             constants = tuple(repr(v.node.attrs["value"]) for v in node.inputs[1:])
             key = (node.kind, node.inputs[0], constants)
             if key not in known:
+                # Right behind the tensor, which need not live to the end for this.
+                builder = Builder(f, before=node.inputs[0].node.next, span=f.span)
                 env: dict[Value, Value] = {}
                 for value in node.inputs[1:]:
                     copy_node(value.node, env, builder.insert)

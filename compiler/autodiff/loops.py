@@ -243,42 +243,70 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
 
 
 def _rebuild_loop(node: Node, round: Round) -> LoopRule:
-    builder = Builder(owner(node), before=node, span=node.span)
-    trips, condition, *initial = node.inputs
     length: int | None = node.attrs.get(SEGMENT)
-    types = round.kept_types() if length is None else [v.type for v in node.blocks[0].inputs[1:]]
-    empty = new_lists(builder, types)
-    loop = builder.node("prim::Loop", [trips, condition, *initial, builder.constant(0), *empty], blocks=1)
-    (block,) = loop.blocks
-    index = block.add_input(INT)
-    state = [block.add_input(v.type, v.name_hint) for v in node.blocks[0].inputs[1:]]
-    count = block.add_input(INT, "count")
-    lists = [block.add_input(v.type) for v in empty]
-    b = Builder(block, span=node.span)
-    gathered = _append_now_and_then(b, length, count, lists, state) if length is not None else []
-    results, values = round.run(b, index, state)
+    builder = Builder(owner(node), before=node, span=node.span)
     if length is None:
-        gathered = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
-    b.returns(*results[: 1 + round.carried], b.op("aten::add.int", count, 1), *gathered)
-    outputs = [loop.add_output(v.type, v.name_hint) for v in node.outputs]
-    total = loop.add_output(INT, "count")
-    collected = [loop.add_output(v.type) for v in empty]
-    for old, new in zip(node.outputs, outputs, strict=True):
+        loop, collected = _gathering_rounds(builder, node, round)
+    else:
+        loop, collected = _gathering_states(builder, node, round, length)
+    for old, new in zip(node.outputs, loop.outputs, strict=False):
+        new.name_hint = old.name_hint
         old.replace_uses_with(new)
     node.destroy()
+    total = loop.outputs[round.carried]
     if length is None:
         return LoopRule(loop, round, total, _kept(round, collected), [], None)
     return LoopRule(loop, round, total, Kept(), collected, length)
 
 
-def _append_now_and_then(
-    builder: Builder, length: int, count: Value, lists: Sequence[Value], values: Sequence[Value]
-) -> list[Value]:
-    """The lists with one more element each, if a segment begins with this round."""
-    begins = builder.op("aten::eq.int", builder.op("aten::remainder.int", count, length), 0)
-    branch = builder.node("prim::If", [begins], blocks=2)
-    then, otherwise = branch.blocks
-    b = Builder(then, span=branch.span)
-    b.returns(*(b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)))
-    otherwise.ret.replace_inputs(lists)
-    return [branch.add_output(value.type) for value in lists]
+def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node, list[Value]]:
+    """The loop with one more list per value to keep, and a count of its rounds; and those lists."""
+    trips, condition, *initial = node.inputs
+    zero_rounds = builder.constant(0)
+    empty = new_lists(builder, round.kept_types())
+    loop = builder.node("prim::Loop", [trips, condition, *initial, zero_rounds, *empty], blocks=1)
+    index, state, count, lists = _parameters(loop, node, empty)
+    b = Builder(loop.blocks[0], span=node.span)
+    results, values = round.run(b, index, state)
+    kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
+    b.returns(*results[: 1 + round.carried], b.op("aten::add.int", count, 1), *kept)
+    return loop, _add_outputs(loop)[1 + round.carried :]
+
+
+def _gathering_states(builder: Builder, node: Node, round: Round, length: int) -> tuple[Node, list[Value]]:
+    """A loop of loops: the outer one keeps the state at the start of each segment, the inner one runs its rounds."""
+    trips, condition, *initial = node.inputs
+    zero_rounds = builder.constant(0)
+    empty = new_lists(builder, [v.type for v in node.blocks[0].inputs[1:]])
+    total = builder.op("aten::floordiv.int", builder.op("aten::add.int", trips, length - 1), length)
+    loop = builder.node("prim::Loop", [total, condition, *initial, zero_rounds, *empty], blocks=1)
+    segment, state, count, lists = _parameters(loop, node, empty)
+    b = Builder(loop.blocks[0], span=node.span)
+    kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, state, strict=True)]
+    first = b.op("aten::mul.int", segment, length)
+    rounds = b.op("prim::min.int", b.op("aten::sub.int", trips, first), length)
+    going = b.constant(True)
+    inner = b.node("prim::Loop", [rounds, going, *state, count, going], blocks=1)
+    step, now, so_far, _ = _parameters(inner, node, [going])
+    inside = Builder(inner.blocks[0], span=node.span)
+    results, _ = round.run(inside, inside.op("aten::add.int", first, step), now)
+    inside.returns(*results[: 1 + round.carried], inside.op("aten::add.int", so_far, 1), results[0])
+    *after, still = _add_outputs(inner)
+    b.returns(b.constant(True) if _is_true(results[0]) else still, *after, *kept)
+    return loop, _add_outputs(loop)[1 + round.carried :]
+
+
+def _parameters(loop: Node, node: Node, more: Sequence[Value]) -> tuple[Value, list[Value], Value, list[Value]]:
+    """New parameters for a loop's body: the index, the state of `node`'s, a count of rounds, and more."""
+    (block,) = loop.blocks
+    index = block.add_input(INT)
+    state = [block.add_input(v.type, v.name_hint) for v in node.blocks[0].inputs[1:]]
+    return index, state, block.add_input(INT, "count"), [block.add_input(v.type) for v in more]
+
+
+def _add_outputs(loop: Node) -> list[Value]:
+    return [loop.add_output(value.type, value.name_hint) for value in loop.blocks[0].inputs[1:]]
+
+
+def _is_true(value: Value) -> bool:
+    return value.node.kind == "prim::Constant" and value.node.attr("value") is True

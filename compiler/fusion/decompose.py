@@ -55,7 +55,7 @@ def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:
 @cache
 def primitive_definition(op: Op) -> Callee | None:
     """What an op is in terms of what kernels know; None for one that stays whole."""
-    if op.has(Trait.POINTWISE) or op.has(Trait.RANDOM):
+    if _stays_whole(op):
         return None
     name = formula_name(op.schema, PREFIX)
     return compile_formula(name) if name is not None else definition(op)
@@ -64,7 +64,7 @@ def primitive_definition(op: Op) -> Callee | None:
 @cache
 def definition(op: Op) -> Callee | None:
     """What the library says an op is, where it gives no derivative beside; None for any other op."""
-    if op.has(Trait.POINTWISE) or op.has(Trait.RANDOM):
+    if _stays_whole(op):
         return None
     defined = formula(op.schema)
     if defined is None or (defined.pair is not None and not is_composite(op)):
@@ -72,5 +72,9 @@ def definition(op: Op) -> Callee | None:
     return None if _calls_itself(op, defined.graph) else defined
 
 
+def _stays_whole(op: Op) -> bool:
+    return op.has(Trait.POINTWISE) or (op.has(Trait.RANDOM) and not is_composite(op))
+
+
 def _calls_itself(op: Op, graph: Graph) -> bool:
-    return any(node.schema is op.schema for node in graph.all_nodes())
+    return any(node.schema is op.schema for node in without_closure(graph).all_nodes())

@@ -68,8 +68,10 @@ def _is_settled(known: Any) -> bool:
 
 
 def _arguments_known(node: Node, known: Known) -> bool:
-    """Whether all arguments but tensors are known."""
-    return all(is_known(known.get(value)) for value in node.inputs)
+    """Whether all arguments but tensors are known. A seed is a number like any other, given when a kernel runs."""
+    assert node.schema is not None
+    pairs = zip(node.schema.arguments, node.inputs, strict=True)
+    return all(is_known(known.get(value)) or argument.name == "seed" for argument, value in pairs)
 
 
 # --- pointwise ---
@@ -522,6 +524,8 @@ _CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
     _pad: _pads_with_constant,
     _scatter_one: _scatters_one,
     _picked: lambda node, known: isinstance(node.output.type, TensorType),
+    # Triton's generator gives the first word of a block.
+    _uniform: lambda node, known: known.get(node.inputs[3]) == 0,
 }
 
 __all__ = ["Guards", "Place", "Rule", "as_dtype", "axis", "checked", "element_rule", "prod", "unravel"]

@@ -12,9 +12,12 @@ from typing import Any
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..autodiff.recompute import Policy, recompute
+from ..autodiff.recompute.policy import is_light
 from ..builder import Builder
 from ..dtypes import DType
-from ..ir import Graph
+from ..ir import Graph, Node
+from ..meta import UNKNOWN
+from ..ops.registry import OPS, Trait
 from ..types import UNDEFINED
 from .decompose import decompose, take_apart
 from .layout import Layout
@@ -28,7 +31,24 @@ Supports = Callable[[str, DType], bool]
 Given = Any
 """What is known of an argument: a Layout, the value of anything that is no tensor, or UNKNOWN."""
 
-__all__ = ["FusedPair", "Unfusable", "fuse", "fuse_pair"]
+SEEDED = frozenset(("gs::uniform", "gs::random_bits"))
+
+
+def is_free_in_kernel(node: Node) -> bool:
+    """Whether computing a node again costs a kernel no memory traffic: elements do not, a row's sum takes the row.
+
+    Numbers drawn from a seed are as good as any other.
+    """
+    op = OPS.of(node.schema)
+    if node.kind in SEEDED:
+        return True
+    return is_light(node) and not (op is not None and op.has(Trait.REDUCTION))
+
+
+KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel)
+"""Save statistics of rows, and compute elements again."""
+
+__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +72,7 @@ class FusedPair:
 
     def _residual(self, index: int) -> Given:
         output = self.forward.outputs[index]
-        return self.forward.layouts.get(output.name) if isinstance(output, Ref) else output
+        return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 
 def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports) -> Program:

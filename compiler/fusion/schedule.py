@@ -14,7 +14,7 @@ schedule follows from the kernel alone, never from the device, so results are th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from .kernel import Axis, Definition, Kernel, Load, Reduce, Store
@@ -113,6 +113,30 @@ def choose_schedule(kernel: Kernel, limits: Limits = LIMITS) -> Schedule:
     if kernel.with_role("reduction"):
         return _row(kernel, limits)
     return _tiled(kernel, limits) or _flat(kernel, limits)
+
+
+def candidates(kernel: Kernel, limits: Limits = LIMITS) -> list[Schedule]:
+    """What tuning tries: the default schedule first, then others near it."""
+    default = choose_schedule(kernel, limits)
+    found = [default]
+    for factor in (0.5, 1, 2):
+        for warps in (0.5, 1, 2):
+            changed = replace(_with_block(default, factor), num_warps=int(default.num_warps * warps))
+            if changed not in found and 1 <= changed.num_warps <= limits.max_warps:
+                found.append(changed)
+    return found
+
+
+def _with_block(schedule: Schedule, factor: float) -> Schedule:
+    """The schedule with a block so much larger; what holds whole rows keeps its own."""
+    match schedule:
+        case Flat() | LoopedRow():
+            return replace(schedule, block=max(int(schedule.block * factor), 1))
+        case Tiled():
+            return replace(schedule, rows=max(int(schedule.rows * factor), 1))
+        case Row() | Serial():
+            return replace(schedule, rows=max(int(schedule.rows * factor), 1))
+    return schedule
 
 
 def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> bool:
@@ -226,12 +250,17 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
 
 
 def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
-    parallel = kernel.with_role("parallel")
-    mine = smallest_stride(kernel, parallel)
-    lanes = tuple(axis for axis in parallel if mine and smallest_stride(kernel, [axis]) == mine)
+    """Without reduction axes, lanes lie along whichever axes have the unit stride."""
+    parallel, serial = kernel.with_role("parallel"), kernel.with_role("serial")
+    mine, deep = smallest_stride(kernel, parallel), smallest_stride(kernel, serial)
+    points = next_power(extent(serial))
+    if not mine or 0 < deep < mine:
+        rows = min(limits.flat_block, points)
+        return Serial(_warps(rows, limits, most=4), 2, rows, 1)
+    lanes = tuple(axis for axis in parallel if smallest_stride(kernel, [axis]) == mine)
     outer = tuple(axis.name for axis in parallel if axis not in lanes)
     width = min(limits.lanes, next_power(extent(lanes)))
-    rows = min(max(1, limits.lanes * limits.lane_block // width), next_power(extent(kernel.with_role("serial"))))
+    rows = min(max(1, limits.lanes * limits.lane_block // width), points)
     return Serial(_warps(width * rows, limits, most=4), 2, rows, width, outer)
 
 

@@ -17,11 +17,11 @@ results are the same at each run, on each device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..dtypes import INT64, DType
+from ..dtypes import BOOL, INT64, DType
 from .index import Atom, AxisAtom, Index, Sizes, axis, value
 from .kernel import (
     Axis,
@@ -34,6 +34,7 @@ from .kernel import (
     Load,
     Position,
     Reduce,
+    Role,
     Statement,
     Store,
 )
@@ -80,7 +81,7 @@ def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kerne
     if any(not across_set <= s.over for s in finals):
         raise Unsplittable(f"{kernel.name} reduces over different parallel axes")
     if not kernel.with_role("reduction"):
-        return _reduced_in_rows(kernel, across_set, finals, limits)
+        return _side_by_side(kernel, across, finals, limits)
     columns = prod(a.size for a in kernel.with_role("reduction"))
     if not fits_in_registers(kernel, columns):
         return _apart(kernel, across_set, finals, limits)
@@ -104,16 +105,15 @@ def _rows_of_chunk(size: int, programs: int, least: int) -> int:
     return max(next_power(-(-size // max(programs, 1))), least)
 
 
-def _reduced_in_rows(
-    kernel: Kernel, across: frozenset[str], finals: list[Reduce], limits: ChunkLimits
-) -> list[Kernel]:
-    """Column sums: the axes become reduction axes, in chunks."""
-    roles = {name: replace(kernel.axis(name), role="reduction") for name in across}
-    kernel = _with_axes(kernel, roles)  # type: ignore[arg-type]
-    if _stores_along(kernel, across):
-        # What is stored along the way is cheap to have a kernel of its own.
-        return _apart(kernel, across, finals, limits)
-    return _split_long_rows(kernel, limits)
+def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limits: ChunkLimits) -> list[Kernel]:
+    """Column sums: reduced in chunks; what is stored along the way, in the same pass."""
+    stores = _stores_along(kernel, frozenset(a.name for a in across))
+    role: Role = "serial" if stores else "reduction"
+    kernel = _with_axes(kernel, {a.name: replace(a, role=role) for a in across})
+    if not stores:
+        return _split_long_rows(kernel, limits)
+    cut = max(across, key=lambda a: a.size)
+    return _chunked(kernel, cut.name, _chunk_of_rows(kernel, tuple(across), limits), finals)
 
 
 def _stores_along(kernel: Kernel, axes: frozenset[str]) -> bool:
@@ -177,7 +177,7 @@ def _chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list
     first = [s for s in kernel.body if s not in rest]
     taken = {a.name for a in kernel.axes} | {s.name for s in kernel.body if isinstance(s, Definition)}
     chunks = Axis(_fresh("c", taken), count)
-    step = replace(kernel.axis(cut), name=_fresh("r", taken), size=min(chunk, size))
+    step = Axis(_fresh("r", taken), min(chunk, size), kernel.axis(cut).role)
     position = axis(chunks.name) * chunk + axis(step.name)
     partials = _Partials(kernel, chunks, finals)
     cut_kernel = _cut(kernel, first, cut, chunks, step, position)
@@ -214,7 +214,7 @@ def _cut(kernel: Kernel, body: list[Statement], cut: str, chunks: Axis, step: Ax
         axes.append(step if old.name == cut else old)
     sizes = {a.name: a.size for a in axes}
     changed = [_along(statement, cut, chunks.name, step.name, position, sizes) for statement in body]
-    return replace(kernel, axes=tuple(axes), body=tuple(without_dangling(changed)))
+    return replace(kernel, axes=tuple(axes), body=tuple(changed))
 
 
 def _along(statement: Statement, cut: str, chunks: str, step: str, position: Index, sizes: Sizes) -> Statement:
@@ -223,17 +223,10 @@ def _along(statement: Statement, cut: str, chunks: str, step: str, position: Ind
 
     statement = with_indices(statement, lambda index: index.substitute(moved, sizes))
     if isinstance(statement, Reduce) and cut in statement.over:
-        statement = replace(
-            statement, over=statement.over - {cut} | {step}, axes=statement.axes | {chunks}
-        )
+        statement = replace(statement, over=statement.over - {cut} | {step}, axes=statement.axes | {chunks})
     elif isinstance(statement, Definition) and cut in statement.axes:
         statement = replace(statement, axes=statement.axes - {cut} | {chunks, step})
     return statement
-
-
-def without_dangling(body: list[Statement]) -> list[Statement]:
-    """The body with axes of values that depend on a chunk's reduction, which vary over the chunks too."""
-    return body
 
 
 def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Kernel:
@@ -257,9 +250,7 @@ def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Ker
 
 def _unconditional(body: list[Statement], condition: Condition) -> list[Statement]:
     """The body with loads whose only condition is that of the chunk without it, so that what they give can be chosen."""
-    return [
-        replace(s, conditions=()) if isinstance(s, Load) and s.conditions == (condition,) else s for s in body
-    ]
+    return [replace(s, conditions=()) if isinstance(s, Load) and s.conditions == (condition,) else s for s in body]
 
 
 def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Condition) -> list[Statement]:
@@ -283,16 +274,10 @@ def _masked(statement: Reduce, kernel: Kernel, chunks: str, step: str, condition
     neutral = Constant(identity(statement.combine, dtype))
     return [
         Position(at, INT64, varies, condition.index),
-        Compute(inside, _bool(), varies, "lt", (at, Constant(condition.high))),
+        Compute(inside, BOOL, varies, "lt", (at, Constant(condition.high))),
         Compute(masked, dtype, axes, "where", (inside, operand, neutral)),
         replace(statement, operand=masked),
     ]
-
-
-def _bool() -> DType:
-    from ..dtypes import BOOL
-
-    return BOOL
 
 
 def _operand_dtype(kernel: Kernel, statement: Reduce) -> DType:
@@ -445,18 +430,28 @@ def _apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce], limits:
     after = _after(kernel, finals)
     rows = [s for s in kernel.body if s not in after]
     needed = slice_of(kernel.body, [name for final in finals for name in used_names(final)])
-    handed = _row_results(needed)
+    handed = _row_results(kernel, needed, finals)
     first = _rows_kernel(kernel, rows, handed)
     second = _across_kernel(kernel, across, needed, after, handed)
     kernels = split_reductions(second, limits)
     return [first, *kernels] if first.body else kernels
 
 
-def _row_results(needed: list[Statement]) -> list[Reduce]:
-    return [s for s in needed if isinstance(s, Reduce)]
+def _row_results(kernel: Kernel, needed: list[Statement], finals: list[Reduce]) -> list[Definition]:
+    """What is known of a row as a whole once it is reduced, and used otherwise than for more of that."""
+    along = frozenset(a.name for a in kernel.with_role("reduction"))
+    results: dict[str, Definition] = {}
+    for statement in needed:
+        assert isinstance(statement, Definition)
+        is_result = isinstance(statement, Reduce) or any(name in results for name in used_names(statement))
+        if is_result and not statement.axes & along:
+            results[statement.name] = statement
+    users = [s for s in [*needed, *finals] if not (isinstance(s, Definition) and s.name in results)]
+    used = {name for user in users for name in used_names(user)}
+    return [result for name, result in results.items() if name in used]
 
 
-def _handed(kernel: Kernel, result: Reduce, is_output: bool) -> tuple[Buffer, Index]:
+def _handed(kernel: Kernel, result: Definition, is_output: bool) -> tuple[Buffer, Index]:
     axes = [a for a in kernel.axes if a.name in result.axes]
     shape = tuple(a.size for a in axes)
     strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
@@ -466,7 +461,7 @@ def _handed(kernel: Kernel, result: Reduce, is_output: bool) -> tuple[Buffer, In
     return Buffer(f"row_{result.name}", result.dtype, shape, strides, is_output), index
 
 
-def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Reduce]) -> Kernel:
+def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Definition]) -> Kernel:
     buffers = list(kernel.buffers)
     body = list(rows)
     for result in handed:
@@ -477,7 +472,7 @@ def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Reduce]) ->
 
 
 def _across_kernel(
-    kernel: Kernel, across: frozenset[str], needed: list[Statement], after: list[Statement], handed: list[Reduce]
+    kernel: Kernel, across: frozenset[str], needed: list[Statement], after: list[Statement], handed: list[Definition]
 ) -> Kernel:
     buffers = list(kernel.buffers)
     body: list[Statement] = []
@@ -485,7 +480,7 @@ def _across_kernel(
         if statement not in handed:
             body.append(statement)
             continue
-        assert isinstance(statement, Reduce)
+        assert isinstance(statement, Definition)
         buffer, index = _handed(kernel, statement, False)
         buffers.append(buffer)
         body.append(Load(statement.name, statement.dtype, statement.axes, buffer.name, index))
@@ -508,6 +503,3 @@ def _restricted(
         tuple(body),
         kernel.sources,
     )
-
-
-Split = Callable[[Kernel], list[Kernel]]

@@ -48,6 +48,16 @@ def _softshrink(x: Scalar, lambd: Any) -> Scalar:
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
 
+def _check_lambda(self: object, lambd: float) -> None:
+    if lambd < 0:
+        raise RuntimeError(f"softshrink: lambda must not be negative, but is {lambd}")
+
+
+def _check_bounds(self: object, min_val: float, max_val: float) -> None:
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
+
+
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 """Klambauer et al. 2017, "Self-Normalizing Neural Networks"."""
@@ -99,6 +109,7 @@ pointwise(
     clamp,
     dtype="number",
     coefficients=("min_val", "max_val"),
+    check=_check_bounds,
 )
 pointwise("aten::hardsigmoid(Tensor self) -> Tensor", lambda x: clamp(x + 3, 0, 6) / 6, dtype="floating")
 pointwise("aten::hardswish(Tensor self) -> Tensor", lambda x: x * clamp(x + 3, 0, 6) / 6, dtype="floating")
@@ -113,6 +124,7 @@ pointwise(
     _softshrink,
     dtype="floating",
     coefficients=("lambd",),
+    check=_check_lambda,
 )
 pointwise(
     "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",

@@ -27,11 +27,17 @@ def _is_close(x: Scalar, y: Scalar, rtol: Operand, atol: Operand, equal_nan: boo
     return close | (s.isnan(x) & s.isnan(y)) if equal_nan else close
 
 
+def _check_tolerances(self: object, other: object, rtol: float, atol: float, equal_nan: bool) -> None:
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must not be negative, but are {rtol} and {atol}")
+
+
 pointwise(
     "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
     _is_close,
     dtype="bool of uniform",
     traits=NONDIFFERENTIABLE,
+    check=_check_tolerances,
 )
 pointwise("aten::isnan(Tensor self) -> Tensor", s.isnan, dtype="bool", traits=NONDIFFERENTIABLE)
 pointwise("aten::isinf(Tensor self) -> Tensor", s.isinf, dtype="bool", traits=NONDIFFERENTIABLE)

@@ -36,9 +36,11 @@ def _source(self: Array, src: Array | Number, index: Array) -> Array:
     """What goes to each index: the leading part of `src`, or one number."""
     if not isinstance(src, np.ndarray):
         return np.full(index.shape, src).astype(self.dtype)
+    if src.dtype != self.dtype:
+        raise RuntimeError(f"scatter: expected a source of dtype {dtype_of(self)}, but got {dtype_of(src)}")
     whole = at_least_1d(src)
     require_fit("scatter", whole, index, None)
-    return cropped(whole, index, -1).astype(self.dtype, copy=False)
+    return cropped(whole, index, -1)
 
 
 def _places(self: Array, dim: int, index: Array) -> tuple[Array, ...]:

@@ -56,13 +56,15 @@ def _diag(self: Array, diagonal: int) -> Array:
 def _cross(self: Array, other: Array, dim: int | None) -> Array:
     """The cross product along `dim`, or along the first dimension of size 3."""
     dtype = result_dtype(self, other)
+    if self.ndim != other.ndim:
+        raise RuntimeError(f"cross: shapes {self.shape} and {other.shape} have different numbers of dimensions")
     try:
         left, right = np.broadcast_arrays(widen(cast(self, dtype)), widen(cast(other, dtype)))
     except ValueError:
         raise RuntimeError(f"cross: shapes {self.shape} and {other.shape} do not fit") from None
     axis = next((i for i, size in enumerate(left.shape) if size == 3), 0) if dim is None else wrap_dim(dim, left.ndim)
-    if left.ndim == 0 or left.shape[axis] != 3:
-        raise RuntimeError(f"cross: dimension {axis} of shape {left.shape} does not have size 3")
+    if left.ndim == 0 or self.shape[axis] != 3 or other.shape[axis] != 3:
+        raise RuntimeError(f"cross: dimension {axis} of shapes {self.shape} and {other.shape} does not have size 3")
     a, b = np.moveaxis(left, axis, 0), np.moveaxis(right, axis, 0)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
     return cast(np.stack(parts, axis), dtype)

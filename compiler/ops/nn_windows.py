@@ -170,6 +170,8 @@ def pooling(
         raise RuntimeError(f"pooling: expected {rank + 1} or {rank + 2} dimensions, but the shape is {tuple(shape)}")
     kernel, spread, pad = (expanded(sizes, rank) for sizes in (kernel_size, dilation, padding))
     steps = expanded(stride, rank) if isinstance(stride, int) or stride else kernel
+    if any(p < 0 for p in pad):
+        raise RuntimeError(f"pad must not be negative, but is {list(pad)}")
     if any(2 * p > k for p, k in zip(pad, kernel, strict=True)):
         raise RuntimeError(
             f"pad should be at most half of effective kernel size, but got {list(pad)} and {list(kernel)}"

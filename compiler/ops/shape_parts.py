@@ -158,7 +158,9 @@ def _roll(self: Array, shifts: Sequence[int] | int, dims: Sequence[int] | int) -
         return np.roll(self, shifts[0])
     if len(shifts) != len(dims) or not shifts:
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims: {len(dims)}")
-    return np.roll(self, shifts, [wrap_dim(d, self.ndim) for d in dims]) if self.ndim else self
+    if not self.ndim:
+        raise IndexError(f"roll: dimensions {dims} of a tensor that has none")
+    return np.roll(self, shifts, [wrap_dim(d, self.ndim) for d in dims])
 
 
 def _flip(self: Array, dims: Sequence[int]) -> Array:

@@ -118,6 +118,12 @@ def _summed(a: Arguments) -> DType:
     return dtype if dtype.is_floating else INT64
 
 
+def _summed_to_size(a: Arguments) -> DType:
+    """A tensor that has the size already stays what it is."""
+    size, tensor = a["size"], a.tensor("self")
+    return tensor.dtype if size is None or tuple(size) == tensor.shape else _summed(a)
+
+
 def _full_precision(a: Arguments) -> DType:
     return FLOAT32 if a["cpu_enabled"] else a.tensor("self").dtype
 
@@ -139,7 +145,8 @@ _DTYPES: dict[str, Callable[[Arguments], DType]] = {
     "full": _of_filling,
     **dict.fromkeys(("tensor", "as_tensor"), _of_leaves),
     **dict.fromkeys(("searchsorted", "bucketize"), _places),
-    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "nansum", "sum_to_size"), _summed),
+    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "nansum"), _summed),
+    **dict.fromkeys(("sum_to_size", "_grad_sum_to_size"), _summed_to_size),
     "_index_tensor": lambda a: INT64,
     "_autocast_to_full_precision": _full_precision,
     "_autocast_to_reduced_precision": _reduced_precision,

@@ -20,7 +20,7 @@ from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir import RETURN, Graph, Node, Value
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.specialize import specialize_optionals
-from ...compiler.types import UNDEFINED, ListType, TensorType, Type, is_tensor, strip_optional
+from ...compiler.types import UNDEFINED, ListType, TensorType, Type, strip_optional
 from ...lang.diagnostics import CompileError
 from ..differentiable import DifferentiableGroup
 from ..function import Function
@@ -104,8 +104,8 @@ class Linearization:
 
     What a node needs to know of it is in numbers. Places are positions, None where no gradient flows: of captured
     inputs in `gradient.output_vjps`, of captured and of real outputs in `gradient.input_vjps`, where an output that is
-    the same value as an earlier one has that one's. `real_vjps` are the outputs at the first of these, those of
-    temporaries come after, and `kept_temporaries` are the numbers of these among the captures, None for one that is not.
+    the same value as an earlier one has that one's. `real_vjps` are the outputs at the first of these; those of
+    temporaries come after, and `kept_temporaries` has their numbers among the captures, None for one that is not there.
     """
 
     def __init__(self, gradient: Gradient, name: str) -> None:
@@ -130,9 +130,9 @@ class Linearization:
     def captured_names(self) -> list[str]:
         """What each capture is, inputs first: its name, the op that made or first used it, and where that stands."""
         f = self.gradient.f
-        inputs = [_described(f.inputs[i], f.inputs[i].uses[0].user) for i in self.gradient.captured_inputs]
-        outputs = [_described(f.outputs[i], f.outputs[i].node) for i in self.gradient.captured_outputs]
-        return inputs + outputs
+        inputs = [f.inputs[i] for i in self.gradient.captured_inputs]
+        outputs = [f.outputs[i] for i in self.gradient.captured_outputs]
+        return [_operand(value, f.name != SNIPPET) for value in inputs] + [_result(value) for value in outputs]
 
     def backward(self, pattern: Pattern) -> Program:
         """`df` for a pattern of gradients."""
@@ -155,12 +155,24 @@ def _place(numbers: Sequence[int | None], number: int) -> int | None:
     return numbers.index(number) if number in numbers else None
 
 
-def _described(value: Value, node: Node) -> str:
-    """A capture by its name and the op that takes or made it."""
-    name = f"'{value.name_hint}'" if value.name_hint else "a tensor"
-    relation = "result" if node is value.node else "operand"
-    op = node.attrs.get("callee", node.kind)
-    return f"{name} ({relation} of {op})" if node.kind != RETURN else name
+def _operand(value: Value, has_own_name: bool) -> str:
+    """A captured input: its name, or else that of the parameter it is passed for, and the op that takes it."""
+    name, use = value.name_hint, value.uses[0] if value.use_count else None
+    if use is None or use.user.kind == RETURN:
+        return f"'{name}'"
+    schema = use.user.schema
+    if schema is not None and not (has_own_name and name):
+        name = schema.arguments[use.index].name
+    return f"'{name}' (operand of {_op(use.user)})"
+
+
+def _result(value: Value) -> str:
+    """A captured temporary: its name, and the op that made it."""
+    return f"{repr(value.name_hint) if value.name_hint else 'a tensor'} (result of {_op(value.node)})"
+
+
+def _op(node: Node) -> str:
+    return str(node.attrs.get("callee", node.kind))
 
 
 def is_list(type: Type) -> bool:

@@ -39,7 +39,6 @@ class TorchCalls:
         try:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:
-            self._refuse_two_tapes([*args, *kwargs.values()])
             return call.taker.call_function(self._function, args, dict(kwargs))
         if device_of(values) != "cpu":
             self._check_devices(values)
@@ -82,12 +81,6 @@ class TorchCalls:
         if len(found) > 1:
             where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
             raise self._failure("R003", f"the arguments are on several devices: {where}", "move them to one: `x.to(…)`")
-
-    def _refuse_two_tapes(self, values: list[Any]) -> None:
-        """RuntimeFailure where a tensor's history would be lost on the tape of gs.Variable, or in a trace."""
-        if torch.is_grad_enabled() and requires_grad(values):
-            message = "a torch tensor that requires grad meets a value that is recorded otherwise"
-            raise self._failure("R003", message, "pass `x.detach()`, or tensors only")
 
     def _failure(self, code: str, message: str, note: str) -> RuntimeFailure:
         return RuntimeFailure(code, self._function.name, message, span=self._function.graph.span, notes=[note])

@@ -28,7 +28,7 @@ def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
         if disabled is None:
-            disabled = torch.compiler.disable(function, reason="a Gradscript function is compiled already")
+            disabled = torch.compiler.disable(function, reason="a Gradscript function is compiled")
             _skip_frames((*_FRAMES, call))
         return disabled(*args, **kwargs)
 

@@ -164,6 +164,34 @@ def column_sum(rows: int = 1000, columns: int = 130, dtype: DType = FLOAT32) -> 
     return k.build()
 
 
+def bias_gradient(rows: int = 300, columns: int = 70, dtype: DType = FLOAT32) -> Kernel:
+    """A pointwise gradient, and its sum over the rows, from one pass."""
+    k = KernelBuilder("relu_bias_backward", i=rows, j=columns)
+    k.input("grad_output", dtype, (rows, columns))
+    k.input("y", dtype, (rows, columns))
+    k.output("grad_x", dtype, (rows, columns))
+    k.output("grad_bias", dtype, (columns,))
+    grad, y = k.load("grad_output", "ij"), k.load("y", "ij")
+    grad_x = k.compute("where", k.compute("gt", y, 0.0), grad, 0.0, name="gradient")
+    k.store("grad_x", "ij", grad_x)
+    k.store("grad_bias", "j", k.reduce("sum", grad_x, "i"))
+    return k.build()
+
+
+def loss_and_gradient(size: int = 30_001, dtype: DType = FLOAT32) -> Kernel:
+    """A mean of squares and its gradient, from one pass."""
+    k = KernelBuilder("mean_squared_error", i=size)
+    k.input("x", dtype, (size,))
+    k.input("y", dtype, (size,))
+    k.output("loss", dtype, ())
+    k.output("grad_x", dtype, (size,))
+    error = k.compute("sub", k.load("x", "i"), k.load("y", "i"), name="error")
+    k.store("grad_x", "i", k.compute("mul", error, 2.0 / max(size, 1)))
+    total = k.reduce("sum", k.compute("mul", error, error), "i", name="total")
+    k.store("loss", "", k.compute("div", total, float(max(size, 1))))
+    return k.build()
+
+
 def argmax(rows: int = 33, columns: int = 257, dtype: DType = FLOAT32) -> Kernel:
     k = KernelBuilder("argmax", i=rows, j=(columns, "reduction"))
     k.input("x", dtype, (rows, columns))
@@ -408,6 +436,11 @@ GROUPS: dict[str, list[Case]] = {
         Case("column sum, bfloat16", column_sum(300, 70, BFLOAT16), scale=32.0),
         Case("column sum, one column", column_sum(300, 1), scale=32.0),
         Case("column sum of nothing", column_sum(0, 70)),
+        Case("bias gradient", bias_gradient(), scale=32.0),
+        Case("bias gradient, one row", bias_gradient(1, 70)),
+        Case("loss and gradient", loss_and_gradient(), scale=4.0),
+        Case("loss and gradient of nothing", loss_and_gradient(0)),
+        Case("cross entropy, long", cross_entropy(9, 20_001), scale=16.0),
         Case("argmin of everything", full_argmax(30_001)),
         Case("argmin of everything, special", full_argmax(30_001), special=True),
     ],

@@ -4,7 +4,8 @@ A script for a process of its own, for Triton decides when it is imported whethe
 
     TRITON_INTERPRET=1 python kernel_running.py GROUP
 
-prints one line per case, and the traceback of each that fails. The interpreter has no libdevice, so its functions are NumPy's here.
+prints one line per case, and the traceback of each that fails. The interpreter has no
+libdevice, so its functions are NumPy's here.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ LIBDEVICE = {
 
 def main(group: str) -> int:
     _give_libdevice_to_the_interpreter()
+    _reduce_in_halves()
     failed = 0
     for case in GROUPS[group]:
         try:
@@ -53,7 +55,7 @@ def main(group: str) -> int:
 def check(case: Case) -> None:
     """Every output of the kernel, after all the kernels that it was split into, is that of the kernel in float64."""
     kernel = case.kernel
-    arrays, numbers = inputs_of(kernel, case.special), {p.name: p.dtype.category / 2 for p in kernel.parameters}
+    arrays = inputs_of(kernel, case.special)
     numbers = {p.name: 0.625 if p.dtype.is_floating else 12345 for p in kernel.parameters}
     expected = run_kernel(_in_float64(kernel), _widened(kernel, arrays), numbers)
     found = dict(arrays)
@@ -90,7 +92,9 @@ def _elements(buffer: Buffer, generator: np.random.Generator, special: bool) -> 
         numbers = np.abs(numbers) + 0.5
     if special and numbers.size:
         flat = numbers.reshape(-1)
-        flat[:: max(numbers.size // 5, 1)] = np.resize([np.inf, -np.inf, np.nan, 0.0, -0.0], flat[:: max(numbers.size // 5, 1)].size)
+        flat[:: max(numbers.size // 5, 1)] = np.resize(
+            [np.inf, -np.inf, np.nan, 0.0, -0.0], flat[:: max(numbers.size // 5, 1)].size
+        )
     return np.asarray(numbers).astype(dtype)
 
 
@@ -117,11 +121,18 @@ def launch(kernel: Kernel, schedule: Schedule, arrays: Arrays, numbers: dict[str
     memory = {b.name: _memory(b, arrays.get(b.name), torch) for b in kernel.buffers}
     programs = grid(kernel, schedule)
     if all(programs):
-        function = getattr(load_module(write_module(emit_triton(kernel, schedule))), kernel.name)
+        module = load_module(write_module(emit_triton(kernel, schedule)))
+        # The interpreter's own numbers are arrays of one element, which NumPy no longer takes for integers.
+        vars(module)["range"] = _range
+        function = getattr(module, kernel.name)
         sizes = [axis.size for axis in dynamic_axes(kernel)]
         given = [numbers[p.name] for p in kernel.parameters]
         function[programs](*memory.values(), *sizes, *given, **constants(kernel, schedule))
     return {b.name: _array(b, memory[b.name], torch) for b in kernel.outputs}
+
+
+def _range(*ends: Any) -> range:
+    return range(*(end if isinstance(end, int) else int(end.handle.data.item()) for end in ends))
 
 
 def _memory(buffer: Buffer, array: np.ndarray[Any, Any] | None, torch: Any) -> Any:
@@ -146,6 +157,33 @@ def _array(buffer: Buffer, flat: Any, torch: Any) -> np.ndarray[Any, Any]:
     return np.asarray(tensor.numpy())
 
 
+def _reduce_in_halves() -> None:
+    """Reductions by a function combine halves of a tile, as a device does, not element by element."""
+    import triton.language as tl
+    from triton.runtime.interpreter import ReduceOps, TensorHandle
+
+    def block(data: np.ndarray[Any, Any], dtype: Any) -> Any:
+        return tl.tensor(TensorHandle(data, dtype.scalar), tl.block_type(dtype.scalar, list(data.shape)))
+
+    def generic_reduce(self: Any, tensors: tuple[Any, ...]) -> list[Any]:
+        dtypes = [tensor.dtype for tensor in tensors]
+        parts = [tensor.handle.data for tensor in tensors]
+        if self.axis is None:
+            parts = [part.reshape(-1) for part in parts]
+        axis = self.axis or 0
+        while parts[0].shape[axis] > 1:
+            left, right = zip(*(np.split(part, 2, axis) for part in parts), strict=True)
+            operands = [block(part, t) for half in (left, right) for part, t in zip(half, dtypes, strict=True)]
+            found = self.combine_fn.fn(*operands)
+            found = found if isinstance(found, tuple) else (found,)
+            parts = [part.handle.data for part in found]
+        if not self.keep_dims:
+            parts = [part.squeeze(axis) for part in parts]
+        return [self.to_tensor(part, dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+
+    ReduceOps.generic_reduce = generic_reduce
+
+
 def _give_libdevice_to_the_interpreter() -> None:
     import triton.language as tl
     from triton.language.extra import libdevice
@@ -161,7 +199,9 @@ def _give_libdevice_to_the_interpreter() -> None:
             dtype = tl.int1 if definition.result == "bool" else tensors[0].dtype
             result = result if definition.result == "bool" else result.astype(tensors[0].handle.data.dtype)
             is_block = any(tensor.type.is_block() for tensor in tensors)
-            return tl.tensor(TensorHandle(result, dtype), tl.block_type(dtype, list(result.shape)) if is_block else dtype)
+            return tl.tensor(
+                TensorHandle(result, dtype), tl.block_type(dtype, list(result.shape)) if is_block else dtype
+            )
 
         return evaluate
 

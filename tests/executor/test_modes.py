@@ -11,7 +11,7 @@ import pytest
 from gradscript.compiler.builder import Builder
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.passes.check_in_place import WritesInPlace, check_in_place
-from gradscript.compiler.pipeline import EXECUTOR, InvalidPass, stages
+from gradscript.compiler.pipeline import EXECUTOR, InvalidPass, pass_name, stages
 from gradscript.compiler.types import INT
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -119,6 +119,19 @@ def test_failures_name_the_calls_that_inlining_hid(unit: gs.CompilationUnit) -> 
     np.testing.assert_array_equal(unit.unstable(-np.ones(2)), -np.ones(2))
 
 
+def test_the_passes_are_in_the_executors_order() -> None:
+    names = [pass_name(p) for name in stages(differentiable=False) for p in EXECUTOR[name]]
+    assert names == [
+        *("specialize_types", "inline_functions", "lower_grad_of", "specialize_autograd_zero", "lower_tuples"),
+        *("pool_constants", "remove_expands", "canonicalize", "eliminate_dead_code"),
+        *("fold_constants", "propagate_types", "propagate_requires_grad"),
+        *("eliminate_dead_code", "eliminate_common_subexpressions", "pool_constants", "peephole"),
+        *("simplify_broadcasts", "fold_constants", "unroll_loops", "eliminate_common_subexpressions"),
+        *("check_in_place", "inline_functions", "decompose_ops", "batch_matmuls"),
+        *("pool_constants", "eliminate_dead_code"),
+    ]
+
+
 def test_the_table_is_in_the_executors_order() -> None:
     plain, sliced = stages(differentiable=False), stages(differentiable=True)
     assert plain == (
@@ -166,6 +179,54 @@ def test_a_broken_pass_is_named(unit: gs.CompilationUnit) -> None:
     remove = gs.register_pass("optimize", forget_a_type)
     try:
         with pytest.raises(InvalidPass, match="pass forget_a_type left invalid IR"):
+            unit.inner(X, X)
+    finally:
+        remove()
+    np.testing.assert_array_equal(unit.inner(X, X), X * X)
+
+
+@pytest.mark.parametrize("point", [point for point in EXECUTOR if point in stages(differentiable=False)])
+def test_a_broken_pass_is_named_at_every_point(unit: gs.CompilationUnit, point: str) -> None:
+    def add_an_input(graph: Graph) -> bool:
+        graph.body.add_input()
+        return True
+
+    def use_before_definition(graph: Graph) -> bool:
+        (node,) = [node for node in graph.nodes if node.kind == "aten::mul.Tensor"]
+        other = Builder(graph).op("aten::exp", graph.inputs[0])
+        node.set_input(0, other)
+        return False
+
+    for broken, rule in ((add_an_input, "it has 3 inputs"), (use_before_definition, "before")):
+        remove = gs.register_pass(point, broken)
+        try:
+            with pytest.raises(InvalidPass, match=rule) as caught:
+                unit.inner(X, X)
+            assert caught.value.pass_name == broken.__name__
+        finally:
+            remove()
+        np.testing.assert_array_equal(unit.inner(X, X), X * X)
+
+
+def test_a_pass_says_whether_it_changed_the_graph(unit: gs.CompilationUnit) -> None:
+    def forgets(graph: Graph) -> Any:
+        return None
+
+    remove = gs.register_pass("finish", forgets)
+    try:
+        with pytest.raises(TypeError, match="pass forgets returned None: a pass says whether"):
+            unit.inner(X, X)
+    finally:
+        remove()
+
+
+def test_what_a_pass_raises_is_the_users(unit: gs.CompilationUnit) -> None:
+    def fails(graph: Graph) -> bool:
+        raise ZeroDivisionError("of the user's")
+
+    remove = gs.register_pass("batch", fails)
+    try:
+        with pytest.raises(ZeroDivisionError, match="of the user's"):
             unit.inner(X, X)
     finally:
         remove()

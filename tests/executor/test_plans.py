@@ -172,3 +172,52 @@ def test_32_threads_on_cold_keys_compile_each_once() -> None:
     assert counted["plan_cache_misses"] == len(inputs) == _plans(function)
     assert counted["graph_executor_invocations"] == 32_000
     assert counted["graph_executors_constructed"] == 1
+
+
+def test_threads_on_a_cache_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans are dropped while others run them."""
+    monkeypatch.setattr(module, "MAX_PLANS", 2)
+    function = gs.CompilationUnit(SOURCE).deep
+    inputs = [np.full((2,) * rank, 0.1 * rank, np.float32) for rank in range(1, 6)]
+    expected = [gs.CompilationUnit(SOURCE).deep(x) for x in inputs]
+    gs.reset_counters()
+    wrong: list[Any] = []
+    start = threading.Barrier(8)
+
+    def work(seed: int) -> None:
+        order = random.Random(seed)
+        start.wait()
+        for _ in range(25):
+            index = order.randrange(len(inputs))
+            if function(inputs[index]).tobytes() != expected[index].tobytes():
+                wrong.append(index)
+            function.debug_state()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counted = gs.counters()
+    assert not wrong and _plans(function) == 2
+    assert counted["plan_cache_hits"] + counted["plan_cache_misses"] == counted["graph_executor_invocations"] == 200
+    assert len(function.executor.known) <= 2 * 2
+
+
+def test_functions_in_threads_have_an_executor_each_once() -> None:
+    functions = [gs.CompilationUnit(SOURCE).mul for _ in range(4)]
+    gs.reset_counters()
+    start = threading.Barrier(16)
+
+    def work() -> None:
+        start.wait()
+        for function in functions:
+            function(_array(), _array())
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counted = gs.counters()
+    assert (counted["graph_executors_constructed"], counted["plan_cache_misses"]) == (4, 4)

@@ -17,7 +17,7 @@ _OVERLOAD = re.compile(r"(aten::\w+)\.\w+\(")
 def both(body: str) -> tuple[Graph, Any]:
     """The same graph for us and for torch. It is written as ours, on `graph f(…):` and `block():` lines."""
     theirs = _OVERLOAD.sub(r"\1(", body).replace("graph f(", "graph(")
-    theirs = theirs.replace("value=False", "value=0").replace("value=True", "value=1")
+    theirs = theirs.replace("value=False", "value=0").replace("value=True", "value=1").replace("List[int]", "int[]")
     lines = []
     for line in theirs.splitlines():
         stripped = line.strip()

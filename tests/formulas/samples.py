@@ -176,6 +176,7 @@ _LIST = [t(3), t(), t(2, 2), t(0)]
 LISTS: dict[str, tuple[list[Call], Callable[..., Any]]] = {
     "__getitem__.t": ([call(_LIST, 0), call(_LIST, -2)], lambda items, idx: items[idx]),
     "grad_item": ([call(_LIST, 0), call(_LIST, -2)], lambda gradients, index: gradients[index]),
+    "grad_list": ([call(_LIST, _LIST)], lambda gradients, primal: list(gradients)),
     "pop.t": ([call(_LIST), call(_LIST, 1)], lambda items, idx: items[idx]),
     "slice.t": (
         [call(_LIST), call(_LIST, 1, 3), call(_LIST, None, None, -1), call(_LIST, -1, 0, -2)],

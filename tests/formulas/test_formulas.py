@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from agreement import EPSILON, ROUNDINGS, differences, losses_of_digits
 from array_derivatives import Derivatives, differentiated, flat, is_float, ours
 from array_derivatives import reference as torch_derivatives
 from gradscript.compiler.autodiff.formulas import formula_name, formula_names
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.compiler.dtypes import FLOAT64, DType
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.types import ListType, OptionalType, TensorType, Type, VariableType
 from gradscript.stdlib_grads import formula_files
@@ -73,20 +73,6 @@ def _both(op: Op, arguments: Sequence[Any], order: int = 2) -> tuple[Derivatives
     return found, torch_derivatives(op, arguments, wrt, weights, cotangents, reference(op))
 
 
-def _differences(found: Sequence[Any], expected: Sequence[Any], rtol: float = 1e-9, atol: float = 1e-10) -> list[str]:
-    """What differs, in words; NaN equals NaN."""
-    assert len(found) == len(expected)
-    words = []
-    for i, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
-        if theirs is None:
-            continue
-        if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
-            words.append(f"{i}: {mine.dtype}{mine.shape}, torch {theirs.dtype}{theirs.shape}")
-        elif not np.allclose(mine, theirs, rtol, atol, equal_nan=True):
-            words.append(f"{i}: {mine.ravel()[:6]}, torch {theirs.ravel()[:6]}")
-    return words
-
-
 # --- every op ---
 
 
@@ -135,9 +121,9 @@ def test_derivatives_are_those_of_torch(name: str) -> None:
             continue
         found, expected = _both(op, arguments)
         where = f"{name}, sample {i}, {layout}"
-        assert not _differences(found.values, expected.values, rtol), f"value of {where}"
-        assert not _differences(found.first, expected.first, rtol), f"first derivative of {where}"
-        assert not _differences(found.second, expected.second, rtol), f"second derivative of {where}"
+        assert not differences(found.values, expected.values, rtol), f"value of {where}"
+        assert not differences(found.first, expected.first, rtol), f"first derivative of {where}"
+        assert not differences(found.second, expected.second, rtol), f"second derivative of {where}"
 
 
 @pytest.mark.parametrize("name", _ops())
@@ -155,7 +141,7 @@ def test_one_percent_more_is_noticed(name: str) -> None:
         for position in wrt:
             for _ in flat(arguments[position]):
                 gradient = next(gradients)
-                wrong = bool(_differences([gradient * 1.01], [gradient]))
+                wrong = bool(differences([gradient * 1.01], [gradient]))
                 noticed[position] = noticed.get(position, False) or wrong
     assert {position for position, wrong in noticed.items() if not wrong} == set(FLAT.get(name, ()))
 
@@ -188,46 +174,28 @@ def test_a_gradient_does_not_depend_on_which_others_are_asked_for(name: str) -> 
 
 # --- shorter floats ---
 
-EPSILON = {
-    FLOAT32: float(np.finfo(np.float32).eps),
-    FLOAT16: float(np.finfo(np.float16).eps),
-    BFLOAT16: float(ml_dtypes.finfo(ml_dtypes.bfloat16).eps),
-}
-ROUNDINGS = 8
-"""A formula may round its intermediate results a few times; each is worth one epsilon of the largest gradient."""
-
-
 @pytest.mark.parametrize("name", _ops())
 def test_shorter_floats_are_as_exact_as_their_digits(name: str) -> None:
-    """The tolerance follows from the result in float64: its size, and how far the inputs' last digit moves it."""
+    """Value and first derivative, which has the dtype of its argument."""
     op = _ops()[name]
-    sample = calls(op)[0]
-    for dtype, epsilon in EPSILON.items():
-        short = _arguments(op, sample, dtype)
-        wide = [_widened(value) for value in short]
-        wrt = differentiated(op, wide, constants(op))
-        found, _, _ = ours(op, short, wrt, _draw(), False, 1)
-        exact, _, _ = ours(op, wide, wrt, _draw(), False, 1)
-        moved, _, _ = ours(op, [_nudged(value, epsilon) for value in wide], wrt, _draw(), False, 1)
-        for mine, truth, near in zip(found.first, exact.first, moved.first, strict=True):
-            assert mine.dtype == np.dtype(dtype.name) if dtype is not BFLOAT16 else mine.dtype == ml_dtypes.bfloat16
-            error = np.abs(mine.astype(np.float64) - truth)
-            scale = np.abs(truth).max(initial=0.0)
-            tiny = float(ml_dtypes.finfo(mine.dtype).smallest_subnormal)
-            allowed = ROUNDINGS * (epsilon * (np.abs(truth) + scale) + np.abs(near - truth) + tiny)
-            assert (error <= allowed).all(), f"{name} in {dtype}: error {error.max()}, allowed {allowed.min()}"
+
+    def run(arguments: list[Any]) -> list[Any]:
+        wrt = differentiated(op, arguments, constants(op))
+        found, _, _ = ours(op, arguments, wrt, _draw(), False, 1)
+        primals = filter(is_float, flat([arguments[i] for i in wrt]))
+        assert [gradient.dtype for gradient in found.first] == [primal.dtype for primal in primals]
+        return [*found.values, *found.first]
+
+    for number, sample in enumerate(calls(op)):
+        for dtype in EPSILON:
+            short = _arguments(op, sample, dtype, seed=number)
+            if _has_gradient(op, short):
+                lost = losses_of_digits(run, short, dtype, MORE_ROUNDINGS.get(name, ROUNDINGS))
+                assert not lost, f"{name}, sample {number}: {lost}"
 
 
-def _widened(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_widened(item) for item in value]
-    return value.astype(np.float64) if is_float(value) else value
-
-
-def _nudged(value: Any, epsilon: float) -> Any:
-    if isinstance(value, list):
-        return [_nudged(item, epsilon) for item in value]
-    return np.asarray(value * (1 + epsilon)) if is_float(value) else value
+MORE_ROUNDINGS: dict[str, int] = {}
+"""Ops of more steps than most."""
 
 
 # --- kinks and borders ---
@@ -330,8 +298,8 @@ def test_kinks_are_those_of_torch(name: str, values: tuple[Any, ...]) -> None:
     arguments = [np.array(v) if isinstance(v, list) and isinstance(v[0], float) else v for v in (*values, *rest)]
     found, expected = _both(op, arguments, order=1)
     rtol = INEXACT_IN_TORCH.get(name, 1e-9)
-    assert not _differences(found.values, expected.values, rtol)
-    assert not _differences(found.first, expected.first, rtol)
+    assert not differences(found.values, expected.values, rtol)
+    assert not differences(found.first, expected.first, rtol)
 
 
 @pytest.mark.parametrize(
@@ -340,8 +308,8 @@ def test_kinks_are_those_of_torch(name: str, values: tuple[Any, ...]) -> None:
 def test_products_with_zeros_have_second_derivatives(name: str, rest: list[Any]) -> None:
     for values in ([0.0, 2, 3, 4], [0.0, 2, 0, 3], [1.0, 0, 2, 5]):
         found, expected = _both(_ops()[name], [np.array(values), *rest])
-        assert not _differences(found.first, expected.first)
-        assert not _differences(found.second, expected.second)
+        assert not differences(found.first, expected.first)
+        assert not differences(found.second, expected.second)
 
 
 # --- where torch has no derivative, or one that is not that of the op ---

@@ -25,14 +25,14 @@ def estimate(gradient: Gradient, shapes: Sequence[Abstract]) -> tuple[int, int] 
     Between the halves live the real outputs and what df takes; of these, the second number counts what lives for df only.
     """
     f, df = gradient.f, all_defined(gradient.df)
-    known = known_values(f, shapes)
+    known = known_values(f, shapes, _larger)
     if known is None:
         return None
     outputs = [known.get(value, UNKNOWN) for value in f.outputs]
     arguments = [outputs[i] for i in gradient.input_vjps]
     arguments += [shapes[i] for i in gradient.captured_inputs]
     arguments += [outputs[i] for i in gradient.captured_outputs]
-    known_back = known_values(df, arguments)
+    known_back = known_values(df, arguments, _larger)
     if known_back is None:
         return None
     try:
@@ -42,6 +42,14 @@ def estimate(gradient: Gradient, shapes: Sequence[Abstract]) -> tuple[int, int] 
         return max(forward, between + backward), between - storages.total(f.outputs[: gradient.num_real_outputs])
     except _UnknownSize:
         return None
+
+
+def _larger(left: Abstract, right: Abstract) -> Abstract:
+    """Of what two rounds make, what takes more memory."""
+    sizes = size_of(left), size_of(right)
+    if sizes[0] is None or sizes[1] is None:
+        return left if left is right else UNKNOWN
+    return left if sizes[0] >= sizes[1] else right
 
 
 class _UnknownSize(Exception):
@@ -71,21 +79,9 @@ def _peak(graph: Graph, known: Mapping[Value, Abstract]) -> tuple[int, _Sizes]:
             # Inside, the state is as large as it gets.
             for outer, inner in zip(node.outputs, node.blocks[0].inputs[1:], strict=True):
                 sizes[inner] = sizes.get(outer, UNKNOWN)
-    for value in list(sizes):
-        if size_of(sizes[value]) is None:
-            sizes[value] = _grown(value, sizes)
     storages = _Sizes(sizes, graph.inputs)
     storages.visit(graph.body)
     return run(_block_peak(graph.body, storages)), storages
-
-
-def _grown(value: Value, sizes: Mapping[Value, Abstract]) -> Abstract:
-    """A list of the state that a round has added to, whose length no round shares with another: as the state."""
-    node = value.node
-    while node.kind == "aten::append.t":
-        value = node.inputs[0]
-        node = value.node
-    return sizes.get(value, UNKNOWN)
 
 
 def _block_peak(block: Block, storages: _Sizes) -> Walk:

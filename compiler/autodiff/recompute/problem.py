@@ -9,7 +9,8 @@ from ...ir import Graph, Node, Value
 from ...ops.registry import OPS
 from ...passes.eliminate_dead_code import eliminate_dead_code
 from ...rewrite import splice
-from ...shapes import UNKNOWN, Abstract, ShapeError, propagate_shapes
+from ...meta import join
+from ...shapes import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
 from ...symbolic_script import captures
 from ..gradient import Gradient
 from .policy import Predicate, is_repeatable
@@ -136,12 +137,14 @@ class Problem:
         return saved
 
 
-def known_values(graph: Graph, shapes: Sequence[Abstract] | None) -> dict[Value, Abstract] | None:
+def known_values(
+    graph: Graph, shapes: Sequence[Abstract] | None, combine: Combine = join
+) -> dict[Value, Abstract] | None:
     """The abstract values of a graph; None where the inputs' are not known, or do not fit: running it will say so."""
     if shapes is None:
         return None
     try:
-        return propagate_shapes(graph, shapes)
+        return propagate_shapes(graph, shapes, combine)
     except ShapeError:
         return None
 
