@@ -43,6 +43,7 @@ TITLES: dict[str, str] = {
     "functional": "More of torch.nn.functional",
     "composites": "More of torch and torch.linalg",
     "torchscript": "Names of TorchScript",
+    "hints": "What a backward keeps",
 }
 """The page of each file of formulas, in the order of the index."""
 

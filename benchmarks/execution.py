@@ -52,7 +52,12 @@ def calling() -> list[Row]:
     with np.errstate(all="ignore"):
         taken = medians({"ours": repeated(lambda: function(x, x)), "NumPy": repeated(lambda: np.multiply(x, x))}, 401)
     us = {name: 1e6 * seconds / CALLS for name, seconds in taken.items()}
-    return [Row("plan-cache hit of a one-op function, over NumPy's", us["ours"] - us["NumPy"], "µs", 2)]
+    return [
+        Row(
+            "call of a one-op function, its plan in the cache", us["ours"], "µs", None, "NumPy's function", us["NumPy"]
+        ),
+        Row("the same, over the call of NumPy's", us["ours"] - us["NumPy"], "µs", 2),
+    ]
 
 
 def interpreting() -> list[Row]:
@@ -69,8 +74,11 @@ def interpreting() -> list[Row]:
         return y
 
     taken = medians({"ours": lambda: function(x, x), "NumPy": by_hand}, turns=2_000, warm=20)
-    per_node = 1e6 * (taken["ours"] - taken["NumPy"]) / count
-    return [Row("interpreter, per node over NumPy's", per_node, "µs", 0.4)]
+    us = {name: 1e6 * seconds / count for name, seconds in taken.items()}
+    return [
+        Row(f"interpreter, per node of {count}", us["ours"], "µs", None, "NumPy, written out", us["NumPy"]),
+        Row("the same, over NumPy's", us["ours"] - us["NumPy"], "µs", 0.4),
+    ]
 
 
 def differentiating() -> list[Row]:
@@ -130,7 +138,50 @@ def compiling_plans() -> list[Row]:
     return [Row("a new plan for 12 ops", 1e3 * sorted(times)[len(times) // 2], "ms")]
 
 
-MEASURES = (calling, interpreting, differentiating, keeping, compiling_plans)
+def specialising() -> list[Row]:
+    """The same function on sizes that it has seen, with what hangs on them decided."""
+    source = """\
+def f(x, w):
+    y = x
+    for i in range(x.size(0)):
+        if i < x.numel():
+            y = y * w + y.view(x.size(0), x.size(1))
+    return y
+"""
+    plain, profiled = (gs.CompilationUnit(source).f for _ in range(2))
+    x = np.ones((4, 4), np.float32)
+
+    def with_profile() -> None:
+        with gs.set_profiling(True):
+            profiled(x, x)
+
+    np.testing.assert_array_equal(plain(x, x), profiled(x, x))
+    taken = medians({"plain": lambda: plain(x, x), "profiled": with_profile}, turns=1_000, warm=10)
+    us = {name: 1e6 * seconds for name, seconds in taken.items()}
+    return [Row("a loop over a size, profiled", us["profiled"], "µs", None, "the general plan", us["plain"])]
+
+
+def tracing() -> list[Row]:
+    x = np.ones(16, np.float32)
+
+    def chain(value: Any, count: int) -> Any:
+        for _ in range(count):
+            value = value * 0.5
+        return value
+
+    def traced(count: int) -> Callable[[], object]:
+        return lambda: gs.trace(lambda value: chain(value, count), x, check=False)
+
+    fake = torch.ones(16)
+    theirs: Callable[[], object] = lambda: torch.jit.trace(lambda value: chain(value, 500), fake, check_trace=False)  # noqa: E731
+    taken = medians({"500": traced(500), "1,000": traced(1_000), "torch": theirs}, turns=9)
+    return [
+        Row("trace 500 ops", 1e3 * taken["500"], "ms", None, "torch.jit.trace", 1e3 * taken["torch"]),
+        Row("trace 1,000 ops, over 500", taken["1,000"] / taken["500"], "×", 2.3),
+    ]
+
+
+MEASURES = (calling, interpreting, specialising, differentiating, keeping, compiling_plans, tracing)
 
 
 def main() -> None:

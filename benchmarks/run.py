@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import execution
 import gradscript as gs
 import numpy as np
 import torch
@@ -110,6 +111,9 @@ def differentiating() -> list[Row]:
     ]
 
 
+MEASURES = (importing, compiling, scaling, differentiating, *execution.MEASURES)
+
+
 def circumstances() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("gradscript", "numpy", "lark", "torch"))
     return f"Python {platform.python_version()}, {packages}; {platform.machine()}, {os.cpu_count()} cores"
@@ -122,7 +126,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     torch.set_num_threads(1)
     rows: list[Row] = []
-    for measure in (importing, compiling, scaling, differentiating):
+    for measure in MEASURES:
         print(f"measuring: {measure.__name__} …", file=sys.stderr, flush=True)
         rows += measure()
     note = "Times are medians of interleaved turns; a ratio below 1 is faster than the peer."

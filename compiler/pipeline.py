@@ -26,6 +26,7 @@ from .passes.pool_constants import pool_constants
 from .passes.propagate_requires_grad import propagate_requires_grad
 from .passes.propagate_types import propagate_types
 from .passes.remove_expands import remove_expands
+from .passes.remove_hints import remove_hints
 from .passes.simplify_broadcasts import simplify_broadcasts
 from .passes.specialize_autograd_zero import specialize_autograd_zero
 from .passes.specialize_types import specialize_types
@@ -126,7 +127,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         check_in_place,
     ),
     "autodiff": (),
-    "decompose": (inline_functions, decompose_ops),
+    "decompose": (inline_functions, remove_hints, decompose_ops),
     "batch": (batch_matmuls,),
     "fuse": (),
     "finish": (pool_constants, eliminate_dead_code),

@@ -118,7 +118,7 @@ def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
     """Unsuitable for a tensor of a kind that nothing here computes on; `elsewhere` allows devices besides the CPU."""
     if tensor.device.type == "meta" and not elsewhere:
         advice = "make one that has: `torch.empty_like(x, device='cpu')`"
-        raise Unsuitable("a tensor on the meta device has no data", advice, kind=True)
+        raise Unsuitable("the tensor is on device meta, which holds no data", advice, kind=True)
     if tensor.is_nested:
         raise Unsuitable("a nested tensor is not supported", "pass its parts as a list: `[*x.unbind()]`", kind=True)
     if str(tensor.layout) != "torch.strided":

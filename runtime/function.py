@@ -28,6 +28,7 @@ from .stages import STAGES
 
 if TYPE_CHECKING:
     from ..compiler.autodiff.recompute import Policy
+    from .kernels.listing import KernelListing
     from .memory_report import Report
     from .torch_bridge import TorchCalls
 
@@ -44,8 +45,8 @@ class Function:
         f.show("lifted")                 the text of one stage, for every name in `Function.stages`
 
     Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. A call `f(x, y)` on tensors
-    joins torch's autograd: see docs/torch.md. Calls raise RuntimeFailure. A result may share memory with an argument,
-    except where `f(x, y)` returns tensors. Functions may be called from several threads.
+    joins torch's autograd: see docs/torch.md. Calls raise RuntimeFailure. A result may share memory with an argument.
+    Functions may be called from several threads.
     """
 
     stages: tuple[str, ...] = tuple(STAGES)
@@ -236,6 +237,20 @@ class Function:
         from .memory import memory_report
 
         return memory_report(self, args, kwargs, policy)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> KernelListing:
+        """The fused kernels of both passes for arguments of these shapes, dtypes and strides. Nothing runs.
+
+            listing = f.kernels(x, w)       arrays or tensors, on any device; gradients for the floating ones, or for
+                                            the torch tensors that require one
+            listing.forward, .backward      each with .name, .text (Triton), .ir, .grid, .bytes_read, .bytes_written, .flops
+            str(listing)                    a table
+
+        RuntimeFailure for arguments that do not fit, and where control flow depends on what is in tensors.
+        """
+        from .kernels.listing import list_kernels
+
+        return list_kernels(self, args, kwargs)
 
     def debug_state(self) -> DebugState:
         """The graph, the fallback plan and the plans by ArgumentSpec; each plan's `.graph` is what it was made of."""

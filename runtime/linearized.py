@@ -16,6 +16,7 @@ from ..compiler.meta import UNKNOWN, Meta
 from ..compiler.ops.arrays import Array, dtype_of
 from ..compiler.passes.inline_functions import inline_functions
 from ..compiler.passes.lower_grad_of import lower_grad_of
+from ..compiler.passes.remove_hints import remove_hints
 from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
 from ..compiler.pipeline import SIMPLIFY, run_passes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
@@ -168,4 +169,5 @@ def optimized(graph: Graph) -> Graph:
 
 def _optimize(graph: Graph) -> None:
     inline_functions(graph)
+    remove_hints(graph)
     run_passes(graph, SIMPLIFY, verify_between=False)

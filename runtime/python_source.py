@@ -61,7 +61,7 @@ class PythonSource:
             self._positions[code] = list(code.co_positions())
         first, last, left, right = self._positions[code][frame.f_lasti // 2]
         source = self._source(code.co_filename, frame.f_lineno, frame.f_globals)
-        if first is None or last is None or left is None or right is None or last > len(source.line_starts):
+        if first is None or last is None or left is None or right is None or not _reaches(source, last):
             return self._line(source, frame.f_lineno)
         start = source.line_starts[first - 1] + _code_points(source.line(first), left)
         end = source.line_starts[last - 1] + _code_points(source.line(last), right)
@@ -83,6 +83,11 @@ class PythonSource:
             if text:
                 self._sources[filename] = source
         return source if source.text else Source("\n" * line, filename)
+
+
+def _reaches(source: Source, line: int) -> bool:
+    """Whether a source has text at a line: its file may be another one by now."""
+    return not source.text.isspace() and line <= len(source.line_starts)
 
 
 def _code_points(line: str, count: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .function import Function
     from .tape.custom import TapeFunction
     from .tracer import Tracer
+
+
+T = TypeVar("T")
 
 
 class TracerWarning(UserWarning):
@@ -82,20 +85,16 @@ class TracedValue(Operand):
         return self.example
 
     def __bool__(self) -> bool:
-        self._fix("bool()", "the way that Python took")
-        return bool(self.example)
+        return self._fixed(bool(self.example), "bool()", "the way that Python took")
 
     def __int__(self) -> int:
-        self._fix("int()", "the number")
-        return int(self.example)
+        return self._fixed(int(self.example), "int()", "the number")
 
     def __index__(self) -> int:
-        self._fix("an index or a range", "the number")
-        return int(self.example)
+        return self._fixed(int(self.example), "an index or a range", "the number")
 
     def __float__(self) -> float:
-        self._fix("float()", "the number")
-        return float(self.example)
+        return self._fixed(float(self.example), "float()", "the number")
 
     def __len__(self) -> int:
         if not self._is_shape():
@@ -129,6 +128,11 @@ class TracedValue(Operand):
 
     def __deepcopy__(self, _: Any) -> TracedValue:
         return self
+
+    def _fixed(self, result: T, what: str, kept: str) -> T:
+        """A result that has been computed, which fails on its own before there is anything to warn of."""
+        self._fix(what, kept)
+        return result
 
     def _fix(self, what: str, kept: str) -> None:
         if not self.tracer.warns:

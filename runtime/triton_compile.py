@@ -1,7 +1,7 @@
 """Modules of generated Triton text on disk, and compiling them for a target without a device.
 
-A module is a file of the cache, named by its content, and imported by its path: Triton reads the source of a kernel from
-there, and so do debuggers and profilers.
+A module is a file of the cache, named by its content, and imported by its path: Triton reads the source of a kernel
+from there, and so do debuggers and profilers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .failure import RuntimeFailure
-
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
     "sm_90": ("cuda", 90, 32),
@@ -33,9 +31,16 @@ Signature = Mapping[str, str | int]
 """Parameters in order → Triton's type (`*fp32`, `i32`, …), or the value of one that is constant."""
 
 
+class KernelFailure(Exception):
+    """Triton is missing, or does not compile a text; the message says what it said."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A compiled kernel: `code` is a cubin or hsaco, `assembly` its PTX or AMDGCN. `spills` counts bytes or registers."""
+    """A compiled kernel: `code` is a cubin or hsaco, `assembly` its PTX or AMDGCN.
+
+    `spills` counts bytes stored and loaded on NVIDIA's devices, registers on AMD's. `shared` is in bytes.
+    """
 
     target: str
     code: bytes
@@ -46,7 +51,7 @@ class Binary:
 
 
 def cache_directory() -> Path:
-    """`$GRADSCRIPT_CACHE`, else a folder in the user's cache directory; made where it is missing, for its owner alone."""
+    """`$GRADSCRIPT_CACHE`, else a folder in the user's cache directory; made if missing, for its owner alone."""
     named = os.environ.get("GRADSCRIPT_CACHE")
     if named:
         path = Path(named)
@@ -90,16 +95,16 @@ def compile_offline(
 ) -> Binary:
     """A kernel of a module's text, compiled for a target of `TARGETS`. Pointers are taken as aligned to 16 bytes.
 
-    Raises: RuntimeFailure, where the target is unknown, Triton missing, or compiling fails.
+    Raises: KernelFailure, where the target is unknown, Triton missing, or compiling fails.
     """
     if target not in TARGETS:
-        raise RuntimeFailure(f"unknown target {target!r}: give one of {', '.join(TARGETS)}")
+        raise KernelFailure(f"unknown target {target!r}: give one of {', '.join(TARGETS)}")
     try:
         import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
     except ImportError as error:
-        raise RuntimeFailure("Triton is not installed: pip install 'gradscript[triton]'") from error
+        raise KernelFailure("Triton is not installed: pip install 'gradscript[triton]'") from error
     kernel = getattr(load_module(write_module(text)), name)
     types = {key: given if isinstance(given, str) else "constexpr" for key, given in signature.items()}
     constants = {(i,): v for i, v in enumerate(signature.values()) if not isinstance(v, str)}
@@ -108,23 +113,18 @@ def compile_offline(
     try:
         compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=dict(options or {}))
     except Exception as error:
-        raise RuntimeFailure(f"Triton does not compile {name} for {target}: {error}") from error
+        raise KernelFailure(f"Triton does not compile {name} for {target}: {error}") from error
     if TARGETS[target][0] == "hip":
         return _hsaco(compiled, target)
     return _cubin(compiled, target)
 
 
 def _cubin(compiled: Any, target: str) -> Binary:
-    code = compiled.asm["cubin"]
-    usage = _resource_usage(code)
-    return Binary(
-        target,
-        code,
-        compiled.asm["ptx"],
-        int(_field(r"\bREG:(\d+)", usage)),
-        int(_field(r"\bLOCAL:(\d+)", usage)),
-        compiled.metadata.shared,
-    )
+    assembly = compiled.asm["ptx"]
+    report = _assembler_report(assembly)
+    stored, loaded = (int(_field(rf"(\d+) bytes spill {kind}", report)) for kind in ("stores", "loads"))
+    registers = int(_field(r"Used (\d+) registers", report))
+    return Binary(target, compiled.asm["cubin"], assembly, registers, stored + loaded, compiled.metadata.shared)
 
 
 def _hsaco(compiled: Any, target: str) -> Binary:
@@ -134,20 +134,23 @@ def _hsaco(compiled: Any, target: str) -> Binary:
     return Binary(target, compiled.asm["hsaco"], text, registers, sum(spills), compiled.metadata.shared)
 
 
-def _resource_usage(code: bytes) -> str:
-    """What the bundled `cuobjdump` says of a cubin's registers and local memory."""
+def _assembler_report(assembly: str) -> str:
+    """What the bundled assembler says of the registers and spills of a PTX kernel."""
     import triton
 
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(code)
-        file.flush()
-        shown = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
-    return shown.stdout
+    architecture = _field(r"\.target (\w+)", assembly)
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    newest = tools / "ptxas-blackwell"
+    tool = newest if int(_field(r"(\d+)", architecture)) >= 100 and newest.exists() else tools / "ptxas"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(assembly, encoding="utf-8")
+        command = [str(tool), "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
 def _field(pattern: str, text: str) -> str:
     found = re.search(pattern, text)
     if found is None:
-        raise RuntimeFailure(f"no {pattern} in what the compiler says of a kernel")
+        raise KernelFailure(f"no {pattern} in what the compiler says of a kernel")
     return found.group(1)

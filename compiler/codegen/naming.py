@@ -66,7 +66,7 @@ def is_anonymous(name: str) -> bool:
 
 
 class Variables:
-    """The values' variables. Loads are named after buffers, casts after what they cast; one that needs none has none."""
+    """The values' variables: loads are named after buffers, casts after what they cast. A name is taken when asked for."""
 
     def __init__(self, kernel: Kernel, names: Names) -> None:
         self._names = names

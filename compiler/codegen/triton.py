@@ -10,8 +10,8 @@
         x = tl.load(x_ptr + i, mask=mask)
         tl.store(result_ptr + i, x * 0.5, mask=mask)
 
-Parameters are the buffers' pointers, the sizes of dynamic axes, the kernel's numbers, and the schedule's block sizes. Sizes and
-strides of other axes are literals. Halves are computed in float32 and rounded where they are stored.
+Parameters are the buffers' pointers, the sizes of dynamic axes, the kernel's numbers, and the schedule's block sizes.
+Sizes and strides of other axes are literals. Halves are computed in float32 and rounded where they are stored.
 """
 
 from __future__ import annotations
@@ -20,23 +20,48 @@ from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any
 
-from ..fusion.kernel import Axis, Kernel
+from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8
+from ..fusion.kernel import Axis, Kernel, Statement
 from ..fusion.padding import choose_others
 from ..fusion.schedule import Schedule
 from .naming import Names
 from .phases import phases_of
 from .triton_body import INDENT, Body, Scope
 from .triton_layout import Dimension, Layout, layout_of, size_parameter
-from .triton_primitives import TYPES, Unsupported, helper_source, supports
+from .triton_primitives import HELPER_NAMES, TYPES, Unsupported, helper_source, supports
 
-__all__ = ["COMPILE_OPTIONS", "Unsupported", "configuration", "constants", "emit_triton", "grid", "supports"]
+__all__ = [
+    "COMPILE_OPTIONS",
+    "Unsupported",
+    "configuration",
+    "constants",
+    "dynamic_axes",
+    "emit_triton",
+    "function_name",
+    "grid",
+    "parameter_names",
+    "signature",
+    "supports",
+]
 
 COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
 does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
 
 WIDTH = 100
-_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_"}
+_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPER_NAMES}
+_TYPE_NAMES = {
+    BOOL: "i1",
+    UINT8: "u8",
+    INT8: "i8",
+    INT16: "i16",
+    INT32: "i32",
+    INT64: "i64",
+    FLOAT16: "fp16",
+    BFLOAT16: "bf16",
+    FLOAT32: "fp32",
+    FLOAT64: "fp64",
+}
 
 
 def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
@@ -63,6 +88,36 @@ def dynamic_axes(kernel: Kernel) -> tuple[Axis, ...]:
     return tuple(axis for axis in kernel.axes if axis.dynamic)
 
 
+def function_name(kernel: Kernel) -> str:
+    """The name of the kernel's function in its module."""
+    return Names(_RESERVED).take(kernel.name)
+
+
+def parameter_names(kernel: Kernel) -> list[str]:
+    """The parameters before the block sizes: pointers, sizes of dynamic axes, numbers."""
+    passed = _passed(kernel)
+    return [
+        *(passed[buffer.name] for buffer in kernel.buffers),
+        *(size_parameter(axis) for axis in dynamic_axes(kernel)),
+        *(passed[parameter.name] for parameter in kernel.parameters),
+    ]
+
+
+def signature(kernel: Kernel, schedule: Schedule) -> dict[str, str | int]:
+    """Every parameter in order → Triton's name of its type, or the number that a block size is."""
+    types = [f"*{_TYPE_NAMES[buffer.dtype]}" for buffer in kernel.buffers]
+    types += ["i32" for _ in dynamic_axes(kernel)]
+    types += [_TYPE_NAMES[parameter.dtype] for parameter in kernel.parameters]
+    return {**dict(zip(parameter_names(kernel), types, strict=True)), **constants(kernel, schedule)}
+
+
+def _passed(kernel: Kernel) -> dict[str, str]:
+    """The parameters of buffers and numbers, by the name of either."""
+    names = Names(_RESERVED)
+    found = {buffer.name: names.take(f"{buffer.name}_ptr") for buffer in kernel.buffers}
+    return {**found, **{parameter.name: names.take(parameter.name) for parameter in kernel.parameters}}
+
+
 def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
     """The text of a module with one kernel of `kernel.name`.
 
@@ -86,10 +141,12 @@ class _Module:
     layout: Layout
 
     def __post_init__(self) -> None:
-        names = Names(_RESERVED | {d.label for d in _labelled(self.layout)} | set(self._parameters()))
-        self.function = names.take(self.kernel.name)
+        self.passed = _passed(self.kernel)
+        self.function = function_name(self.kernel)
+        taken = {d.label for d in _labelled(self.layout)} | set(self.passed.values()) | {self.function}
+        names = Names(_RESERVED | taken | {size_parameter(axis) for axis in dynamic_axes(self.kernel)})
         self.positions = self._position_names(names)
-        self.body = Body(self.kernel, self.layout, names, self.positions)
+        self.body = Body(self.kernel, self.layout, names, self.positions, self.passed)
 
     def _position_names(self, names: Names) -> dict[str, str]:
         """Variables for the positions along axes and flattened dimensions, and for masks."""
@@ -105,13 +162,6 @@ class _Module:
                 found[f"mask {dimension.name}"] = names.take(mask)
         return found
 
-    def _parameters(self) -> list[str]:
-        return [
-            *(f"{buffer.name}_ptr" for buffer in self.kernel.buffers),
-            *(size_parameter(axis) for axis in dynamic_axes(self.kernel)),
-            *(parameter.name for parameter in self.kernel.parameters),
-        ]
-
     # --- the module ---
 
     def text(self) -> str:
@@ -125,13 +175,12 @@ class _Module:
         return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(functions) + "\n"
 
     def _signature(self) -> list[str]:
-        numbers = self.kernel.parameters
-        typed = {p.name: f"{p.name}: {TYPES[p.dtype]}" for p in numbers}
-        parameters = [typed.get(name, name) for name in self._parameters()]
+        numbers = [self.passed[p.name] for p in self.kernel.parameters]
+        typed = {self.passed[p.name]: f": {TYPES[p.dtype]}" for p in self.kernel.parameters}
+        parameters = [name + typed.get(name, "") for name in parameter_names(self.kernel)]
         parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
-        decorator = "@triton.jit"
-        if numbers:
-            decorator += f"(do_not_specialize=[{', '.join(repr(p.name) for p in numbers)}])".replace("'", '"')
+        quoted = ", ".join(f'"{number}"' for number in numbers)
+        decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if numbers else "@triton.jit"
         return [decorator, *_wrapped(f"def {self.function}({', '.join(parameters)}):", "")]
 
     def _docstring(self) -> str:
@@ -161,7 +210,7 @@ class _Module:
         lines = [wrapped for line in [*header, *scope.lines] for wrapped in _wrapped(line, INDENT)]
         return lines or [f"{INDENT}pass"]
 
-    def _loop(self, statements: list[Any], scope: Scope) -> None:
+    def _loop(self, statements: list[Statement], scope: Scope) -> None:
         loop = self.layout.loop
         assert loop is not None
         before, inner, after = self.body.loop(statements)
@@ -180,15 +229,13 @@ class _Module:
         return name.removeprefix("mask ") in {loop.name, *loop.names}
 
     def _casts(self) -> list[str]:
-        """Parameters in the dtypes that operations ask for."""
+        """Numbers in the dtypes that operations ask for; the one that takes the parameter's own name last."""
+        declared = {(p.name, p.dtype) for p in self.kernel.parameters}
         return [
-            f"{variable} = tl.cast({name}, {TYPES[dtype]})"
-            for (name, dtype), variable in self.body.parameters.items()
-            if variable != name or self.kernel_dtype(name) != dtype
+            f"{variable} = tl.cast({self.passed[name]}, {TYPES[dtype]})"
+            for (name, dtype), variable in reversed(self.body.parameters.items())
+            if variable != self.passed[name] or (name, dtype) not in declared
         ]
-
-    def kernel_dtype(self, name: str) -> Any:
-        return next(p.dtype for p in self.kernel.parameters if p.name == name)
 
     def _definitions(self, used: set[str], loop: Dimension | None, in_loop: bool) -> list[str]:
         """Positions and masks that are used: those of the loop's dimension in it, others before."""

@@ -28,14 +28,15 @@ from ..fusion.kernel import (
 )
 from ..fusion.padding import identity, needs_mask, outside
 from ..fusion.statements import indices, used_names
+from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from .naming import Names, Variables, is_anonymous
 from .phases import Online, online_sums
 from .triton_layout import Dimension, Layout, Positions
 from .triton_primitives import (
     AND,
-    COMPARISONS,
     COMPARE,
+    COMPARISONS,
     PROPAGATE,
     TYPES,
     UNARY,
@@ -74,9 +75,15 @@ class Scope:
 
 
 class Body:
-    """Writes one kernel's statements. `helpers` and `needs_libdevice` say what the module has to hold besides."""
+    """Writes one kernel's statements.
 
-    def __init__(self, kernel: Kernel, layout: Layout, names: Names, positions: dict[str, str]) -> None:
+    `positions` are the variables of axes, dimensions and masks, `passed` the parameters of buffers and numbers. `helpers`
+    and `parameters` say then what functions the module has to hold, and in which dtypes numbers are wanted.
+    """
+
+    def __init__(
+        self, kernel: Kernel, layout: Layout, names: Names, positions: dict[str, str], passed: dict[str, str]
+    ) -> None:
         self.kernel = kernel
         self.layout = layout
         self.names = names
@@ -87,6 +94,7 @@ class Body:
         self.dtypes: dict[str, DType] = {s.name: s.dtype for s in kernel.body if isinstance(s, Definition)}
         self.axes = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
         self._positions = positions
+        self._passed = passed
         self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
         self._outside = {d.names: outside(kernel.body, d.names) for d in layout.dimensions if d.is_masked}
         self._uses = Counter(name for statement in kernel.body for name in used_names(statement))
@@ -94,6 +102,7 @@ class Body:
         if layout.loop is not None:
             self._online = online_sums(kernel.body, layout.loop.names)
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
+        self._loads_in_place: set[str] = set()
         self.scope = Scope()
         self._here: Counter[str] = Counter()
 
@@ -140,6 +149,8 @@ class Body:
         text = self._expression(statement)
         if self._is_alias(statement) or self._stands_in_place(statement, text):
             self.values[statement.name] = text
+            if isinstance(statement, Load):
+                self._loads_in_place.add(statement.name)
             return
         variable = self.variables[statement.name]
         self.values[statement.name] = Text(variable)
@@ -160,7 +171,9 @@ class Body:
             return False
         if isinstance(statement, Load):
             return self._next_is_cast(statement.name)
-        return isinstance(statement, Compute | Cast | Position) and len(text.text) <= INLINE and "load" not in text.text
+        if isinstance(statement, Cast) and statement.operand in self._loads_in_place:
+            return False
+        return isinstance(statement, Compute | Cast | Position) and len(text.text) <= INLINE
 
     def _is_used_elsewhere(self, name: str) -> bool:
         """Whether straight code's value is used in a loop or after one; of a loop's own, all uses are there."""
@@ -184,7 +197,8 @@ class Body:
                 return self._position(statement)
             case Uniform():
                 counter = self._index(statement.counter)
-                return Text(f"tl.rand({self._operand(statement.seed, INT64).text}, {counter.text})")
+                offset = counter if statement.counter.terms else typed(statement.counter.constant, INT64)
+                return Text(f"tl.rand({self._operand(statement.seed, INT64).text}, {offset.text})")
             case Reduce():
                 return self._reduce(statement)
         raise Unsupported(f"no text for {type(statement).__name__}")
@@ -194,7 +208,7 @@ class Body:
         primitive = PRIMITIVES[name]
         dtype = self._operand_dtype(statement)
         if not statement.operands:
-            return typed(PRIMITIVES[name].evaluate(_numpy_dtype(dtype)).item(), dtype)
+            return typed(primitive.evaluate(numpy_dtype(dtype)).item(), dtype)
         if name == "number":
             return cast(self._operand(statement.operands[0], BOOL), BOOL, dtype)
         operands = statement.operands
@@ -229,7 +243,8 @@ class Body:
         """The variable that holds a parameter in a dtype; the module casts it first."""
         if (name, dtype) not in self.parameters:
             known = any(other == name for other, _ in self.parameters)
-            self.parameters[name, dtype] = self.names.take(f"{name}_{dtype}") if known else name
+            variable = self._passed[name]
+            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
         return self.parameters[name, dtype]
 
     def _cast(self, statement: Cast) -> Text:
@@ -244,8 +259,11 @@ class Body:
         text = self._index(statement.index)
         if not statement.index.terms:
             return typed(statement.index.constant, INT64)
-        compares = self._is_only_compared(statement.name)
-        return text if compares or self.layout.is_wide else cast(text, INT32, INT64)
+        if self._is_only_compared(statement.name) or self.layout.is_wide:
+            return text
+        if not self._varying(statement.axes):
+            return Text(f"tl.cast({text.text}, tl.int64)")
+        return cast(text, INT32, INT64)
 
     def _is_only_compared(self, name: str) -> bool:
         users = [s for s in self.kernel.body if name in used_names(s)]
@@ -259,10 +277,10 @@ class Body:
         return Positions(self.layout, self._positions, self.scope.used, self.values).text(index)
 
     def _pointer(self, buffer: str, index: Index) -> str:
-        text = self._index(index).text
+        text, pointer = self._index(index).text, self._passed[buffer]
         if text == "0":
-            return f"{buffer}_ptr"
-        return f"{buffer}_ptr - {text[1:]}" if text.startswith("-") else f"{buffer}_ptr + {text}"
+            return pointer
+        return f"{pointer} - {text[1:]}" if text.startswith("-") else f"{pointer} + {text}"
 
     def _varying(self, axes: Iterable[str]) -> list[Dimension]:
         """The dimensions of the tile that something with these axes varies along."""
@@ -354,7 +372,8 @@ class Body:
     def _masked(self, statement: Reduce) -> tuple[Text, list[Dimension]]:
         """The operand with the identity in the padding, and the dimensions that it varies along."""
         dtype = self._compared_dtype(statement)
-        text = self._operand(statement.operand, dtype)
+        operand = statement.operand
+        text = typed(operand.value, dtype) if isinstance(operand, Constant) else self._operand(operand, dtype)
         varying = self._varying(self._operand_axes(statement))
         masked = [d for d in self._over(statement) if d.is_masked and needs_mask(statement, self._outside[d.names])]
         if masked:
@@ -508,8 +527,11 @@ class Body:
     def _is_seen(self, maximum: Reduce) -> bool:
         """Whether the maximum is used otherwise than to be subtracted from the values that it is of."""
         for statement in self.kernel.body:
-            is_shift = isinstance(statement, Compute) and statement.primitive == "sub"
-            if maximum.name in used_names(statement) and not (is_shift and statement.operands[0] == maximum.operand):  # type: ignore[attr-defined]
+            if maximum.name not in used_names(statement):
+                continue
+            if not isinstance(statement, Compute) or statement.primitive != "sub":
+                return True
+            if statement.operands[0] != maximum.operand:
                 return True
         return False
 
@@ -526,9 +548,3 @@ def _update(combine: str, total: str, text: Text, dtype: DType) -> str:
 def _stores_as(dtype: DType, to: DType) -> bool:
     """Whether a store converts by itself: to the same dtype, or by rounding."""
     return dtype == to or (dtype.is_floating and to.is_floating)
-
-
-def _numpy_dtype(dtype: DType):  # type: ignore[no-untyped-def]
-    from ..ops.arrays import numpy_dtype
-
-    return numpy_dtype(dtype)

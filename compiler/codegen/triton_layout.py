@@ -1,19 +1,19 @@
 """Where a schedule puts the axes of a kernel in Triton: the dimensions of the tile, their positions and masks.
 
-A dimension is one or several axes, flattened. Programs cut it into blocks (`program`), a loop walks it in blocks (`loop`), or
-one block covers it (`whole`). A block of one point is a scalar and no dimension of the tile.
+A dimension is one or several axes, flattened. Programs cut it into blocks (`program`), a loop walks it in blocks
+(`loop`), or one block covers it (`whole`). A block of one point is a scalar and no dimension of the tile.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Literal
 
 from ..fusion.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ..fusion.kernel import Axis, Buffer, Kernel, Load, Store
-from ..fusion.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled, extent, smallest_stride
+from ..fusion.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled, extent, is_across
 from .triton_primitives import PRODUCT, SUM, Text
 
 INT32_LIMIT = 2**31
@@ -80,11 +80,7 @@ class Layout:
     def tile(self) -> tuple[Dimension, ...]:
         """The vectors; the one along which memory is read without gaps last."""
         vectors = [d for d in self.dimensions if d.is_vector]
-
-        def stride(dimension: Dimension) -> int:
-            return smallest_stride(self.kernel, dimension.axes)
-
-        if len(vectors) == 2 and 0 < stride(vectors[0]) < stride(vectors[1]):
+        if len(vectors) == 2 and is_across(self.kernel, vectors[0].axes, vectors[1].axes):
             vectors.reverse()
         return tuple(vectors)
 
@@ -151,7 +147,15 @@ def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
             found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
         case _:
             raise TypeError(f"no layout for {type(schedule).__name__}")
-    return Layout(kernel, tuple(dimension for dimension in found if dimension.axes))
+    return Layout(kernel, tuple(_apart(kernel, dimension) for dimension in found if dimension.axes))
+
+
+def _apart(kernel: Kernel, dimension: Dimension) -> Dimension:
+    """The dimension under a name that is none of an axis, unless it is that axis."""
+    name = dimension.name
+    while len(dimension.axes) > 1 and name in kernel.sizes:
+        name += "_"
+    return replace(dimension, name=name)
 
 
 def _tiled(kernel: Kernel, schedule: Tiled) -> list[Dimension]:
@@ -165,8 +169,7 @@ def _tiled(kernel: Kernel, schedule: Tiled) -> list[Dimension]:
 
 def _row_label(kernel: Kernel) -> str:
     """What several points of the parallel axes are: rows above each other, or lanes next to each other."""
-    lanes = smallest_stride(kernel, kernel.with_role("parallel"))
-    return "LANES" if 0 < lanes < smallest_stride(kernel, kernel.with_role("reduction")) else "ROWS"
+    return "LANES" if is_across(kernel, kernel.with_role("parallel"), kernel.with_role("reduction")) else "ROWS"
 
 
 def _rows(parallel: tuple[Axis, ...], block: int, outer: tuple[str, ...], label: str) -> list[Dimension]:

@@ -1,7 +1,7 @@
 """How Triton spells the primitives of `compiler.ops.scalar`, casts, literals and dtypes.
 
-Accuracy is torch's: quotients and square roots of float32 are rounded correctly, and functions come from libdevice, whose
-errors are a few units in the last place, where Triton's own `exp` and `log` lose digits for large arguments.
+Accuracy is torch's: quotients and square roots of float32 are rounded correctly, and functions come from libdevice,
+whose errors are a few units in the last place, where Triton's own `exp` and `log` lose digits for large arguments.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A template over operands. Those of an infix operator may be plain literals; a function's have a dtype of their own."""
+    """A template over operands. An infix operator's may be plain literals; a function's have dtypes of their own."""
 
     template: str
     level: int = ATOM
@@ -110,36 +110,11 @@ _BITS = {
     "xor": _infix("^", XOR),
     "not": Spelling("~{0}", UNARY, (UNARY,)),
 }
-_LIBDEVICE = [
-    "rsqrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "erfc",
-    "erfinv",
-    "erfcx",
-    "lgamma",
-    "trunc",
-    "isnan",
-    "isinf",
-]
+_LIBDEVICE = (
+    *("rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "erfinv", "erfcx", "lgamma", "trunc", "isnan", "isinf"),
+)
 _FLOATS = {
     **_NUMBERS,
     **{name: _call(f"libdevice.{name}") for name in _LIBDEVICE},
@@ -347,6 +322,8 @@ _FLOAT_HELPERS = {
             return tl.where(y == 0, DIVIDE(x, y), tl.floor(quotient + 0.5))
         ''',
 }
+
+HELPER_NAMES = frozenset({*HELPERS, *_INTEGER_HELPERS})
 
 
 def helper_source(name: str, dtype: DType) -> str:

@@ -4,8 +4,8 @@
       %1 = load %x[128*i + j]                 →       %1 = load %x[ij]
       store %result[128*i + j], %1                    store %result[ij], %1
 
-A contiguous pointwise kernel of any rank is one-dimensional then. A broadcast operand keeps the axes apart along which it
-is repeated.
+A contiguous pointwise kernel of any rank is one-dimensional then. A broadcast operand keeps the axes apart along which
+it is repeated.
 """
 
 from __future__ import annotations

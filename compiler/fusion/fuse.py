@@ -67,8 +67,18 @@ class FusedPair:
         given += [self.arguments[i] for i in gradient.captured_inputs]
         given += [self._residual(i) for i in gradient.captured_outputs]
         graph = gradient.df.copy()
+        self._name(graph)
         _without(graph, [i for i, seed in enumerate(given[: len(gradient.input_vjps)]) if seed is None])
         return _planned(graph, given, self.supports, f"{gradient.f.name}_backward")
+
+    def _name(self, graph: Graph) -> None:
+        """Name gradients and saved values after what they belong to, so that a kernel's text tells them apart."""
+        gradient, outputs = self.gradient, self.gradient.f.outputs
+        kept = graph.inputs[len(gradient.input_vjps) + len(gradient.captured_inputs) :]
+        for value, index in zip(graph.inputs, gradient.input_vjps, strict=False):
+            value.name_hint = value.name_hint or f"grad_{outputs[index].name_hint or 'output'}"
+        for value, index in zip(kept, gradient.captured_outputs, strict=True):
+            value.name_hint = value.name_hint or outputs[index].name_hint or "saved"
 
     def _residual(self, index: int) -> Given:
         output = self.forward.outputs[index]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
+from ...stdlib_grads import formula_files
 from ..dtypes import BOOL, FLOAT64, INT64
 from ..ir import Node, Value
 from ..meta import Meta
@@ -166,10 +167,10 @@ class Group:
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
         return as_dtype(self, self._divided(operand, reduction), reduction.accumulate, self.known[value].dtype)
 
-    def _divided(self, operand: Operand, reduction: Reduction) -> Operand:
+    def _divided(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
         if reduction.divisor in (None, 1):
             return operand
-        return self.body.compute("", "div", reduction.accumulate, [operand, Constant(reduction.divisor)])
+        return self.body.compute(hint, "div", reduction.accumulate, [operand, Constant(reduction.divisor)])
 
     def _load(self, value: Value, name: str, place: Place, guards: Guards) -> Operand:
         layout = self.planner.layouts[name]
@@ -194,7 +195,9 @@ class Group:
         for own, given in self.arguments.items():
             if given == name and own in self.buffers and self.buffers[own].is_output == is_output:
                 return own
-        own = self.body.reserve(name)
+        own, number = name, 1
+        while own in self.buffers or own in self.arguments:
+            own, number = f"{name}_{number}", number + 1
         self.buffers[own] = Buffer(own, layout.dtype, layout.shape, layout.strides, is_output)
         self.arguments[own] = name
         return own
@@ -225,12 +228,13 @@ class Group:
         operand = run(self.element(reduction.operand, place, ()))
         operand = self._accumulated(operand, reduction)
         dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
+        total = f"{hint}_sum" if hint and reduction.divisor not in (None, 1) else hint
         if isinstance(operand, Constant):
             raise Incompatible
         for axes in (inside, across):
             if axes:
-                operand = self.body.reduce(hint, combine, dtype, operand, axes)
-        result = as_dtype(self, self._divided(operand, reduction), dtype, self.known[value].dtype)
+                operand = self.body.reduce(total, combine, dtype, operand, axes)
+        result = as_dtype(self, self._divided(operand, reduction, hint), dtype, self.known[value].dtype)
         assert isinstance(result, str)
         kept = tuple(constant(0) if dim is None else place[dim] for dim in reduction.kept)
         self.held[value] = Held(result, kept, self.body.axes[result], across)
@@ -293,5 +297,13 @@ class Group:
             tuple(self.buffers.values()),
             tuple(self.parameters.values()),
             tuple(self.body.statements),
-            tuple(self.sources),
+            _users(self.sources),
         )
+
+
+def _users(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The places in users' sources, in order; those in the library where there are no others."""
+    in_order = sorted(spans, key=lambda span: (span.source.filename, span.start))
+    library = formula_files()
+    own = [span for span in in_order if span.source.filename not in library]
+    return tuple(own or in_order)

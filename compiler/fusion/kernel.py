@@ -2,9 +2,9 @@
 
     kernel softmax(%x : float32[256, 1000] in, %result : float32[256, 1000] out)
       axes i < 256 parallel, j < 1000 reduction
-      %1 : float32 [i, j] = load %x[1000*i + j]
-      %m : float32 [i] = reduce max %1 over j
-      %2 : float32 [i, j] = sub(%1, %m)
+      %x : float32 [i, j] = load %x[1000*i + j]
+      %m : float32 [i] = reduce max %x over j
+      %2 : float32 [i, j] = sub(%x, %m)
       %3 : float32 [i, j] = exp(%2)
       %s : float32 [i] = reduce sum %3 over j
       %4 : float32 [i, j] = div(%3, %s)
@@ -12,7 +12,7 @@
 
 A kernel is one iteration space and a straight-line body over it. Each value stands for one scalar per point of the
 axes it varies over. There is no order among points, so a body says nothing of blocks, programs or loops: a
-schedule does.
+schedule does. Buffers have names of their own, beside those of values.
 
 A parallel axis may be cut into programs and lanes at will. Along a reduction axis some values are reduced within a
 program, at once or in several passes. A serial axis is walked inside a program, its reductions accumulated on the

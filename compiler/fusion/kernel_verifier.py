@@ -53,9 +53,9 @@ class _Verifier:
         self.varies: dict[str, frozenset[str]] = {p.name: frozenset() for p in kernel.parameters}
 
     def run(self) -> None:
-        names = [*(a.name for a in self.kernel.axes), *self.buffers, *self.dtypes]
-        if len(names) != len(set(names)):
-            raise InvalidKernel(f"{self.kernel.name}: axes, buffers and parameters have names of their own")
+        names = [*(a.name for a in self.kernel.axes), *self.dtypes]
+        if len(names) != len(set(names)) or len(self.buffers) != len(self.kernel.buffers):
+            raise InvalidKernel(f"{self.kernel.name}: axes and parameters, and buffers, have names of their own")
         for axis in self.kernel.axes:
             if axis.size < 0:
                 raise InvalidKernel(f"{self.kernel.name}: axis {axis.name} has the size {axis.size}")
@@ -69,7 +69,7 @@ class _Verifier:
     def _statement(self, statement: Statement) -> None:
         _RULES[type(statement)](self, statement)
         if isinstance(statement, Definition):
-            taken = statement.name in self.dtypes or statement.name in self.buffers or statement.name in self.axes
+            taken = statement.name in self.dtypes or statement.name in self.axes
             _require(not taken, f"%{statement.name} is defined twice")
             self.dtypes[statement.name] = statement.dtype
             self.varies[statement.name] = statement.axes

@@ -9,6 +9,7 @@ elements only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..types import TensorType
 from .elements import Rule, checked, element_rule
 from .group import Group
 from .index import constant
+from .kernel import Kernel
 from .layout import Layout, View, views_of
 from .program import Argument, ExternStep, KernelStep, Program, Ref, Step
 from .reductions import Reduction, reduction_of
@@ -373,7 +375,7 @@ class Planner:
     def _kernel_steps(self, group: Group, name: str) -> list[Step]:
         steps: list[Step] = []
         arguments = dict(group.arguments)
-        for kernel in split_reductions(collapse_axes(group.kernel(name))):
+        for kernel in map(_of_any_batch, split_reductions(collapse_axes(group.kernel(name)))):
             for buffer in kernel.buffers:
                 if buffer.name not in arguments:
                     arguments[buffer.name] = partial = self._unique(buffer.name)
@@ -383,7 +385,8 @@ class Planner:
         return steps
 
     def _new_name(self, value: Value) -> str:
-        return self._unique(value.name_hint or "t")
+        is_output = any(use.user is self.graph.body.ret for use in value.uses)
+        return self._unique(value.name_hint or ("result" if is_output else "t"))
 
     def _unique(self, base: str) -> str:
         name, number = base, 0
@@ -396,6 +399,14 @@ class Planner:
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
+
+
+def _of_any_batch(kernel: Kernel) -> Kernel:
+    """The kernel with the size of its first axis left out of the text: the same text serves batches of any size."""
+    first, *rest = kernel.axes or (None,)
+    if first is None or first.role != "parallel" or kernel.with_role("serial"):
+        return kernel
+    return replace(kernel, axes=(replace(first, dynamic=True), *rest))
 
 
 def _has_tensor(known: Any) -> bool:

@@ -154,16 +154,24 @@ def next_power(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
-def smallest_stride(kernel: Kernel, axes: Iterable[Axis]) -> int:
-    """The least distance in any buffer between neighbours along one of the axes; 0 where nothing varies along them."""
-    names = [axis.name for axis in axes]
-    strides = [
-        abs(statement.index.coefficient(name))
-        for statement in kernel.body
-        if isinstance(statement, Load | Store)
-        for name in names
-    ]
-    return min((stride for stride in strides if stride), default=0)
+def strides_along(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> tuple[int, int]:
+    """The least distances between neighbours along one of each of two sets of axes, in what varies along both."""
+    mine, others = [axis.name for axis in first], [axis.name for axis in second]
+    found: tuple[list[int], list[int]] = ([], [])
+    for statement in kernel.body:
+        if isinstance(statement, Load | Store):
+            here = [abs(statement.index.coefficient(name)) for name in mine]
+            there = [abs(statement.index.coefficient(name)) for name in others]
+            if any(here) and any(there):
+                found[0].extend(stride for stride in here if stride)
+                found[1].extend(stride for stride in there if stride)
+    return min(found[0], default=0), min(found[1], default=0)
+
+
+def is_across(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> bool:
+    """Whether memory is walked without gaps along the first set of axes, and not along the second."""
+    mine, others = strides_along(kernel, first, second)
+    return 0 < mine < others
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
@@ -211,15 +219,12 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
 
 
 def _lanes(kernel: Kernel) -> tuple[Axis, ...]:
-    """The parallel axes to lay lanes along: the innermost one and those before it that are larger strides of the same.
-
-    None where what is reduced has the unit stride.
-    """
+    """The parallel axes to lay lanes along; none where memory is walked without gaps along what is reduced."""
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
-    mine, others = smallest_stride(kernel, parallel), smallest_stride(kernel, reduction)
-    if not mine or not others or mine >= others:
+    if not is_across(kernel, parallel, reduction):
         return ()
-    return tuple(axis for axis in parallel if smallest_stride(kernel, [axis]) == mine)
+    mine, _ = strides_along(kernel, parallel, reduction)
+    return tuple(axis for axis in parallel if strides_along(kernel, [axis], reduction)[0] == mine)
 
 
 def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | LoopedRow:
@@ -252,12 +257,12 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
 def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
     """Without reduction axes, lanes lie along whichever axes have the unit stride."""
     parallel, serial = kernel.with_role("parallel"), kernel.with_role("serial")
-    mine, deep = smallest_stride(kernel, parallel), smallest_stride(kernel, serial)
     points = next_power(extent(serial))
-    if not mine or 0 < deep < mine:
+    if not is_across(kernel, parallel, serial):
         rows = min(limits.flat_block, points)
         return Serial(_warps(rows, limits, most=4), 2, rows, 1)
-    lanes = tuple(axis for axis in parallel if smallest_stride(kernel, [axis]) == mine)
+    mine, _ = strides_along(kernel, parallel, serial)
+    lanes = tuple(axis for axis in parallel if strides_along(kernel, [axis], serial)[0] == mine)
     outer = tuple(axis.name for axis in parallel if axis not in lanes)
     width = min(limits.lanes, next_power(extent(lanes)))
     rows = min(max(1, limits.lanes * limits.lane_block // width), points)

@@ -249,7 +249,7 @@ def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Ker
 
 
 def _unconditional(body: list[Statement], condition: Condition) -> list[Statement]:
-    """The body with loads whose only condition is that of the chunk without it, so that what they give can be chosen."""
+    """The body with loads that have the chunk's condition alone without it: what they give outside can be chosen."""
     return [replace(s, conditions=()) if isinstance(s, Load) and s.conditions == (condition,) else s for s in body]
 
 
@@ -383,10 +383,10 @@ class _Partials:
         needed = [n for s in rest for n in used_names(s) if n not in defined]
         before = slice_of(kernel.body, needed)
         body = [*before, *body, *rest]
-        names = frozenset(a for s in body if isinstance(s, Definition) for a in s.axes)
-        if any(a.name in names for a in kernel.axes if a.role == "serial" or self._is_reduced(a)):
+        varying = frozenset(a for s in body if isinstance(s, Definition) for a in s.axes)
+        if any(a.name in varying for a in kernel.axes if a.role == "serial" or self._is_reduced(a)):
             raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis")
-        axes = [replace(a, role="parallel") for a in kernel.axes if a.name in names]
+        axes = [replace(a, role="parallel") for a in kernel.axes if a.name in varying]
         used = [b for b in kernel.buffers if _uses(body, b.name)]
         return Kernel(
             f"{kernel.name}_finish",
@@ -429,26 +429,32 @@ def _apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce], limits:
     """
     after = _after(kernel, finals)
     rows = [s for s in kernel.body if s not in after]
+    handed = _row_results(kernel, finals)
     needed = slice_of(kernel.body, [name for final in finals for name in used_names(final)])
-    handed = _row_results(kernel, needed, finals)
     first = _rows_kernel(kernel, rows, handed)
     second = _across_kernel(kernel, across, needed, after, handed)
     kernels = split_reductions(second, limits)
     return [first, *kernels] if first.body else kernels
 
 
-def _row_results(kernel: Kernel, needed: list[Statement], finals: list[Reduce]) -> list[Definition]:
-    """What is known of a row as a whole once it is reduced, and used otherwise than for more of that."""
+def _row_results(kernel: Kernel, finals: list[Reduce]) -> list[Definition]:
+    """What the final reductions need of a row as a whole, once it is reduced: the last of what is known of it."""
     along = frozenset(a.name for a in kernel.with_role("reduction"))
-    results: dict[str, Definition] = {}
-    for statement in needed:
-        assert isinstance(statement, Definition)
-        is_result = isinstance(statement, Reduce) or any(name in results for name in used_names(statement))
-        if is_result and not statement.axes & along:
-            results[statement.name] = statement
-    users = [s for s in [*needed, *finals] if not (isinstance(s, Definition) and s.name in results)]
-    used = {name for user in users for name in used_names(user)}
-    return [result for name, result in results.items() if name in used]
+    reduced: set[str] = set()
+    for statement in kernel.body:
+        if not isinstance(statement, Definition) or statement.axes & along:
+            continue
+        if isinstance(statement, Reduce) or reduced & set(used_names(statement)):
+            reduced.add(statement.name)
+    wanted = {name for final in finals for name in used_names(final)}
+    results: list[Definition] = []
+    for statement in reversed(kernel.body):
+        if isinstance(statement, Definition) and statement.name in wanted:
+            if statement.name in reduced:
+                results.append(statement)
+            else:
+                wanted.update(used_names(statement))
+    return results[::-1]
 
 
 def _handed(kernel: Kernel, result: Definition, is_output: bool) -> tuple[Buffer, Index]:
@@ -458,7 +464,7 @@ def _handed(kernel: Kernel, result: Definition, is_output: bool) -> tuple[Buffer
     index = Index()
     for a, stride in zip(axes, strides, strict=True):
         index = index + axis(a.name) * stride
-    return Buffer(f"row_{result.name}", result.dtype, shape, strides, is_output), index
+    return Buffer(f"row_{result.name.removeprefix('row_')}", result.dtype, shape, strides, is_output), index
 
 
 def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Definition]) -> Kernel:

@@ -48,6 +48,7 @@ FAMILIES = (
     "functional",
     "composites",
     "scalars",
+    "hints",
 )
 """The modules of this package that declare ops, loaded on first use in this order."""
 

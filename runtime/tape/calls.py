@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from .variable import Variable, needs_gradient, plain, wrapped
 
 _TAPE = object()
 """First in the keys of calls on the tape, which no other key begins with."""
-_NUMBERS = frozenset((bool, int, float, str))
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+"""Types of what is no array and has its own type only."""
 
 
 # --- functions ---
@@ -32,30 +34,37 @@ _NUMBERS = frozenset((bool, int, float, str))
 def call_on_tape(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function on Variables among other arguments: its optimised plan runs, and records. Arrays that it
     returns come as Variables; what it returns as it was passed is the same Variable."""
-    key = None if kwargs or TOUCHED.any else _flat_key(args)
+    key = None if kwargs or not _optimizes() else _flat_key(args)
+    if key is None:
+        return _call_bound(function, args, kwargs, None)
+    if True not in key:
+        return wrapped(function(*[plain(value) for value in args]))
     executor = function.executor
-    entry = None if key is None else executor.find(key)
+    entry = executor.find(key)
     if entry is not None and entry.recording is not None:
         return _run(executor, entry.recording, [_register(value) for value in args])
     return _call_bound(function, args, kwargs, key)
 
 
-def _flat_key(args: tuple[Any, ...]) -> Hashable:
-    """What the plan for Variables and arrays in a row depends on; None where an argument is neither, or needs no
-    recording at all."""
+def _optimizes() -> bool:
+    return not TOUCHED.any or OPTIMIZE.get()
+
+
+def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What the plan for Variables, arrays and numbers in a row depends on, with True where a gradient is wanted; None
+    where an argument is none of these."""
     enabled = is_grad_enabled()
     key: list[Any] = [_TAPE]
-    wanted = False
     for value in args:
         if isinstance(value, Variable):
-            flag = enabled and value._requires_grad
-            wanted |= flag
-            key += (value._data.dtype, value._data.ndim, flag)
+            key += (value._data.dtype, value._data.ndim, enabled and value._requires_grad)
         elif type(value) is np.ndarray:
             key += (value.dtype, value.ndim, False)
+        elif type(value) in _PLAIN:
+            key.append(type(value))
         else:
             return None
-    return tuple(key) if wanted else None
+    return tuple(key)
 
 
 def _register(value: Any) -> Any:
@@ -66,12 +75,14 @@ def _register(value: Any) -> Any:
 
 
 def _call_bound(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
+    """The call after binding. Its plan is found by the key from then on if binding changed nothing."""
     arrays, mixed = _bind(function, args, kwargs)
     executor = function.executor
     flags = [is_grad_enabled() and needs_gradient(value) for value in mixed]
     if not any(flags):
         return _returned([wrapped(result) for result in executor.run(arrays)])
-    plan = _recording(executor, arrays, flags, key if executor.signature.only_tensors else None)
+    is_as_given = len(mixed) == len(args) and all(map(is_, mixed, args))
+    plan = _recording(executor, arrays, flags, key if is_as_given else None)
     return _run(executor, plan, [_register(value) for value in mixed])
 
 
@@ -79,7 +90,7 @@ def _recording(executor: GraphExecutor, arrays: Sequence[Any], flags: Sequence[b
     """The recording plan for arguments of which those with a flag require a gradient."""
     if executor.recorded is None:
         executor.recorded = RecordingPlans()
-    if TOUCHED.any and not OPTIMIZE.get():
+    if not _optimizes():
         return executor.recording_fallback(executor.recorded.of)
     # A list says nothing of gradients in a spec, but here one is needed.
     spec = replace(executor.signature.spec(arrays, flags), grad_mode=True)
@@ -109,7 +120,7 @@ def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
     """Evaluate what an operator or a method means on Variables among its operands: one node."""
     program, graph = program_of(function)
     values: list[Any] = [*args]
-    if not all(isinstance(value, Variable) or type(value) in _NUMBERS for value in args):
+    if not all(isinstance(value, Variable) or type(value) in _PLAIN for value in args):
         _, values = _bind(function, args, {})
     if is_grad_enabled():
         results = run_program(program, values)

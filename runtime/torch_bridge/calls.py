@@ -25,8 +25,8 @@ from .tracing import hidden
 class TorchCalls:
     """How a function is called on torch tensors, among other arguments: tensors go in and come out.
 
-    A call joins torch's autograd if gradients are recorded and a tensor among the arguments requires one. The tensors
-    that it returns own their memory.
+    A call joins torch's autograd if gradients are recorded and a tensor among the arguments requires one; the tensors
+    that it returns own their memory then. Otherwise one may be a view of an argument or of another one, as in torch.
     """
 
     def __init__(self, function: Function) -> None:
@@ -52,7 +52,7 @@ class TorchCalls:
         """By the plans that the function has for arrays."""
         memory = Memory()
         results = self._function.executor.run(memory.array(values))
-        return [each(result, memory.owned) for result in results]
+        return [each(result, memory.shared) for result in results]
 
     def _recorded(self, values: list[Any]) -> list[Any]:
         program, graph = self._program

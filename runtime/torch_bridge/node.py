@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from ...compiler.ops.arrays import numpy_dtype
@@ -22,7 +21,7 @@ from ..tape.program import Program
 from .devices import run_on_device
 from .places import Layout, Place, each, places, put_together, take_apart
 from .steps import Step, step_of
-from .tensors import DTYPE_OF, Memory, device_of, on_device, tensor_of
+from .tensors import DTYPE_OF, Memory, device_of, on_device
 
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 

@@ -37,6 +37,7 @@ def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _skip_frames(functions: tuple[Callable[..., Any], ...]) -> None:
     """Have torch.compile not try to compile these frames by themselves, which it would break up and give up."""
-    skip = getattr(sys.modules["torch._dynamo"].eval_frame, "skip_code", None)
-    for function in functions if skip is not None else ():
-        skip(function.__code__)
+    skip: Callable[[Any], None] | None = getattr(sys.modules["torch._dynamo"].eval_frame, "skip_code", None)
+    if skip is not None:
+        for function in functions:
+            skip(function.__code__)

@@ -15,7 +15,7 @@ class TransformedFunction(GradscriptFunction):
     """As GradscriptFunction, in the form that torch.func takes apart."""
 
     @staticmethod
-    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:
+    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
         return call.run(tensors)
 
     @staticmethod

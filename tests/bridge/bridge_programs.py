@@ -151,9 +151,7 @@ def _halves(x: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
-    "arithmetic": Case(
-        UNIT.arithmetic, lambda x, y: x * y + torch.relu(x) * torch.sin(y) / 3, ((2, 3), (3,))
-    ),
+    "arithmetic": Case(UNIT.arithmetic, lambda x, y: x * y + torch.relu(x) * torch.sin(y) / 3, ((2, 3), (3,))),
     "mlp": Case(UNIT.mlp, lambda x, w, b: torch.softmax(torch.tanh(x @ w + b), 1), ((2, 3), (3, 4), (4,))),
     "loops": Case(UNIT.loops, _loops, ((2, 3), (2, 3)), (3,)),
     "branch": Case(
@@ -179,7 +177,9 @@ CASES: dict[str, Case] = {
     "one value returned twice": Case(UNIT.twice, _twice, ((2, 3),)),
     "views of an input": Case(UNIT.views, lambda x: (x.t(), x[0], x.reshape(-1), x.unsqueeze(0)), ((2, 3),)),
     "views of a result": Case(UNIT.halves, _halves, ((2, 3),)),
-    "gradients that stop": Case(UNIT.cut, lambda x, w: (x * w.detach(), torch.floor(x), x.detach() * 2), ((2, 3), (2, 3))),
+    "gradients that stop": Case(
+        UNIT.cut, lambda x, w: (x * w.detach(), torch.floor(x), x.detach() * 2), ((2, 3), (2, 3))
+    ),
     "no dimensions": Case(UNIT.arithmetic, lambda x, y: x * y + torch.relu(x) * torch.sin(y) / 3, ((), ())),
     "no elements": Case(UNIT.arithmetic, lambda x, y: x * y + torch.relu(x) * torch.sin(y) / 3, ((0, 3), (3,))),
     "in a larger graph": Case(

@@ -10,6 +10,8 @@ import torch
 from bridge_programs import CASES, Case, leaves
 
 MASKS = [(name, mask) for name, case in CASES.items() for mask in product((False, True), repeat=len(case.shapes))]
+
+
 def _assert_equal(ours: Any, theirs: Any, tolerance: float = 1e-11) -> None:
     assert (ours is None) == (theirs is None), (ours, theirs)
     if ours is not None:

@@ -1,4 +1,4 @@
-"""Around the bridge: torch.compile, checkpointing, modules, devices, what is refused, and the rest of the public face."""
+"""Around the bridge: torch.compile, checkpoints, modules, devices, what is refused, the rest of the public face."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 import torch
 from bridge_programs import CASES, UNIT, draw
 from gradscript.compiler.ir import Graph
-from gradscript.runtime.plan import build_plan
 from gradscript.runtime.interpreter import run_plan
+from gradscript.runtime.plan import build_plan
 from torch.utils.checkpoint import checkpoint
 
 # --- torch around a call ---
@@ -112,7 +112,7 @@ def test_keyword_arguments() -> None:
 @pytest.mark.parametrize(
     ("make", "message", "advice"),
     [
-        (lambda: torch.ones(2, device="meta"), "a tensor on the meta device has no data", "torch.empty_like"),
+        (lambda: torch.ones(2, device="meta"), "the tensor is on device meta, which holds no data", "torch.empty_like"),
         (lambda: torch.eye(2).to_sparse(), "layout torch.sparse_coo is not supported", "to_dense"),
         (lambda: torch.ones(2, dtype=torch.complex64), "dtype complex64 is not supported", r"x\.to"),
         (lambda: torch.ones(2).to(torch.float8_e5m2), "dtype float8_e5m2 is not supported", r"x\.to"),
@@ -215,7 +215,7 @@ def test_numbers_beside_tensors_of_a_device() -> None:
         assert caught.value.code == "R003"
     finally:
         remove()
-    with pytest.raises(gs.RuntimeFailure, match="has no data"):
+    with pytest.raises(gs.RuntimeFailure, match="holds no data"):
         UNIT.own(_meta(3), 2.0)
 
 

@@ -11,7 +11,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from bridge_programs import UNIT, draw
+from bridge_programs import UNIT, draw, leaves
 from torch.autograd.graph import saved_tensors_hooks
 
 
@@ -32,7 +32,9 @@ def test_a_leaf_accumulates() -> None:
 
 def test_gradients_of_two_arguments_share_no_memory() -> None:
     """Both are the gradient of the output: what accumulates into one must not reach the other, or the caller's."""
-    add = gs.CompilationUnit("def add(x, y):\n    def backward(g):\n        return g, g\n    return x + y, backward\n").add
+    add = gs.CompilationUnit(
+        "def add(x, y):\n    def backward(g):\n        return g, g\n    return x + y, backward\n"
+    ).add
     x, y, gradient = _leaf(1, 2), _leaf(3, 4), torch.ones(2, dtype=torch.float64)
     add(x, y).backward(gradient)
     x.grad.mul_(5)
@@ -42,7 +44,7 @@ def test_gradients_of_two_arguments_share_no_memory() -> None:
 def test_an_argument_without_a_gradient() -> None:
     x, y = _leaf(1, 2), _leaf(3, 4)
     out = UNIT.unused(x, y)
-    with pytest.raises(RuntimeError, match="appears to not have been used in the graph|allow_unused"):
+    with pytest.raises(RuntimeError, match="allow_unused"):
         torch.autograd.grad(out.sum(), y, retain_graph=True)
     found = torch.autograd.grad(out.sum(), [x, y], allow_unused=True)
     assert found[0].tolist() == [2, 4]
@@ -233,31 +235,39 @@ def f(x):
 """
     x = draw(2, 3)
     out = gs.CompilationUnit(source).f(x)
-    kept = out.detach().clone()
     out.mul_(2)
-    try:
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
-    except RuntimeError as error:
-        assert "modified by an inplace operation" in str(error)
-    else:
-        torch.testing.assert_close(x.grad.reshape(-1), 2 * kept)
 
 
 # --- memory of results ---
 
 
-@pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("name", ["same", "views", "halves"])
-def test_results_own_their_memory(name: str, grad: bool) -> None:
-    x = draw(2, 3, grad=grad)
-    results = UNIT[name](x)
-    results = [*results] if isinstance(results, tuple) else [results]
+def test_recorded_results_own_their_memory(name: str) -> None:
+    x = draw(2, 3)
+    results = leaves(UNIT[name](x))
     for i, result in enumerate(results):
         others = [x.detach(), *(r.detach() for j, r in enumerate(results) if j != i)]
         before = [other.clone() for other in others]
         with torch.no_grad():
             result.add_(100)
         assert all(torch.equal(a, b) for a, b in zip(others, before, strict=True))
+
+
+@pytest.mark.parametrize("name", ["same", "views", "halves"])
+def test_results_that_share_memory_share_versions(name: str) -> None:
+    """Where nothing is recorded, results are views as in torch: no write through one of them goes unseen."""
+    x = draw(2, 3)
+    with torch.no_grad():
+        results = leaves(UNIT[name](x))
+        for result in results:
+            tensors = [x, *results]
+            before = [(tensor.clone(), tensor._version) for tensor in tensors]
+            result.add_(100)
+            changed = [not torch.equal(t, old) for t, (old, _) in zip(tensors, before, strict=True)]
+            assert changed == [t._version > version for t, (_, version) in zip(tensors, before, strict=True)]
+            assert changed[0] == (name != "halves")
 
 
 def test_an_input_returned_is_another_tensor() -> None:

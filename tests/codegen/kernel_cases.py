@@ -353,7 +353,7 @@ def dynamic(kernel: Kernel, name: str) -> Kernel:
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel to run. `special` puts infinities and NaN among its inputs; `scale` is the size of what sums add up to."""
+    """A kernel to run. `special` puts infinities and NaN among its inputs; sums add up to about `scale`."""
 
     name: str
     kernel: Kernel

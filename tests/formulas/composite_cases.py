@@ -130,7 +130,9 @@ CASES: dict[str, list[Call]] = {
     # --- losses ---
     "margin_ranking_loss": _reduced(*_PAIR_LOSS),
     "hinge_embedding_loss": _reduced(call(t(3, 4), signs(3, 4)), call(t(3, 4), signs(4), 0.5)),
-    "cosine_embedding_loss": _reduced(call(t(3, 4), t(3, 4), literal([1, -1, 1])), call(t(3, 4), t(3, 4), signs(3), 0.1)),
+    "cosine_embedding_loss": _reduced(
+        call(t(3, 4), t(3, 4), literal([1, -1, 1])), call(t(3, 4), t(3, 4), signs(3), 0.1)
+    ),
     "triplet_margin_loss": _reduced(
         call(t(3, 4), t(3, 4), t(3, 4), 3.0), call(t(3, 4), t(3, 4), t(3, 4), 2.0, 3.0, swap=True)
     ),
@@ -144,9 +146,14 @@ CASES: dict[str, list[Call]] = {
     ],
     "gaussian_nll_loss.number": [call(t(3, 4), t(3, 4), 0.7), call(t(3, 4), t(3, 4), 1.5, True, reduction="sum")],
     "multi_margin_loss": _reduced(
-        call(t(3, 4), index(4, 3)), call(t(3, 4), index(4, 3), 2, 0.5, positive(4)), call(t(4), literal(2)), call(t(4), literal([1]))
+        call(t(3, 4), index(4, 3)),
+        call(t(3, 4), index(4, 3), 2, 0.5, positive(4)),
+        call(t(4), literal(2)),
+        call(t(4), literal([1])),
     ),
-    "multilabel_margin_loss": _reduced(call(t(3, 4), _LABELS), call(t(4), literal([1, 0, -1, 2])), call(t(), literal(0))),
+    "multilabel_margin_loss": _reduced(
+        call(t(3, 4), _LABELS), call(t(4), literal([1, 0, -1, 2])), call(t(), literal(0))
+    ),
     "multilabel_soft_margin_loss": _reduced(
         call(t(3, 4), probability(3, 4)), call(t(3, 4), probability(3, 4), positive(4))
     ),
@@ -196,7 +203,11 @@ CASES: dict[str, list[Call]] = {
     "dsplit.array": [call(t(2, 3, 4), [1, 2])],
     "vander": [call(t(4)), call(t(3), 5, True), call(t(3), 1)],
     # --- products, norms, distances ---
-    "tensordot.pair": [call(t(3, 4), t(4, 5), [[1], [0]]), call(t(2, 3, 4), t(4, 2), [[0, 2], [1, 0]]), call(t(2, 1), t(3, 2), [[1], [0]])],
+    "tensordot.pair": [
+        call(t(3, 4), t(4, 5), [[1], [0]]),
+        call(t(2, 3, 4), t(4, 2), [[0, 2], [1, 0]]),
+        call(t(2, 1), t(3, 2), [[1], [0]]),
+    ],
     "chain_matmul": [call([t(2, 3), t(3, 4), t(4, 2)]), call([t(2, 3)])],
     "cdist": [
         call(t(3, 4), t(5, 4)),
@@ -226,7 +237,10 @@ CASES: dict[str, list[Call]] = {
     "linalg_matrix_norm.str_ord": [call(t(3, 4)), call(t(2, 3, 4), "nuc"), call(t(2, 3, 4), "fro", [0, -1], True)],
     "linalg_cond": [call(regular(3, 3)), call(regular(2, 3, 3), -2), call(regular(3, 3), inf), call(t(3, 4))],
     "linalg_pinv": [call(t(3, 4)), call(t(2, 4, 3), rtol=1e-10), call(definite(3, 3), hermitian=True)],
-    "linalg_tensorinv": [call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 3, 6), rigid=True)), call(regular(3, 3), 1)],
+    "linalg_tensorinv": [
+        call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 3, 6), rigid=True)),
+        call(regular(3, 3), 1),
+    ],
     "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
     # --- comparisons ---
     "equal": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4)), call(t(0, 3), t(0, 3))],
@@ -241,7 +255,16 @@ def _invertible(rng: np.random.Generator, n: int) -> np.ndarray:
 
 RIGID = frozenset(
     ("linalg_cond", "linalg_pinv", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "cov", "corrcoef")
-    + ("norm.str", "linalg_matrix_norm.str_ord", "quantile", "quantile.scalar", "msort", "pdist", "cdist", "instance_norm.functional")
+    + (
+        "norm.str",
+        "linalg_matrix_norm.str_ord",
+        "quantile",
+        "quantile.scalar",
+        "msort",
+        "pdist",
+        "cdist",
+        "instance_norm.functional",
+    )
 )
 """Ops of which copies of one row are singular, tied or without variance."""
 FIXED: dict[str, frozenset[str]] = {
@@ -338,7 +361,9 @@ def _as_torch_wants(op: Op, name: str, value: Any) -> Any:
 # --- definitions, where torch's own backward has no derivative or fails ---
 
 
-def _embedding(input: torch.Tensor, weight: torch.Tensor, padding_idx: Any, _: Any, __: Any, scale: bool, ___: Any) -> Any:
+def _embedding(
+    input: torch.Tensor, weight: torch.Tensor, padding_idx: Any, _: Any, __: Any, scale: bool, ___: Any
+) -> Any:
     """torch's second derivative forgets the scale."""
     if scale:
         count = torch.bincount(input.flatten(), minlength=len(weight)).clamp_min(1).unsqueeze(1)

@@ -13,15 +13,24 @@ from .storage import may_hold_memory
 
 def decisions(problem: Problem, saved: Set[Value], env: Mapping[Value, Value], policy: str) -> tuple[Decision, ...]:
     """One decision per value that df uses or that is kept, in program order; `env` says where values are in the new f."""
-    asked = {*problem.wanted, *saved}
+    kept = {_spoken_of(v) for v in saved}
+    asked = kept.union(map(_spoken_of, problem.wanted))
     values = [v for node in problem.nodes for v in node.outputs if v in asked and may_hold_memory(v)]
-    return tuple(_decision(problem, v, v in saved, env, policy) for v in values)
+    return tuple(_decision(problem, v, v in kept, env, policy) for v in values)
+
+
+def _spoken_of(value: Value) -> Value:
+    """The value itself, where the source says something of it."""
+    while value.node.kind in (SAVE, RECOMPUTE):
+        (value,) = value.node.inputs
+    return value
 
 
 def _decision(problem: Problem, value: Value, saved: bool, env: Mapping[Value, Value], policy: str) -> Decision:
     known = problem.known is not None
     reason = _why_saved(problem, value, policy) if saved else _why_recomputed(problem, value)
-    name = value.name_hint or op_name(value.node)
+    hinted = [user.output.name_hint for user, _ in value.uses if user.kind in (SAVE, RECOMPUTE)]
+    name = next((n for n in (value.name_hint, *hinted) if n), op_name(value.node))
     nbytes = problem.nbytes(value) if known else None
     return Decision(env.get(value, value), name, nbytes, value.node.span, saved, reason)
 

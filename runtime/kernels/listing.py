@@ -1,0 +1,189 @@
+"""`f.kernels(…)`: the kernels of a function for arguments of given shapes, as data. Neither torch nor Triton is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...compiler.autodiff.flatten import flatten_signature, leaves
+from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.codegen.triton import emit_triton, grid, supports
+from ...compiler.dtypes import BY_NAME
+from ...compiler.fusion.costs import bytes_read, bytes_written, flops
+from ...compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
+from ...compiler.fusion.kernel import Kernel
+from ...compiler.fusion.layout import Layout
+from ...compiler.fusion.printer import print_kernel
+from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.schedule import Schedule, choose_schedule
+from ...compiler.ir import Graph
+from ...compiler.meta import UNKNOWN
+from ...compiler.shapes import ShapeError
+from ...compiler.specialize import specialize_optionals
+from ..failure import RuntimeFailure
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """One kernel that is launched. Bytes count each element of an input or output once."""
+
+    kernel: Kernel
+    schedule: Schedule
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @cached_property
+    def ir(self) -> str:
+        """The kernel IR."""
+        return print_kernel(self.kernel)
+
+    @cached_property
+    def text(self) -> str:
+        """The Triton module."""
+        return emit_triton(self.kernel, self.schedule)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        return grid(self.kernel, self.schedule)
+
+    @property
+    def bytes_read(self) -> int:
+        return bytes_read(self.kernel)
+
+    @property
+    def bytes_written(self) -> int:
+        return bytes_written(self.kernel)
+
+    @property
+    def flops(self) -> int:
+        return flops(self.kernel)
+
+
+@dataclass(frozen=True)
+class KernelListing:
+    """The kernels of both passes, in the order in which they run.
+
+    `library` names the ops that run between them as torch has them; `saved_bytes` is what the backward keeps beyond
+    arguments and results. `least_bytes` is what must be moved at least, per pass: each argument and result once.
+    """
+
+    forward: tuple[KernelInfo, ...]
+    backward: tuple[KernelInfo, ...]
+    library: tuple[str, ...]
+    saved_bytes: int
+    least_bytes: tuple[int, int]
+
+    def __str__(self) -> str:
+        rows = [("kernel", "grid", "read", "written", "flops")]
+        for info in (*self.forward, *self.backward):
+            shown = "×".join(str(size) for size in info.grid if size != 1) or "1"
+            rows.append((info.name, shown, f"{info.bytes_read:,}", f"{info.bytes_written:,}", f"{info.flops:,}"))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
+        lines += [f"by the library: {', '.join(self.library)}"] if self.library else []
+        lines.append(f"saved beyond arguments and results: {self.saved_bytes:,} bytes")
+        return "\n".join(lines)
+
+
+def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListing:
+    """The listing for a Function. RuntimeFailure where no kernels can be made, with the reason."""
+    values = function.bind(args, kwargs) if not _has_torch([*args, *kwargs.values()]) else _bound(function, args, kwargs)
+    graph = differentiable_graph(function.callee)
+    flat = leaves(values, [value.type for value in graph.inputs])
+    absent = tuple([i for i, value in enumerate(flat) if value is None])
+    graph = specialize_optionals(flatten_signature(graph), absent)
+    try:
+        return _listing(graph, flat)
+    except ShapeError as error:
+        raise RuntimeFailure("R101", error.node.kind, str(error.__cause__), span=error.node.span) from error
+    except Unfusable as error:
+        note = "branches and loops that depend on elements run op by op"
+        raise RuntimeFailure("R101", function.name, f"no kernels: {error}", span=graph.span, notes=[note]) from error
+
+
+def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
+    try:
+        given = [layout_of(value, settled=False) for value in values]
+        return _for(graph, given, values)
+    except Unfusable:
+        return _for(graph, [layout_of(value, settled=True) for value in values], values)
+
+
+def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
+    requires_grad = [_is_floating(layout) for layout in given]
+    if any(getattr(value, "requires_grad", False) for value in values):
+        requires_grad = [bool(getattr(value, "requires_grad", False)) for value in values]
+    plain = fuse(graph, given, supports)
+    if not any(requires_grad):
+        return _made(plain, None, 0)
+    pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
+    count = pair.gradient.num_real_outputs
+    real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
+    seeds = [pair.forward.layouts.get(name) for name in real]
+    names = {o.name for i in pair.gradient.captured_outputs if isinstance(o := pair.forward.outputs[i], Ref)}
+    kept = [pair.forward.layouts[name] for name in names if name in pair.forward.layouts and name not in real]
+    saved = sum(layout.meta.nbytes for layout in kept)
+    return _made(pair.forward, pair.backward([Layout.contiguous(s.meta) if s else None for s in seeds]), saved)
+
+
+def _made(forward: Program, backward: Program | None, saved: int) -> KernelListing:
+    programs = [forward] if backward is None else [forward, backward]
+    steps = [step for program in programs for step in program.steps]
+    library = [step.node.kind for step in steps if isinstance(step, ExternStep) and not step.is_view]
+    infos = [
+        tuple(KernelInfo(s.kernel, choose_schedule(s.kernel)) for s in program.steps if isinstance(s, KernelStep))
+        for program in programs
+    ]
+    least = [_least(program) for program in programs]
+    return KernelListing(
+        infos[0],
+        infos[1] if len(infos) > 1 else (),
+        tuple(library),
+        saved,
+        (least[0], least[1] if len(least) > 1 else 0),
+    )
+
+
+def _least(program: Program) -> int:
+    """Bytes of the arguments that are read and of the results, once each."""
+    read = {name for step in program.steps if isinstance(step, KernelStep) for name in step.arguments.values()}
+    names = {name for name in program.inputs if isinstance(name, str) and name in read}
+    names |= {output.name for output in program.outputs if isinstance(output, Ref)}
+    return sum(program.layouts[name].meta.nbytes for name in names if name in program.layouts)
+
+
+def layout_of(value: Any, *, settled: bool) -> Any:
+    """What is known of an argument before it runs: the layout of a tensor; of a float nothing, unless `settled`."""
+    if isinstance(value, list):
+        return [layout_of(item, settled=settled) for item in value]
+    if isinstance(value, np.ndarray):
+        strides = tuple(stride // value.itemsize for stride in value.strides)
+        found = Layout(value.shape, BY_NAME[value.dtype.name], strides)
+        return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
+    if type(value).__module__.partition(".")[0] == "torch":
+        return Layout(tuple(value.shape), BY_NAME[str(value.dtype).rpartition(".")[2]], tuple(value.stride()))
+    return UNKNOWN if isinstance(value, float) and not settled else value
+
+
+def _is_floating(given: Any) -> bool:
+    return isinstance(given, Layout) and given.dtype.is_floating
+
+
+def _has_torch(values: Sequence[Any]) -> bool:
+    return any(type(value).__module__.partition(".")[0] == "torch" for value in values)
+
+
+def _bound(function: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Torch tensors bound as they are, wherever they live: only shapes are looked at."""
+    from ..binding import Binder
+
+    return Binder.of(function.schema, function.graph.span, lambda value: value).bind(tuple(args), kwargs)
