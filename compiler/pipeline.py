@@ -130,7 +130,8 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "decompose": (inline_functions, remove_hints, decompose_ops),
     "batch": (batch_matmuls,),
     "fuse": (),
-    "finish": (pool_constants, eliminate_dead_code),
+    # Dtypes that were asked for have become constants since the last time.
+    "finish": (peephole, pool_constants, eliminate_dead_code),
 }
 """What the executor does to a graph, stage by stage in this order; `stages` says which of them a plan goes through.
 

@@ -46,6 +46,7 @@ CODES: dict[str, str] = {
     "E406": "wrong number of gradient parameters",
     "E407": "recursion between functions",
     "E408": "not differentiable",
+    "E409": "differentiated with respect to what does not reach the output",
     # 5xx: textual IR
     "E501": "malformed textual IR",
     "E502": "value undefined or defined twice",

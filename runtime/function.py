@@ -146,11 +146,11 @@ class Function:
         return tuple([to_user(result, False) for result in results])
 
     def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if any_torch(args) or (kwargs and any_torch([*kwargs.values()])):
+            return self._torch(args, kwargs)
         taker = taker_of((*args, *kwargs.values())) if any_recorded(args) else None
         if taker is not None:
             return taker.call_function(self, args, kwargs)
-        if any_torch(args) or (kwargs and any_torch([*kwargs.values()])):
-            return self._torch(args, kwargs)
         try:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:

@@ -66,7 +66,7 @@ def is_anonymous(name: str) -> bool:
 
 
 class Variables:
-    """The values' variables: loads are named after buffers, casts after what they cast. A name is taken when asked for."""
+    """The variables of values: loads are named after buffers, casts after what they cast. Taken once asked for."""
 
     def __init__(self, kernel: Kernel, names: Names) -> None:
         self._names = names

@@ -26,7 +26,8 @@ from ..fusion.padding import choose_others
 from ..fusion.schedule import Schedule
 from .naming import Names
 from .phases import phases_of
-from .triton_body import INDENT, Body, Scope
+from .triton_body import INDENT, Body
+from .triton_expressions import Scope
 from .triton_layout import Dimension, Layout, layout_of, size_parameter
 from .triton_primitives import HELPER_NAMES, TYPES, Unsupported, helper_source, supports
 

@@ -6,20 +6,17 @@ A temporary that is used once and has no name in the formula stands where it is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from ..dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, DType
-from ..fusion.index import Index
+from ..dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from ..fusion.kernel import (
     Cast,
     Compute,
-    Condition,
     Constant,
     Definition,
     Kernel,
     Load,
-    Operand,
     Position,
     Reduce,
     Statement,
@@ -27,16 +24,13 @@ from ..fusion.kernel import (
     Uniform,
 )
 from ..fusion.padding import identity, needs_mask, outside
-from ..fusion.statements import indices, used_names
-from ..ops.arrays import numpy_dtype
-from ..ops.scalar import PRIMITIVES
+from ..fusion.statements import used_names
 from .naming import Names, Variables, is_anonymous
 from .phases import Online, online_sums
-from .triton_layout import Dimension, Layout, Positions
+from .triton_expressions import Expressions, Scope
+from .triton_layout import Dimension, Layout
 from .triton_primitives import (
-    AND,
     COMPARE,
-    COMPARISONS,
     PROPAGATE,
     TYPES,
     UNARY,
@@ -45,7 +39,6 @@ from .triton_primitives import (
     argument,
     cast,
     literal,
-    power,
     spelling,
     typed,
 )
@@ -64,47 +57,19 @@ _COMBINES = {
 }
 
 
-@dataclass
-class Scope:
-    """Lines under way: those of straight code, or of one loop."""
-
-    lines: list[str] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    """Positions and masks that the lines need, by the name of their axis or dimension, masks with `mask` before it."""
-    inside: dict[tuple[Condition, ...], str] = field(default_factory=dict)
-
-
-class Body:
-    """Writes one kernel's statements.
-
-    `positions` are the variables of axes, dimensions and masks, `passed` the parameters of buffers and numbers. `helpers`
-    and `parameters` say then what functions the module has to hold, and in which dtypes numbers are wanted.
-    """
+class Body(Expressions):
+    """Writes one kernel's statements, scope by scope."""
 
     def __init__(
         self, kernel: Kernel, layout: Layout, names: Names, positions: dict[str, str], passed: dict[str, str]
     ) -> None:
-        self.kernel = kernel
-        self.layout = layout
-        self.names = names
-        self.helpers: dict[str, DType] = {}
-        self.parameters: dict[tuple[str, DType], str] = {}
-        self.variables = Variables(kernel, names)
-        self.values: dict[str, Text] = {}
-        self.dtypes: dict[str, DType] = {s.name: s.dtype for s in kernel.body if isinstance(s, Definition)}
-        self.axes = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
-        self._positions = positions
-        self._passed = passed
-        self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
+        super().__init__(kernel, layout, names, positions, passed)
+        self._variables = Variables(kernel, names)
         self._outside = {d.names: outside(kernel.body, d.names) for d in layout.dimensions if d.is_masked}
         self._uses = Counter(name for statement in kernel.body for name in used_names(statement))
-        self._online: dict[str, Online] = {}
-        if layout.loop is not None:
-            self._online = online_sums(kernel.body, layout.loop.names)
-        self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
-        self._loads_in_place: set[str] = set()
-        self.scope = Scope()
         self._here: Counter[str] = Counter()
+        self._online = online_sums(kernel.body, layout.loop.names) if layout.loop is not None else {}
+        self._loads_in_place: set[str] = set()
 
     # --- scopes ---
 
@@ -136,9 +101,6 @@ class Body:
         self.scope = scope
         self._here = Counter(name for statement in statements for name in used_names(statement))
 
-    def _line(self, text: str) -> None:
-        self.scope.lines.append(text)
-
     # --- statements ---
 
     def _statement(self, statement: Statement) -> None:
@@ -152,10 +114,10 @@ class Body:
             if isinstance(statement, Load):
                 self._loads_in_place.add(statement.name)
             return
-        variable = self.variables[statement.name]
+        variable = self._variables[statement.name]
         self.values[statement.name] = Text(variable)
         if text.text != variable:
-            self._line(f"{variable} = {text.text}")
+            self.line(f"{variable} = {text.text}")
 
     def _is_alias(self, statement: Definition) -> bool:
         """Whether it is another value or a parameter, in a dtype that it has anyway."""
@@ -196,160 +158,10 @@ class Body:
             case Position():
                 return self._position(statement)
             case Uniform():
-                counter = self._index(statement.counter)
-                offset = counter if statement.counter.terms else typed(statement.counter.constant, INT64)
-                return Text(f"tl.rand({self._operand(statement.seed, INT64).text}, {offset.text})")
+                return self._uniform(statement)
             case Reduce():
                 return self._reduce(statement)
         raise Unsupported(f"no text for {type(statement).__name__}")
-
-    def _compute(self, statement: Compute) -> Text:
-        name = statement.primitive
-        primitive = PRIMITIVES[name]
-        dtype = self._operand_dtype(statement)
-        if not statement.operands:
-            return typed(primitive.evaluate(numpy_dtype(dtype)).item(), dtype)
-        if name == "number":
-            return cast(self._operand(statement.operands[0], BOOL), BOOL, dtype)
-        operands = statement.operands
-        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], Constant) else None
-        if found is not None:
-            operands = operands[:1]
-        else:
-            found = spelling(name, dtype)
-        dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
-        texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
-        if all(isinstance(o, Constant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
-            texts[-1] = typed(operands[-1].value, dtype) if isinstance(operands[-1], Constant) else texts[-1]
-        if found.helper:
-            self.helpers[found.helper] = dtype
-        return found.apply(texts)
-
-    def _operand_dtype(self, statement: Compute) -> DType:
-        """What numbers among the operands are of: the result's dtype, unless that is a comparison's."""
-        if PRIMITIVES[statement.primitive].result != "bool":
-            return statement.dtype
-        named = [self.dtypes[o] for o in statement.operands if isinstance(o, str) and o in self.dtypes]
-        return named[0] if named else FLOAT64
-
-    def _operand(self, operand: Operand, dtype: DType, is_argument: bool = False) -> Text:
-        if isinstance(operand, Constant):
-            return argument(operand.value, dtype) if is_argument else literal(operand.value, dtype)
-        if operand in self._declared:
-            return Text(self._parameter(operand, dtype))
-        return self.values[operand]
-
-    def _parameter(self, name: str, dtype: DType) -> str:
-        """The variable that holds a parameter in a dtype; the module casts it first."""
-        if (name, dtype) not in self.parameters:
-            known = any(other == name for other, _ in self.parameters)
-            variable = self._passed[name]
-            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
-        return self.parameters[name, dtype]
-
-    def _cast(self, statement: Cast) -> Text:
-        operand = statement.operand
-        if isinstance(operand, Constant):
-            return typed(operand.value, statement.dtype)
-        if operand in self._declared:
-            return Text(self._parameter(operand, statement.dtype))
-        return cast(self.values[operand], self.dtypes[operand], statement.dtype)
-
-    def _position(self, statement: Position) -> Text:
-        text = self._index(statement.index)
-        if not statement.index.terms:
-            return typed(statement.index.constant, INT64)
-        if self._is_only_compared(statement.name) or self.layout.is_wide:
-            return text
-        if not self._varying(statement.axes):
-            return Text(f"tl.cast({text.text}, tl.int64)")
-        return cast(text, INT32, INT64)
-
-    def _is_only_compared(self, name: str) -> bool:
-        users = [s for s in self.kernel.body if name in used_names(s)]
-        return name not in self._in_indices and all(
-            isinstance(s, Compute) and s.primitive in COMPARISONS for s in users
-        )
-
-    # --- memory ---
-
-    def _index(self, index: Index) -> Text:
-        return Positions(self.layout, self._positions, self.scope.used, self.values).text(index)
-
-    def _pointer(self, buffer: str, index: Index) -> str:
-        text, pointer = self._index(index).text, self._passed[buffer]
-        if text == "0":
-            return pointer
-        return f"{pointer} - {text[1:]}" if text.startswith("-") else f"{pointer} + {text}"
-
-    def _varying(self, axes: Iterable[str]) -> list[Dimension]:
-        """The dimensions of the tile that something with these axes varies along."""
-        names = frozenset(axes)
-        return [d for d in self.layout.tile if d.names & names]
-
-    def _index_axes(self, index: Index) -> frozenset[str]:
-        return index.axes.union(*(self.axes[name] for name in index.values if name in self.axes))
-
-    def _masks(self, index: Index) -> list[str]:
-        """The masks of the dimensions that an index varies along."""
-        return [self._mask(d) for d in self._varying(self._index_axes(index)) if d.is_masked]
-
-    def _mask(self, dimension: Dimension) -> str:
-        self.scope.used.add(f"mask {dimension.name}")
-        return self._positions[f"mask {dimension.name}"]
-
-    def _conditions(self, conditions: tuple[Condition, ...]) -> str:
-        """A variable for whether conditions hold, or nothing where they always do."""
-        texts: list[str] = []
-        for condition in conditions:
-            low, high = condition.index.range(self.kernel.sizes)
-            text = self._index(condition.index).at(AND) if low < condition.low or high >= condition.high else ""
-            if low < condition.low:
-                texts.append(f"({text} >= {condition.low})")
-            if high >= condition.high:
-                texts.append(f"({text} < {condition.high})")
-        if not texts:
-            return ""
-        if conditions not in self.scope.inside:
-            self.scope.inside[conditions] = self.names.take("inside")
-            text = " & ".join(texts)
-            self._line(f"{self.scope.inside[conditions]} = {text[1:-1] if len(texts) == 1 else text}")
-        return self.scope.inside[conditions]
-
-    def _load(self, statement: Load) -> Text:
-        inside = self._conditions(statement.conditions)
-        masks = self._masks(statement.index)
-        condition_axes = frozenset(axis for c in statement.conditions for axis in self._index_axes(c.index))
-        is_narrow = bool(set(self._varying(condition_axes)) - set(self._varying(self._index_axes(statement.index))))
-        if inside and not is_narrow:
-            masks.append(inside)
-        arguments = [self._pointer(statement.buffer, statement.index)]
-        if masks:
-            arguments.append(f"mask={' & '.join(masks)}")
-        if masks and (inside or self._feeds_reduction(statement)):
-            arguments.append(f"other={literal(statement.other, statement.dtype).text}")
-        text = f"tl.load({', '.join(arguments)})"
-        if inside and is_narrow:
-            return Text(f"tl.where({inside}, {text}, {literal(statement.other, statement.dtype).text})")
-        return Text(text)
-
-    def _feeds_reduction(self, statement: Load) -> bool:
-        """Whether what the load gives outside is seen by a reduction along a masked dimension."""
-        padded = {n for d in self._varying(statement.axes) if d.is_masked for n in d.names}
-        return any(isinstance(s, Reduce) and s.over & padded for s in self.kernel.body)
-
-    def _store(self, statement: Store) -> None:
-        dtype = self.kernel.buffer(statement.buffer).dtype
-        operand = statement.operand
-        text = self._operand(operand, dtype)
-        if isinstance(operand, str) and operand in self.dtypes and not _stores_as(self.dtypes[operand], dtype):
-            text = cast(text, self.dtypes[operand], dtype)
-        masks = self._masks(statement.index)
-        inside = self._conditions(statement.conditions)
-        arguments = [self._pointer(statement.buffer, statement.index), text.text]
-        if masks or inside:
-            arguments.append(f"mask={' & '.join([*masks, *([inside] if inside else [])])}")
-        self._line(f"tl.store({', '.join(arguments)})")
 
     # --- reductions ---
 
@@ -431,11 +243,11 @@ class Body:
     def _arg_reduce(
         self, statement: Reduce, values: str, positions: str, over: list[Dimension], together: list[Dimension]
     ) -> Text:
-        variable = self.variables[statement.name]
+        variable = self._variables[statement.name]
         helper = _COMBINES[statement.combine]
         self.helpers[helper] = self._compared_dtype(statement)
         axis, keep = self._axis(over, together), self._keep(over, together)
-        self._line(f"_, {variable} = tl.reduce(({values}, {positions}), {axis}, combine_fn={helper}{keep})")
+        self.line(f"_, {variable} = tl.reduce(({values}, {positions}), {axis}, combine_fn={helper}{keep})")
         return Text(variable)
 
     # --- loops ---
@@ -445,7 +257,7 @@ class Body:
         text, varying = self._masked(statement)
         over = [d for d in self._over(statement) if d.is_vector]
         together = [d for d in self.layout.tile if d in varying or d in over]
-        variable = self.variables[statement.name]
+        variable = self._variables[statement.name]
         self.values[statement.name] = Text(variable)
         dtype = self._compared_dtype(statement)
         shape = self.layout.shape(together)
@@ -458,7 +270,7 @@ class Body:
             before.append(f"{total} = tl.zeros({shape}, {TYPES[dtype]})")
         else:
             before.append(f"{total} = tl.full({shape}, {literal(start, dtype).text}, {TYPES[dtype]})")
-        self._line(_update(statement.combine, total, text, dtype))
+        self.line(_update(statement.combine, total, text, dtype))
         if over:
             after.append(f"{variable} = {self._reduced(statement, Text(total), over, together).text}")
 
@@ -474,7 +286,7 @@ class Body:
         along = self.layout.loop
         assert along is not None
         dtype = self._compared_dtype(statement)
-        variable = self.variables[statement.name]
+        variable = self._variables[statement.name]
         shape = self.layout.shape(together)
         best = self.names.take("best")
         at = self.names.take(f"{best}_at") if over else variable
@@ -488,7 +300,7 @@ class Body:
         before.append(f"{at} = tl.full({shape}, {2**31 - 1}, {index})")
         helper = _COMBINES[statement.combine]
         self.helpers[helper] = dtype
-        self._line(f"{best}, {at} = {helper}({best}, {at}, {text.text}, {position})")
+        self.line(f"{best}, {at} = {helper}({best}, {at}, {text.text}, {position})")
         if over:
             axis, keep = self._axis(over, together), self._keep(over, together)
             after.append(f"_, {variable} = tl.reduce(({best}, {at}), {axis}, combine_fn={helper}{keep})")
@@ -501,27 +313,27 @@ class Body:
         together = [d for d in self.layout.tile if d in varying or d in over]
         kept = self.layout.shape([d for d in together if d not in over])
         dtype = maximum.dtype
-        name = self.variables[maximum.name]
+        name = self._variables[maximum.name]
         self.values[maximum.name] = Text(name)
         largest = self.names.take(f"{name}_new")
         lowest = LOWEST if dtype == FLOAT32 else -1.7976931348623157e308
         before.append("# Finite, for -inf - -inf is NaN.")
         before.append(f"{name} = tl.full({kept}, {lowest}, {TYPES[dtype]})")
         found = self._reduced(maximum, text, over, together).text
-        self._line(f"{largest} = nan_max({name}, {found})")
+        self.line(f"{largest} = nan_max({name}, {found})")
         self.helpers["nan_max"] = dtype
         exp = spelling("exp", dtype)
         for total in online.sums:
-            variable = self.variables[total.name]
+            variable = self._variables[total.name]
             self.values[total.name] = Text(variable)
             before.append(f"{variable} = tl.zeros({kept}, {TYPES[dtype]})")
             shifted = exp.apply([Text(f"{text.at(UNARY)} - {largest}")]).text
             scale = exp.apply([Text(f"{name} - {largest}")]).text
             added = self._reduced(replace(total, operand=maximum.operand), Text(shifted), over, together).text
-            self._line(f"{variable} = {variable} * {scale} + {added}")
-        self._line(f"{name} = {largest}")
+            self.line(f"{variable} = {variable} * {scale} + {added}")
+        self.line(f"{name} = {largest}")
         if self._is_seen(maximum):
-            total_name = self.variables[online.sums[0].name]
+            total_name = self._variables[online.sums[0].name]
             after.append(f'{name} = tl.where({total_name} == 0, -float("inf"), {name})')
 
     def _is_seen(self, maximum: Reduce) -> bool:
@@ -543,8 +355,3 @@ def _update(combine: str, total: str, text: Text, dtype: DType) -> str:
         return f"{total} {operators[combine]} {text.text}"
     function = {"max": "tl.maximum", "min": "tl.minimum"}[combine]
     return f"{total} = {function}({total}, {text.text}{PROPAGATE if dtype.is_floating else ''})"
-
-
-def _stores_as(dtype: DType, to: DType) -> bool:
-    """Whether a store converts by itself: to the same dtype, or by rounding."""
-    return dtype == to or (dtype.is_floating and to.is_floating)

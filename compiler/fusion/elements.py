@@ -240,10 +240,12 @@ def _picked(group: Group, node: Node, which: int, place: Place, guards: Guards) 
 
 
 def _of_list(group: Group, value: Value, which: int, place: Place, guards: Guards) -> Walk:
-    made = value.node
+    made, which = value.node, which % len(group.known[value])
     if made.kind == "prim::ListConstruct":
         return (yield group.element(made.inputs[which], place, guards))
-    return (yield _view(group, made, which % len(group.known[value]), place, guards))
+    if group.is_in_memory(value):
+        return group.load_part(value, which, place, guards)
+    return (yield _view(group, made, which, place, guards))
 
 
 def _flip(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
@@ -265,39 +267,37 @@ def _repeat(group: Group, node: Node, which: int, place: Place, guards: Guards) 
 
 def _cat(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The first tensor whose part has not ended yet; each is read within its own part only."""
-    tensors = group.list_of(node.inputs[0])
     rank = group.known[node.output].rank
     dim = wrap_dim(group.known[node.inputs[1]], rank)
     wanted = group.known[node.output].dtype
     parts, start = [], 0
-    for tensor in tensors:
-        found = group.known[tensor]
+    for number, found in enumerate(group.known[node.inputs[0]]):
         if found.shape == (0,) and rank != 1:
             continue
         end = start + found.shape[dim]
         if end > start:
             inner = (*place[:dim], place[dim] - start, *place[dim + 1 :])
             within = (*guards, Condition(place[dim], start, end))
-            operand = yield group.element(tensor, inner, within)
+            operand = yield _of_list(group, node.inputs[0], number, inner, within)
             parts.append((end, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
         start = end
     return _chosen(group, place[dim], parts, wanted)
 
 
 def _stack(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
-    tensors = group.list_of(node.inputs[0])
     dim = wrap_dim(group.known[node.inputs[1]], group.known[node.output].rank)
     wanted = group.known[node.output].dtype
     inner, parts = (*place[:dim], *place[dim + 1 :]), []
-    for number, tensor in enumerate(tensors):
+    for number, found in enumerate(group.known[node.inputs[0]]):
         within = (*guards, Condition(place[dim], number, number + 1))
-        operand = yield group.element(tensor, inner, within)
-        dtype = register_dtype(group.known[tensor].dtype)
-        parts.append((number + 1, as_dtype(group, operand, dtype, wanted)))
+        operand = yield _of_list(group, node.inputs[0], number, inner, within)
+        parts.append((number + 1, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
     return _chosen(group, place[dim], parts, wanted)
 
 
 def _chosen(group: Group, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
+    if not parts:
+        return Constant(0)
     (_, result) = parts[-1]
     for end, operand in reversed(parts[:-1]):
         result = group.body.where(group.body.within(index, None, end), operand, result, register_dtype(dtype))

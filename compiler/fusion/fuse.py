@@ -22,7 +22,7 @@ from ..types import UNDEFINED
 from .decompose import decompose, take_apart
 from .layout import Layout
 from .planner import Unfusable, plan_program
-from .program import Program, Ref
+from .program import Argument, Program, Ref
 from .settle import settle_shapes
 
 MAX_ROUNDS = 8
@@ -81,7 +81,11 @@ class FusedPair:
             value.name_hint = value.name_hint or outputs[index].name_hint or "saved"
 
     def _residual(self, index: int) -> Given:
-        output = self.forward.outputs[index]
+        return self._given(self.forward.outputs[index])
+
+    def _given(self, output: Argument) -> Given:
+        if isinstance(output, list):
+            return [self._given(item) for item in output]
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 

@@ -15,7 +15,7 @@ from ..meta import Meta
 from .body import Body, register_dtype
 from .elements import Guards, Place, as_dtype
 from .index import Index, axis, constant
-from .kernel import Axis, Buffer, Constant, Kernel, Operand, Parameter
+from .kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
 from .layout import Layout
 from .reductions import Reduction
 
@@ -87,9 +87,16 @@ class Group:
             ranges[name] = (max(low, guard.low - offset), min(high, guard.high - 1 - offset))
         return ranges
 
-    def list_of(self, value: Value) -> Sequence[Value]:
-        """The tensors of a list, which a prim::ListConstruct made."""
-        return value.node.inputs
+    def is_in_memory(self, value: Value) -> bool:
+        """Whether the tensors of a list are in memory."""
+        return value in self.planner.lists
+
+    def load_part(self, value: Value, which: int, place: Place, guards: Guards) -> Operand:
+        """An element of one tensor of a list that is in memory."""
+        names, order = self.planner.lists[value]
+        if order >= self.order:
+            raise Incompatible
+        return self._load(value, names[which], place, guards)
 
     # --- axes ---
 
@@ -177,8 +184,19 @@ class Group:
         address = constant(0)
         for index, stride in zip(place, layout.strides, strict=True):
             address += index * stride
+        open_guards = [guard for guard in guards if not self._always_holds(guard)]
+        if any(self._never_holds(guard) for guard in open_guards):
+            return self.body.cast(Constant(0), register_dtype(layout.dtype))
         buffer = self._buffer(name, layout, is_output=False)
-        return self.body.load(value.name_hint, buffer, layout.dtype, address, guards)
+        return self.body.load(value.name_hint, buffer, layout.dtype, address, open_guards)
+
+    def _always_holds(self, guard: Condition) -> bool:
+        low, high = guard.index.range(self.sizes)
+        return guard.low <= low and high < guard.high
+
+    def _never_holds(self, guard: Condition) -> bool:
+        low, high = guard.index.range(self.sizes)
+        return guard.low >= guard.high or high < guard.low or low >= guard.high
 
     def number(self, value: Value) -> Operand:
         """A number that is given at each call."""
@@ -219,6 +237,9 @@ class Group:
             return False
         if across and reduction.combine in ("argmax", "argmin"):
             return False
+        if across and any(held.across not in (across, frozenset()) for held in self.held.values()):
+            # Programs share out one set of axes.
+            return False
         return self._attempt(lambda: self._reduce(value, reduction, place, inside, across))
 
     def _reduce(
@@ -249,8 +270,8 @@ class Group:
 
     def try_store(self, value: Value, name: str, offset: Place | None = None) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
-        meta: Meta = self.known[value]
-        place = self.embed(meta.shape)
+        held, meta = self.held.get(value), self.known[value]
+        place = held.place if held is not None else self.embed(meta.shape)
         if place is None:
             return False
         return self._attempt(lambda: self._store(value, name, place, offset))

@@ -171,12 +171,16 @@ def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[
     """The positions along each axis that conditions leave, where they speak of one axis each; None for no positions."""
     ranges = {name: (0, size - 1) for name, size in sizes.items()}
     for condition in conditions:
+        offset = condition.index.constant
+        if not condition.index.terms and not condition.low <= offset < condition.high:
+            return None
         if len(condition.index.terms) != 1:
             continue
-        (coefficient, atom), offset = condition.index.terms[0], condition.index.constant
-        if coefficient == 1 and isinstance(atom, AxisAtom):
+        coefficient, atom = condition.index.terms[0]
+        if abs(coefficient) == 1 and isinstance(atom, AxisAtom):
+            ends = sorted(coefficient * (end - offset) for end in (condition.low, condition.high - 1))
             low, high = ranges[atom.name]
-            ranges[atom.name] = (max(low, condition.low - offset), min(high, condition.high - 1 - offset))
+            ranges[atom.name] = (max(low, ends[0]), min(high, ends[1]))
     return ranges if all(low <= high for low, high in ranges.values()) else None
 
 

@@ -72,7 +72,7 @@ class Planner:
         self._held_in: dict[Value, Group] = {}
         self._wanted: list[tuple[Value, str]] = []
         self._names: set[str] = set()
-        self._lists: dict[Value, tuple[str, ...]] = {}
+        self.lists: dict[Value, tuple[tuple[str, ...], int]] = {}
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
@@ -88,7 +88,7 @@ class Planner:
         if isinstance(given, list):
             names = tuple(self._new_name(value) for _ in given)
             self.layouts.update(zip(names, given, strict=True))
-            self._lists[value] = names
+            self.lists[value] = (names, -1)
             return names
         name = self._new_name(value)
         self._placed[value] = (name, -1)
@@ -116,18 +116,18 @@ class Planner:
         elif len(node.outputs) == 1 and node.output in self.reductions:
             if self.reductions[node.output].dims:
                 self._place_reduction(node.output)
-        elif node.kind in _TAKES and node.inputs[0] in self._lists:
+        elif node.kind in _TAKES and node.inputs[0] in self.lists:
             self._take(node)
         elif node not in self.rules and not self._is_structure(node):
             self._extern(node)
 
     def _take(self, node: Node) -> None:
         """Tensors out of a list that is in memory."""
-        names = self._lists[node.inputs[0]]
+        names, order = self.lists[node.inputs[0]]
         if node.kind != "prim::ListUnpack":
             names = (names[self.known[node.inputs[1]]],)
         for value, name in zip(node.outputs, names, strict=True):
-            self._placed[value] = (name, len(self._steps) - 1)
+            self._placed[value] = (name, order)
 
     def _constant(self, node: Node) -> None:
         value = node.attr("value")
@@ -250,7 +250,7 @@ class Planner:
             return self._view_step(node, value)
         name = self._new_name(value)
         self.layouts[name] = Layout.contiguous(self.known[value])
-        if node.kind in _JOINS and node in self.rules:
+        if node.kind in _JOINS and node in self.rules and node.inputs[0].node.kind == "prim::ListConstruct":
             self._store_parts(value, name)
         else:
             self._store(value, name, None, value)
@@ -331,7 +331,7 @@ class Planner:
             if isinstance(known, list) and _has_tensor(known):
                 parts = tuple(self._new_name(value) for _ in known)
                 self.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
-                self._lists[value] = parts
+                self.lists[value] = (parts, order)
                 names += parts
                 continue
             name = self._new_name(value)
@@ -349,12 +349,15 @@ class Planner:
             return Ref(self.materialize(value))
         if value in self._placed:
             return Ref(self._placed[value][0])
-        if value in self._lists:
-            return [Ref(name) for name in self._lists[value]]
+        if value in self.lists:
+            return [Ref(name) for name in self.lists[value][0]]
         if value.node.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
             return [self._argument(item) for item in value.node.inputs]
         if value.node.kind == "prim::Uninitialized":
             return None
+        if _has_tensor(known):
+            self._extern(value.node)
+            return [Ref(name) for name in self.lists[value][0]]
         if is_known(known):
             return known
         raise Unfusable(f"the result of {value.node.kind} is not known before it runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..builder import Builder
 from ..ir import Graph, Node, Value
 from ..meta import UNKNOWN, Meta, is_known
 from ..passes.eliminate_common_subexpressions import eliminate_common_subexpressions
@@ -17,7 +18,7 @@ from ..passes.peephole import peephole
 from ..passes.pool_constants import pool_constants
 from ..passes.specialize_autograd_zero import specialize_autograd_zero
 from ..passes.unroll_loops import unroll_loops
-from ..rewrite import CONSTANT, replace_by_constant, splice
+from ..rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..shapes import propagate_shapes
 from ..structure import constant_fits
 from ..types import TensorType
@@ -66,6 +67,8 @@ def _write(graph: Graph, known: Mapping[Value, Any]) -> bool:
             _settle_type(value, known.get(value))
         if node.kind == "prim::GradOf":
             changed |= _open(node, known)
+        elif node.kind == "prim::grad_zeros":
+            changed |= _make_zeros(node, known.get(node.output))
         elif _may_fold(node) and node.output in known:
             changed |= _fold(node, known[node.output])
     return changed
@@ -77,6 +80,17 @@ def _open(node: Node, known: Mapping[Value, Any]) -> bool:
     if any(gradient is UNKNOWN for gradient in gradients) or all(gradient is None for gradient in gradients):
         return False
     splice(node, node.blocks[0])
+    return True
+
+
+def _make_zeros(node: Node, known: Any) -> bool:
+    """Zeros for a list of tensors, one by one."""
+    if not isinstance(known, list) or not all(isinstance(item, Meta) for item in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    zeros = [builder.op("aten::zeros", list(item.shape), item.dtype.code, None, None, None) for item in known]
+    replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
 
 

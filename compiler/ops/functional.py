@@ -41,8 +41,14 @@ for _schema in (
         for rank in (1, 2, 3)
     ),
     *(f"aten::adaptive_avg_pool{rank}d.partial(Tensor self, int?[] output_size) -> Tensor" for rank in (2, 3)),
-    *(f"aten::adaptive_max_pool{rank}d.partial(Tensor self, int?[] output_size) -> (Tensor, Tensor)" for rank in (2, 3)),
-    *(f"gs::functional_adaptive_max_pool{rank}d.partial(Tensor input, int?[] output_size) -> Tensor" for rank in (2, 3)),
+    *(
+        f"aten::adaptive_max_pool{rank}d.partial(Tensor self, int?[] output_size) -> (Tensor, Tensor)"
+        for rank in (2, 3)
+    ),
+    *(
+        f"gs::functional_adaptive_max_pool{rank}d.partial(Tensor input, int?[] output_size) -> Tensor"
+        for rank in (2, 3)
+    ),
     # --- rearranging, sampling ---
     "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
     "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",

@@ -124,6 +124,12 @@ def _same_dtype(node: Node) -> Value | None:
     return node.inputs[0] if same else None
 
 
+def _same_dtype_as(node: Node) -> Value | None:
+    """x.type_as(y) where both are known to have one dtype."""
+    given, like = (_tensor(value).dtype for value in node.inputs[:2])
+    return node.inputs[0] if node.inputs[0] is node.inputs[1] or (given is not None and given == like) else None
+
+
 def _int_unit(unit: int) -> _Identity:
     """n * 1, n + 0 and their like, among ints."""
 
@@ -150,8 +156,8 @@ _RULES: dict[str, _Identity] = {
     "aten::expand_as": _like_itself,
     "aten::view_as": _like_itself,
     "aten::reshape_as": _like_itself,
-    "aten::type_as": _like_itself,
-    "aten::to.other": _like_itself,
+    "aten::type_as": _same_dtype_as,
+    "aten::to.other": _same_dtype_as,
     "aten::to.dtype": _same_dtype,
     "aten::to.prim_dtype": _same_dtype,
     "aten::neg": _twice,

@@ -34,13 +34,11 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 def call_on_tape(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function on Variables among other arguments: its optimised plan runs, and records. Arrays that it
     returns come as Variables; what it returns as it was passed is the same Variable."""
-    key = None if kwargs or not _optimizes() else _flat_key(args)
-    if key is None:
-        return _call_bound(function, args, kwargs, None)
-    if True not in key:
+    wanted, key = (True, None) if kwargs or not _optimizes() else _flat_key(args)
+    if not wanted:
         return wrapped(function(*[plain(value) for value in args]))
     executor = function.executor
-    entry = executor.find(key)
+    entry = None if key is None else executor.find(key)
     if entry is not None and entry.recording is not None:
         return _run(executor, entry.recording, [_register(value) for value in args])
     return _call_bound(function, args, kwargs, key)
@@ -50,21 +48,24 @@ def _optimizes() -> bool:
     return not TOUCHED.any or OPTIMIZE.get()
 
 
-def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What the plan for Variables, arrays and numbers in a row depends on, with True where a gradient is wanted; None
-    where an argument is none of these."""
+def _flat_key(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...] | None]:
+    """Whether a gradient is wanted for Variables, arrays and numbers in a row, and what their plan depends on; (True,
+    None) where an argument is none of these."""
     enabled = is_grad_enabled()
+    wanted = False
     key: list[Any] = [_TAPE]
     for value in args:
         if isinstance(value, Variable):
-            key += (value._data.dtype, value._data.ndim, enabled and value._requires_grad)
+            flag = enabled and value._requires_grad
+            wanted = wanted or flag
+            key += (value._data.dtype, value._data.ndim, flag)
         elif type(value) is np.ndarray:
             key += (value.dtype, value.ndim, False)
         elif type(value) in _PLAIN:
             key.append(type(value))
         else:
-            return None
-    return tuple(key)
+            return True, None
+    return wanted, tuple(key)
 
 
 def _register(value: Any) -> Any:

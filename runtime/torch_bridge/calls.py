@@ -51,7 +51,7 @@ class TorchCalls:
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""
         memory = Memory()
-        results = self._function.executor.run(memory.array(values))
+        results = self._function.executor.run(memory.arrays(values))
         return [each(result, memory.shared) for result in results]
 
     def _recorded(self, values: list[Any]) -> list[Any]:

@@ -6,8 +6,9 @@
 same object whenever the same program runs again and knows no dtypes or ranks, so what is compiled of it is kept by
 its identity and by what the values are. `values` holds one value per input: tensors of the device, CPU tensors
 without dimensions (Python numbers and NumPy scalars), lists of tensors, numbers, strings, None; `results` one per
-output, likewise. A tensor among the results shares no memory with one of the values, nor with another result. What is
-wrong with the data is a RuntimeFailure. A runner is called with gradients off, from any thread.
+output, likewise. A tensor among the results is new, one of the values, or a view of one by torch's own means, so that
+torch knows of it; no value is written to. What is wrong with the data is a RuntimeFailure. A runner is called with
+gradients off, from any thread.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from ...compiler.ir import Graph
+from .places import each
 
 Runner = Callable[[Graph, Sequence[Any]], list[Any]]
 
@@ -36,5 +40,30 @@ def has_runner(device: str) -> bool:
 
 
 def run_on_device(device: str, graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """Run a graph on tensors of a device that has a runner."""
-    return _RUNNERS[device](graph, values)
+    """Run a graph on tensors of a device that has a runner, nothing recorded."""
+    with torch.no_grad():
+        return _RUNNERS[device](graph, values)
+
+
+class DeviceMemory:
+    """Whose memory results are views of, as `tensors.Memory` knows it of arrays."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._storages: set[int] = set()
+        each(values, self._keep)
+
+    def owned(self, value: Any) -> Any:
+        """A tensor that shares no memory with any seen before."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        result = value.clone() if value.untyped_storage().data_ptr() in self._storages else value
+        self._keep(result)
+        return result.detach() if result._is_view() else result
+
+    def shared(self, value: Any) -> Any:
+        """To autograd a tensor of its own; its version counter is that of the tensor that it is a view of."""
+        return value.detach() if isinstance(value, torch.Tensor) else value
+
+    def _keep(self, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and value.numel():
+            self._storages.add(value.untyped_storage().data_ptr())

@@ -8,8 +8,9 @@ that (`create_graph`), it is a recorded call like any other, with gradients for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
 from ..failure import RuntimeFailure
 from ..tape.program import Program
-from .devices import run_on_device
+from .devices import DeviceMemory, run_on_device
 from .places import Layout, Place, each, places, put_together, take_apart
 from .steps import Step, step_of
 from .tensors import DTYPE_OF, Memory, device_of, on_device
@@ -44,56 +45,59 @@ class Call:
         return Call(self.step, self.arguments)
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        device = device_of(tensors)
         values = put_together(self.arguments, tensors)
-        results = self._on_cpu(values) if device == "cpu" else run_on_device(device, self.step.graph, on_device(values))
-        row: list[Any] = []
-        self.outputs = []
-        for i, first in enumerate(self.step.same_as):
-            self.outputs.append(take_apart(results[i], row) if first == i else self.outputs[first])
-        return tuple(row)
-
-    def _on_cpu(self, values: list[Any]) -> list[Any]:
-        """Outputs own their memory; a temporary may be a view of an argument or of an output."""
-        memory = Memory()
-        results = self.step.run(memory.array(values))
+        device = device_of(tensors)
+        memory: Memory | DeviceMemory
+        if device == "cpu":
+            memory = Memory()
+            found = self.step.run(memory.arrays(values))
+        else:
+            memory = DeviceMemory(values)
+            found = run_on_device(device, self.step.graph, on_device(values))
+        for i in self.step.repeated:
+            found[i] = None
+        # A temporary may be a view of an argument or of an output; a result may not.
         count = self.step.num_real
-        real = [each(result, memory.owned) for result in results[:count]]
-        return real + [each(result, memory.shared) for result in results[count:]]
+        results = [each(value, memory.owned) for value in found[:count]]
+        results += [each(value, memory.shared) for value in found[count:]]
+        row: list[Any] = []
+        self.outputs = take_apart(results, row)
+        for i, first in self.step.repeated.items():
+            self.outputs[i] = self.outputs[first]
+        return tuple(row)
 
     def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
         """Tell torch which outputs have gradients, and what to keep for backward."""
         step = self.step
         with_gradient = {place for i in step.input_vjps for place in places(self.outputs[i])}
-        ctx.mark_non_differentiable(
-            *[t for i, t in enumerate(row) if i not in with_gradient or not t.dtype.is_floating_point]
-        )
+        without = [t for i, t in enumerate(row) if i not in with_gradient or not t.dtype.is_floating_point]
+        if without:
+            ctx.mark_non_differentiable(*without)
         ctx.set_materialize_grads(False)
         saved: list[Any] = []
-        captures = [take_apart(put_together(self.arguments[i], tensors), saved) for i in step.captured_inputs]
-        captures += [take_apart(put_together(self.outputs[i], row), saved) for i in step.captured_outputs]
+        captured = put_together([self.arguments[i] for i in step.captured_inputs], tensors)
+        captured += put_together([self.outputs[i] for i in step.captured_outputs], row)
+        captures = take_apart(captured, saved)
         ctx.save_for_backward(*saved)
         vjps = [self.outputs[i] for i in step.input_vjps]
+        lists = [layout for layout in vjps if type(layout) is list]
         ctx.kept = Kept(
             step,
             captures,
-            [(layout, step.same_as[i] == i) for i, layout in zip(step.input_vjps, vjps, strict=True)],
+            vjps,
             [self.arguments[i] for i in step.output_vjps],
-            {place: _like(row[place]) for layout in vjps if isinstance(layout, list) for place in places(layout)},
+            {place: _like(row[place]) for place in places(lists)},
             [tensor.shape for tensor in tensors],
         )
 
 
 @dataclass(slots=True)
 class Kept:
-    """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand.
-
-    An output is marked True if it is the first that is its value: the gradients of all such outputs go to that one.
-    """
+    """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand."""
 
     step: Step
     captures: list[Layout]
-    outputs: list[tuple[Layout, bool]]
+    outputs: list[Layout]
     arguments: list[Layout]
     metadata: dict[int, tuple[Any, ...]]
     """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
@@ -101,14 +105,21 @@ class Kept:
 
     def gradients(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The gradients of the arguments' tensors, in a row."""
-        nothing = (None,) * len(given)
-        vjps = [self._vjp(layout, given if is_first else nothing) for layout, is_first in self.outputs]
+        vjps = [self._vjp(layout, given) for layout in self.outputs]
+        if self.step.repeated:
+            self._clear_repeated(vjps, len(given))
         program = self.step.backward(tuple([_pattern(vjp) for vjp in vjps]))
         results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
         row: list[Any] = [None] * len(self.shapes)
         for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
             self._spread(self.step.inputs[i], layout, result, row)
         return row
+
+    def _clear_repeated(self, vjps: list[Any], count: int) -> None:
+        """The gradients of outputs that are one value have met at the first of them."""
+        for position, i in enumerate(self.step.input_vjps):
+            if i in self.step.repeated:
+                vjps[position] = self._vjp(self.outputs[position], [None] * count)
 
     def _vjp(self, layout: Layout, given: Sequence[Any]) -> Any:
         """The gradient of one output; of a list, a list, with zeros for what is undefined in it.
@@ -200,9 +211,8 @@ def no_forward_mode(name: str, span: Span) -> RuntimeFailure:
 # --- calls ---
 
 
-def is_transformed() -> bool:
-    """Whether a transform of torch.func is running."""
-    return bool(torch._C._are_functorch_transforms_active())
+is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
+"""Whether a transform of torch.func is running."""
 
 
 def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = False) -> list[Any]:
@@ -225,9 +235,9 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
 def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:
     """The real outputs of a step, recorded as one node."""
     tensors: list[Any] = []
-    call = Call(step, take_apart([*values], tensors))
+    call = Call(step, take_apart(values, tensors))
     row = function.apply(call, *tensors)
-    return [put_together(layout, row) for layout in call.outputs[: step.num_real]]
+    return put_together(call.outputs[: step.num_real], row)
 
 
 def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
@@ -237,23 +247,19 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
         graph = step_of(program, (False,) * len(values)).graph
         return run_on_device(device, graph, on_device(values))
     memory = Memory()
-    results = program.run(memory.array([*values]))
+    results = program.run(memory.arrays(values))
     return [each(result, memory.passed_on if passes_on else memory.owned) for result in results]
 
 
-def _key(values: Sequence[Any], wants: Any) -> tuple[bool | None, ...]:
+_requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")
+_is_floating: Callable[[Any], bool] = torch.is_floating_point
+
+
+def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> tuple[bool | None, ...]:
     return tuple([None if value is None else _any(value, wants) for value in values])
 
 
-def _any(value: Any, wants: Any) -> bool:
+def _any(value: Any, wants: Callable[[Any], bool]) -> bool:
     if isinstance(value, torch.Tensor):
-        return bool(wants(value))
+        return wants(value)
     return isinstance(value, list) and any(_any(item, wants) for item in value)
-
-
-def _requires_grad(tensor: Any) -> bool:
-    return bool(tensor.requires_grad)
-
-
-def _is_floating(tensor: Any) -> bool:
-    return bool(tensor.dtype.is_floating_point)

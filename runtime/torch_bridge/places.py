@@ -22,19 +22,26 @@ class Place(int):
     __slots__ = ()
 
 
-def take_apart(value: Any, tensors: list[Any]) -> Layout:
-    """The layout of a value, whose tensors are added to the row."""
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return Place(len(tensors) - 1)
-    return [take_apart(item, tensors) for item in value] if isinstance(value, list) else value
+def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[Layout]:
+    """The layouts of values, whose tensors are added to the row."""
+    layouts: list[Layout] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            layouts.append(Place(len(tensors)))
+            tensors.append(value)
+        else:
+            layouts.append(take_apart(value, tensors) if type(value) is list else value)
+    return layouts
 
 
-def put_together(layout: Layout, tensors: Sequence[Any]) -> Any:
+def put_together(layouts: Sequence[Layout], tensors: Sequence[Any]) -> list[Any]:
     """The inverse of `take_apart`."""
-    if type(layout) is Place:
-        return tensors[layout]
-    return [put_together(item, tensors) for item in layout] if isinstance(layout, list) else layout
+    return [
+        tensors[layout]
+        if type(layout) is Place
+        else (put_together(layout, tensors) if type(layout) is list else layout)
+        for layout in layouts
+    ]
 
 
 def places(layout: Layout) -> Iterator[Place]:
@@ -48,4 +55,6 @@ def places(layout: Layout) -> Iterator[Place]:
 
 def each(value: Any, convert: Callable[[Any], Any]) -> Any:
     """The value converted; of a list or a tuple, what is in it."""
-    return type(value)([each(item, convert) for item in value]) if isinstance(value, list | tuple) else convert(value)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([each(item, convert) for item in value])
+    return convert(value)

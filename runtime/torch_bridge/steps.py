@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -23,7 +23,7 @@ class Step(ABC):
 
     Outputs are the real ones, `num_real` of them, then temporaries. `input_vjps` are the outputs whose gradients the
     backward takes, `output_vjps` the inputs whose gradients it gives; `captured_inputs` and `captured_outputs` is
-    what it takes besides. `same_as` says, per output, which one is the first that is the same value.
+    what it takes besides. `repeated` names, for an output that is the same value as an earlier one, the first such.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Step(ABC):
     output_vjps: Sequence[int]
     captured_inputs: Sequence[int] = ()
     captured_outputs: Sequence[int] = ()
-    same_as: Sequence[int]
+    repeated: Mapping[int, int]
     inputs: Sequence[str]
     """The names of the inputs."""
 
@@ -62,7 +62,7 @@ class Differentiated(Step):
         self.output_vjps = gradient.output_vjps
         self.captured_inputs = gradient.captured_inputs
         self.captured_outputs = gradient.captured_outputs
-        self.same_as = _same_as(gradient.f)
+        self.repeated = _repeated(gradient.f)
         self.inputs = [value.name_hint for value in gradient.f.inputs]
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
@@ -87,7 +87,7 @@ class Undifferentiated(Step):
         self.num_real = len(outputs)
         self.input_vjps = () if error is None else outputs
         self.output_vjps = [i for i, wanted in enumerate(key) if wanted]
-        self.same_as = _same_as(program.graph)
+        self.repeated = _repeated(program.graph)
         self.inputs = [value.name_hint for value in program.graph.inputs]
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
@@ -102,9 +102,9 @@ class Undifferentiated(Step):
         raise CompileError(self._error.diagnostics)
 
 
-def _same_as(graph: Graph) -> Sequence[int]:
+def _repeated(graph: Graph) -> Mapping[int, int]:
     first = {value: i for i, value in reversed(list(enumerate(graph.outputs)))}
-    return [first[value] for value in graph.outputs]
+    return {i: first[value] for i, value in enumerate(graph.outputs) if first[value] != i}
 
 
 _STEPS: WeakKeyDictionary[Program, dict[Key, Step]] = WeakKeyDictionary()

@@ -72,7 +72,7 @@ def device_of(values: Sequence[Any]) -> str:
     """The kind of device that tensors are on: the first that is not the CPU."""
     for value in values:
         if isinstance(value, torch.Tensor):
-            found: str = value.device.type
+            found: str = "cpu" if value.is_cpu else value.device.type
         else:
             found = device_of(value) if isinstance(value, list | tuple) else "cpu"
         if found != "cpu":
@@ -106,7 +106,8 @@ def array_of(tensor: Any) -> Array:
 
 def tensor_of(array: Array) -> Any:
     """A tensor of an array's memory, or of a copy where torch takes no such memory: read-only, reversed."""
-    if not array.flags.writeable or not array.flags.aligned or any(stride < 0 for stride in array.strides):
+    flags = array.flags
+    if not flags.carray and (not flags.behaved or any(stride < 0 for stride in array.strides)):
         array = array.copy()
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -116,40 +117,43 @@ def tensor_of(array: Array) -> Any:
 def _owner(array: Array) -> Any:
     """The object whose memory an array is a view of. Every view that NumPy makes leads there."""
     owner: Any = array
-    while not isinstance(owner, torch.Tensor):
-        base = getattr(owner, "base", None)
-        if base is None:
-            break
+    base = array.base
+    while base is not None:
         owner = base
+        base = None if isinstance(owner, torch.Tensor) else getattr(owner, "base", None)
     return owner
 
 
 class Memory:
     """The tensors whose memory the arrays of one run are views of.
 
-    `array` turns arguments into arrays. `owned` makes a tensor of a result that shares no memory with any tensor seen
+    `arrays` turns arguments into arrays. `owned` makes a tensor of a result that shares no memory with any tensor seen
     before; `shared` one that may be a view of such a tensor, by torch's own means, so that they have one version
     counter.
     """
 
     def __init__(self) -> None:
         self._tensors: dict[int, Any] = {}
-        self._arrays: list[Array] = []
         self._given: dict[int, Any] = {}
+        # Kept so that no other object takes over an identity.
+        self._arrays: list[Array] = []
 
-    def array(self, value: Any) -> Any:
-        """The array of a tensor; any other value as it is, tuples' and lists' elements converted."""
-        if isinstance(value, torch.Tensor):
-            array = array_of(value)
-            self._keep(array, value)
-            self._given[id(array)] = value
-            return array
-        if isinstance(value, np.ndarray):
-            self._keep(value, None)
-            return value
-        if isinstance(value, list | tuple):
-            return type(value)([self.array(item) for item in value])
-        return value
+    def arrays(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments with arrays for tensors, in lists and tuples too."""
+        found: list[Any] = []
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                array = array_of(value)
+                self._keep(array, value)
+                self._given[id(array)] = value
+                found.append(array)
+            elif isinstance(value, list | tuple):
+                found.append(type(value)(self.arrays(value)))
+            else:
+                if isinstance(value, np.ndarray):
+                    self._keep(value, None)
+                found.append(value)
+        return found
 
     def owned(self, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
@@ -173,7 +177,6 @@ class Memory:
         return self.owned(array) if given is None else given
 
     def _keep(self, array: Array, tensor: Any) -> None:
-        # The arrays are kept so that no other object takes over an identity.
         self._arrays.append(array)
         self._tensors.setdefault(id(_owner(array)), tensor)
 

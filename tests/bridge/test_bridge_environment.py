@@ -203,6 +203,22 @@ def _flat(result: Any) -> list[Any]:
     return [leaf for item in result for leaf in _flat(item)] if isinstance(result, list | tuple) else [result]
 
 
+def test_views_that_a_runner_gives() -> None:
+    """What it hands back of its arguments is a tensor of its own, once it is recorded."""
+    from gradscript.runtime.torch_bridge.devices import register_runner
+
+    remove = register_runner("meta", lambda graph, values: [values[0], values[0].view(-1)][: len(graph.outputs)])
+    try:
+        x = _meta(3)
+        out = UNIT.same(x)
+        out.add_(1)
+        assert x._version == 0
+        (gradient,) = torch.autograd.grad(out.sum(), x)
+        assert gradient.is_meta
+    finally:
+        remove()
+
+
 def test_numbers_beside_tensors_of_a_device() -> None:
     from gradscript.runtime.torch_bridge.devices import register_runner
 

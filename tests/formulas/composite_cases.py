@@ -81,11 +81,11 @@ CASES: dict[str, list[Call]] = {
     "rrelu": [call(t(3, 4)), call(t(), 0.1, 0.3), call(t(0, 3))],
     "seeded_rrelu": [call(t(3, 4), 0.1, 0.3, 5), call(t(), 0.1, 0.3, 7), call(t(0, 3), 0.1, 0.3, 7)],
     "seeded_dropout": [call(t(3, 4), 0.5, 3), call(t(2, 3, 4), 0.25, 4, [2, 3, 1]), call(t(0, 3), 0.5, 3)],
-    **dict.fromkeys(
-        ("dropout", "dropout.functional", "native_dropout", "feature_dropout"),
-        [call(t(2, 3, 4), 0.5, False), call(t(2, 3, 4), 0.0, True), call(t(0, 3), 0.5, False)],
-    ),
-    **dict.fromkeys(("dropout1d", "dropout2d", "dropout3d"), [call(t(2, 3, 4), 0.5, False)]),
+    **{
+        name: [call(t(2, 3, 4), 0.5, False), call(t(2, 3, 4), 0.0, True), call(t(0, 3), 0.5, False)]
+        for name in ("dropout", "dropout.functional", "native_dropout", "feature_dropout")
+    },
+    **{name: [call(t(2, 3, 4), 0.5, False)] for name in ("dropout1d", "dropout2d", "dropout3d")},
     "alpha_dropout": [call(t(3, 4)), call(t())],
     "feature_alpha_dropout": [call(t(2, 3, 4))],
     # --- embedding, windows, pooling ---
@@ -254,15 +254,9 @@ def _invertible(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 RIGID = frozenset(
-    ("linalg_cond", "linalg_pinv", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "cov", "corrcoef")
-    + (
-        "norm.str",
-        "linalg_matrix_norm.str_ord",
-        "quantile",
-        "quantile.scalar",
-        "msort",
-        "pdist",
-        "cdist",
+    (
+        *("linalg_cond", "linalg_pinv", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "norm.str"),
+        *("linalg_matrix_norm.str_ord", "cov", "corrcoef", "quantile", "quantile.scalar", "msort", "pdist", "cdist"),
         "instance_norm.functional",
     )
 )
@@ -275,8 +269,10 @@ FIXED: dict[str, frozenset[str]] = {
 FLAT: dict[str, frozenset[int]] = {}
 """By op, the arguments in which it is constant in pieces."""
 DECOMPOSING = frozenset(
-    ("norm.str", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "linalg_matrix_norm.str_ord")
-    + ("linalg_cond", "linalg_pinv", "linalg_tensorinv")
+    (
+        *("norm.str", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"),
+        *("linalg_cond", "linalg_pinv", "linalg_tensorinv"),
+    )
 )
 """Ops that refuse halves where they decompose or invert a matrix, as torch does."""
 MORE_ROUNDINGS = {"cosine_embedding_loss": 24}
@@ -361,11 +357,9 @@ def _as_torch_wants(op: Op, name: str, value: Any) -> Any:
 # --- definitions, where torch's own backward has no derivative or fails ---
 
 
-def _embedding(
-    input: torch.Tensor, weight: torch.Tensor, padding_idx: Any, _: Any, __: Any, scale: bool, ___: Any
-) -> Any:
+def _embedding(input: torch.Tensor, weight: torch.Tensor, padding_idx: int | None, *rest: Any) -> torch.Tensor:
     """torch's second derivative forgets the scale."""
-    if scale:
+    if rest[2]:
         count = torch.bincount(input.flatten(), minlength=len(weight)).clamp_min(1).unsqueeze(1)
         weight = weight / count + (weight - weight / count).detach()
     if padding_idx is not None:

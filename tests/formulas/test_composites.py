@@ -1,4 +1,4 @@
-"""Every op that is written in the language against torch: value, first and second derivative, in every float and layout.
+"""Every op that is written in the language against torch: value and two derivatives, in every float and layout.
 
 Nothing here is per op: the ops come from the registry, their calls from composite_cases.
 """

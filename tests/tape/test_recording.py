@@ -83,6 +83,19 @@ def index_too(x, w):
     z = y * w - x
     return z.argmax(), z * y, (z > 0), z.detach() * y
 
+def dropped(x, w):
+    y = F.dropout(torch.tanh(x) * w, 0.5, True)
+    return torch.exp(y) * w + y * x, y
+
+def masked(x):
+    keep = torch.rand(x.size()) > 0.5
+    def backward(grad):
+        return grad * keep * 2
+    return x * keep * 2, backward
+
+def calls_masked(x):
+    return masked(x * 3) + 0.0
+
 def needs(x, w):
     if x.requires_grad:
         return x * w
@@ -184,6 +197,27 @@ def test_without_gradients_the_plain_plan_runs() -> None:
     assert KIND not in _kinds()
     assert isinstance(y, gs.Variable) and y.grad_fn is None
     assert UNIT.chain(x.detach(), w.detach()).grad_fn is None
+
+
+def test_numbers_are_no_part_of_a_plan_but_their_types_are() -> None:
+    function = gs.CompilationUnit(
+        "def f(x, k: float, n: Optional[int] = None):\n"
+        "    y = x * k + x.tanh() * x\n    return (y * y - x).exp() * (1 if n is None else n)\n"
+    ).f
+    (x,) = _variables(X)
+    calls: list[tuple[Any, ...]] = [(2.0,), (3.0, None), (2, 5), (0.5, 3), (1.5,), (2, None), (3, 4)]
+    gs.reset_counters()
+    for arguments in calls:
+        k, n = arguments[0], arguments[1] if len(arguments) > 1 else None
+        y = X * k + np.tanh(X) * X
+        result = function(x, *arguments)
+        np.testing.assert_allclose(result.data, np.exp(y * y - X) * (1 if n is None else n), rtol=1e-12)
+        assert result.requires_grad
+    # With the optional and without.
+    assert gs.counters()["plan_cache_misses"] == 2
+    with pytest.raises(gs.RuntimeFailure) as failure:
+        function(x, "2.0")
+    assert failure.value.argument == "k"
 
 
 def test_captures_have_kinds() -> None:
@@ -367,6 +401,21 @@ def test_an_op_without_derivative_is_refused_where_a_gradient_reaches_it() -> No
     np.testing.assert_allclose(gs.tape_grad(result.sum(), y, retain_graph=True)[0].data, np.ones(3))
     with pytest.raises(gs.CompileError, match="has no gradient"):
         result.sum().backward()
+
+
+@pytest.mark.parametrize("debugging", [False, True])
+def test_what_is_drawn_at_random_is_the_same_in_the_backward(debugging: bool) -> None:
+    x, w = _variables(np.linspace(-2, 2, 64), np.linspace(1, 2, 64))
+    with gs.set_autodiff_debugging(debugging):
+        unit = gs.CompilationUnit(UNIT.code)
+        _, y = unit.dropped(x, w)
+        z = unit.calls_masked(x)
+    (gradient,) = gs.tape_grad(y.sum(), x)
+    kept = y.data != 0
+    assert 0 < kept.sum() < 64
+    np.testing.assert_allclose(gradient.data, np.where(kept, 2 * w.data * (1 - np.tanh(x.data) ** 2), 0), rtol=1e-12)
+    (gradient,) = gs.tape_grad(z.sum(), x, create_graph=True)
+    np.testing.assert_array_equal(gradient.data, 6 * (z.data != 0))
 
 
 def test_failures_are_told_as_without_gradients() -> None:

@@ -1,0 +1,56 @@
+"""Which inputs of a graph its outputs depend on at all, by their elements or their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...lang.diagnostics import CompileError, Diagnostic
+from ..ir import PARAM, Graph, Value
+from ..passes.inline_functions import inline_functions
+
+
+def require_reach(graph: Graph, wrt: Sequence[int]) -> None:
+    """CompileError (E409) unless each of these inputs reaches an output.
+
+    An input reaches what is computed from it in any way; whether a gradient comes back, or a zero one, is another
+    question.
+    """
+    inlined = graph.copy()
+    inline_functions(inlined, keep_pairs=True)
+    reached = reaching_inputs(inlined)
+    for index in wrt:
+        if index not in reached:
+            name = graph.inputs[index].name_hint or f"input {index}"
+            message = f"cannot differentiate with respect to '{name}': it does not reach the output of '{graph.name}'"
+            note = "leave it out of `argnums`, or use gs.vjp, which gives None for it"
+            raise CompileError([Diagnostic("E409", message, graph.span, (note,))])
+
+
+def reaching_inputs(graph: Graph) -> set[int]:
+    """The numbers of the inputs on which an output depends, by what decides a branch or a loop too."""
+    seen: set[Value] = set()
+    stack = list(graph.outputs)
+    while stack:
+        value = stack.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        stack += _depends_on(value)
+    return {index for index, value in enumerate(graph.inputs) if value in seen}
+
+
+def _depends_on(value: Value) -> list[Value]:
+    """The values that one follows from in a step."""
+    node = value.node
+    around = node.owner.node if node.owner is not None else None
+    if node.kind == PARAM:
+        if around is None or around.kind != "prim::Loop" or not value.index:
+            return list(around.inputs[:2]) if around is not None else []
+        return [around.inputs[1 + value.index], around.blocks[0].outputs[value.index]]
+    results = [block.outputs for block in node.blocks]
+    if node.kind == "prim::Loop":
+        place = value.index
+        return [*node.inputs[:2], node.inputs[2 + place], results[0][0], results[0][1 + place]]
+    if node.kind in ("prim::If", "prim::GradOf"):
+        return [*node.inputs, *(outputs[value.index] for outputs in results)]
+    return [*node.inputs, *(v for outputs in results for v in outputs)]
