@@ -119,7 +119,8 @@ class _Run:
         index, holds = self.index(statement.index), self.holds(statement.conditions)
         index, holds = np.broadcast_arrays(index, holds)
         other = np.asarray(statement.other).astype(memory.elements.dtype)
-        if not holds.any():
+        # Of an empty buffer no point asks for an element, though a statement may stand for no axis that tells so.
+        if not holds.any() or not memory.elements.size:
             self.values[statement.name] = np.broadcast_to(other, holds.shape)
             return
         found = memory.elements[np.where(holds, index + memory.origin, 0)]

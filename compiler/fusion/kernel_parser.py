@@ -36,6 +36,8 @@ _TOKEN = re.compile(
     r"|(?P<number>\d+(?:\.\d*)?(?:e[+-]?\d+)?)|(?P<sign>//|<=|[-+*%()\[\],:;<=]))",
     re.ASCII,
 )
+MAX_DEPTH = 50
+"""Of quotients and remainders in one another."""
 _ROLES = ("parallel", "reduction", "serial")
 
 
@@ -44,7 +46,7 @@ class KernelSyntaxError(ValueError):
 
     def __init__(self, message: str, span: Span) -> None:
         self.span = span
-        super().__init__(f"{span.source.name}:{span.line}:{span.column}: {message}")
+        super().__init__(f"{span.source.filename}:{span.line}:{span.column}: {message}")
 
 
 def parse_kernel(text: str, name: str = "<kernel>") -> Kernel:
@@ -57,6 +59,7 @@ class _Reader:
         self.source = source
         self.tokens: list[tuple[str, str, int, int]] = []
         self.at = 0
+        self.depth = 0
         position, end = 0, len(source.text.rstrip())
         while position < end:
             match = _TOKEN.match(source.text, position)
@@ -280,9 +283,13 @@ class _Reader:
             return Index(((1, ValueAtom(self.name())),))
         if self.kind == "word":
             return Index(((1, AxisAtom(self.take("word", "an axis"))),))
+        if self.depth >= MAX_DEPTH:
+            self.fail(f"an index of at most {MAX_DEPTH} levels")
+        self.depth += 1
         self.expect("(")
         inner = yield self._sum()
         self.expect(")")
+        self.depth -= 1
         divides = self.accept("//")
         if not divides:
             self.expect("%")

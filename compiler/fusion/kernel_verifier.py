@@ -106,7 +106,7 @@ class _Verifier:
         high = sum((size - 1) * stride for size, stride in shape if stride > 0)
         ranges = within(self.kernel.sizes, conditions)
         if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
-            least, greatest = index.range(ranges)
+            least, greatest = _bounds(index, conditions, ranges)
             _require(low <= least and greatest <= high, f"elements {least:g} to {greatest:g} of {low} to {high}")
         return axes
 
@@ -124,8 +124,8 @@ class _Verifier:
         assert primitive is not None
         _require(len(compute.operands) == primitive.arity, f"{primitive.name} takes {primitive.arity} operands")
         _require(not compute.dtype.is_half, "halves are computed in float32")
-        self._axes_are(compute, self.axes_of(*compute.operands))
         found = [self.operand(operand) for operand in compute.operands]
+        self._axes_are(compute, self.axes_of(*compute.operands))
         booleans = [d for d, kind in zip(found, primitive.operands, strict=True) if kind == "bool"]
         numbers = {d for d, kind in zip(found, primitive.operands, strict=True) if kind != "bool" and d is not None}
         _require(all(d in (None, BOOL) for d in booleans), "a condition is a bool")
@@ -165,6 +165,24 @@ class _Verifier:
         self.operand(store.operand)
         axes = self.address(store.buffer, store.index, store.conditions)
         _require(self.axes_of(store.operand) <= axes, "each point writes an element of its own")
+
+
+def _bounds(
+    index: Index, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
+) -> tuple[float, float]:
+    """The range of an index, of which a multiple of a condition's own index may be a part."""
+    least, greatest = index.range(ranges)
+    for condition in conditions:
+        if len(condition.index.terms) < 2:
+            continue
+        coefficient, atom = condition.index.terms[0]
+        factor = next((c // coefficient for c, other in index.terms if other == atom), 0)
+        rest = index - condition.index * factor
+        if factor > 0 and len(rest.terms) == len(index.terms) - len(condition.index.terms):
+            low, high = rest.range(ranges)
+            least = max(least, low + factor * condition.low)
+            greatest = min(greatest, high + factor * (condition.high - 1))
+    return least, greatest
 
 
 def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:

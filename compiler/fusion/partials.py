@@ -1,4 +1,4 @@
-"""The partial results of a reduction in chunks: where one kernel stores them, and the kernel that loads and finishes them."""
+"""The partial results of a reduction in chunks: one kernel stores them, and one loads and finishes them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ class Partials:
         shape = tuple(a.size for a in self._axes(final))
         strides = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
         name = f"partial_{self._stored_name(final)}{suffix}"
+        while any(buffer.name == name for buffer in self.kernel.buffers):
+            name = f"partial_{name}"
         return Buffer(name, dtype or final.dtype, shape, strides, True)
 
     def _stored_name(self, final: Reduce) -> str:
@@ -89,14 +91,32 @@ class Partials:
     def finished(self, rest: list[Statement]) -> Kernel:
         """The kernel that reduces the partial results and does what follows."""
         kernel = self.kernel
+        body, buffers = self._loaded()
+        known = {s.name for s in [*body, *rest] if isinstance(s, Definition)}
+        needed = [name for s in rest for name in used_names(s) if name not in known]
+        body = [*slice_of(kernel.body, needed), *body, *rest]
+        varying = {name for s in body if isinstance(s, Definition) for name in s.axes}
+        if any(a.name in varying and self._is_reduced(a) for a in kernel.axes):
+            raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis")
+        kept = [replace(a, role="parallel") for a in kernel.axes if a.name in varying]
+        return Kernel(
+            f"{kernel.name}_finish",
+            (*kept, replace(self.chunks, role="reduction")),
+            inputs_first([*buffers, *(b for b in kernel.buffers if uses_buffer(body, b.name))]),
+            tuple(p for p in kernel.parameters if mentions(body, p.name)),
+            tuple(body),
+            kernel.sources,
+        )
+
+    def _loaded(self) -> tuple[list[Statement], list[Buffer]]:
+        """The final reductions of what is loaded, and the buffers that it is loaded from."""
         body: list[Statement] = []
         buffers: list[Buffer] = []
+        over = frozenset({self.chunks.name})
         for final in self.finals:
-            axes = final.axes | {self.chunks.name}
             buffer = replace(self._buffer(final, dtype=self._value_dtype(final)), is_output=False)
-            load = Load(f"{final.name}_partial", buffer.dtype, axes, buffer.name, self._index(final))
+            load = Load(f"{final.name}_partial", buffer.dtype, final.axes | over, buffer.name, self._index(final))
             buffers.append(buffer)
-            over = frozenset({self.chunks.name})
             if final.combine not in ("argmax", "argmin"):
                 body += [load, replace(final, operand=load.name, over=over)]
                 continue
@@ -104,26 +124,10 @@ class Partials:
             buffers.append(where)
             chosen = replace(final, name=f"{final.name}_chunk", operand=load.name, over=over)
             body += [load, chosen, self._chosen(final, where, chosen.name)]
-        defined = {s.name for s in [*body, *rest] if isinstance(s, Definition)}
-        needed = [n for s in rest for n in used_names(s) if n not in defined]
-        before = slice_of(kernel.body, needed)
-        body = [*before, *body, *rest]
-        varying = frozenset(a for s in body if isinstance(s, Definition) for a in s.axes)
-        if any(a.name in varying for a in kernel.axes if a.role == "serial" or self._is_reduced(a)):
-            raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis")
-        axes = [replace(a, role="parallel") for a in kernel.axes if a.name in varying]
-        used = [b for b in kernel.buffers if uses_buffer(body, b.name)]
-        return Kernel(
-            f"{kernel.name}_finish",
-            (*axes, replace(self.chunks, role="reduction")),
-            inputs_first([*buffers, *used]),
-            tuple(p for p in kernel.parameters if mentions(body, p.name)),
-            tuple(body),
-            kernel.sources,
-        )
+        return body, buffers
 
     def _is_reduced(self, a: Axis) -> bool:
-        return any(a.name in final.over for final in self.finals)
+        return a.role == "serial" or any(a.name in final.over for final in self.finals)
 
     def _chosen(self, final: Reduce, where: Buffer, chunk: str) -> Statement:
         index = self._index(final).substitute(

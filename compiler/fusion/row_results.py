@@ -5,6 +5,7 @@ What the reductions across need of a row as a whole, such as its mean, the first
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from .index import Index, axis

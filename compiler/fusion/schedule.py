@@ -13,7 +13,7 @@ schedule follows from the kernel alone, never from the device, so results are th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -90,7 +90,7 @@ class Limits:
     tile: int = 1024
     """Elements that several short rows make up together."""
     elements_per_thread: int = 8
-    registers: int = 96
+    registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
     max_warps: int = 16
     row_block: int = 4096
@@ -139,10 +139,12 @@ def _with_block(schedule: Schedule, factor: float) -> Schedule:
     return schedule
 
 
-def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> bool:
-    """Whether whole rows of so many points, padded, can be held by one program."""
-    padded = next_power(columns)
-    return _words(kernel) * -(-padded // (WARP * limits.max_warps)) <= limits.registers
+def fits_in_registers(
+    kernel: Kernel, columns: int, accumulated: Sequence[Reduce] = (), limits: Limits = LIMITS
+) -> bool:
+    """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
+    words = _words(kernel) + _sizes(accumulated)
+    return words * -(-next_power(columns) // (WARP * limits.max_warps)) <= limits.registers
 
 
 def extent(axes: Iterable[Axis]) -> int:
@@ -209,7 +211,7 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
         return _column(kernel, lanes, limits)
     rows, columns = extent(parallel), next_power(extent(reduction))
     dynamic = any(axis.dynamic for axis in reduction)
-    if dynamic or not fits_in_registers(kernel, columns, limits):
+    if dynamic or not fits_in_registers(kernel, columns, limits=limits):
         block = min(limits.row_block, max(columns, WARP))
         while block > 256 and (_words(kernel) + _accumulators(kernel)) * block // (WARP * 8) > limits.registers:
             block //= 2
@@ -297,5 +299,10 @@ def _words(kernel: Kernel) -> int:
 
 
 def _accumulators(kernel: Kernel) -> int:
-    """32-bit words that a point's accumulators take."""
-    return sum(-(-s.dtype.itemsize // 4) for s in kernel.body if isinstance(s, Reduce))
+    """32-bit words of a point's accumulators: of reductions over serial axes, or where there are none, of all."""
+    serial = {axis.name for axis in kernel.with_role("serial")}
+    return _sizes(s for s in kernel.body if isinstance(s, Reduce) and (s.over & serial or not serial))
+
+
+def _sizes(reductions: Iterable[Reduce]) -> int:
+    return sum(-(-reduction.dtype.itemsize // 4) for reduction in reductions)

@@ -68,13 +68,18 @@ def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kerne
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     columns = prod(a.size for a in kernel.with_role("reduction"))
-    if not fits_in_registers(kernel, columns):
+    if not fits_in_registers(kernel, columns, finals):
         rows, second = rows_apart(kernel, across_set, finals)
         return [*([rows] if rows.body else []), *split_reductions(second, limits)]
     cut = max(across, key=lambda a: a.size)
     chunk = _rows_of_chunk(cut.size, limits.programs, limits.rows)
     roles = {a.name: replace(a, role="serial") for a in across}
-    return chunked(_with_axes(kernel, roles), cut.name, chunk, finals)
+    first, *rest = chunked(_with_axes(kernel, roles), cut.name, chunk, finals)
+    # What follows the reductions may reduce their results.
+    return [
+        first,
+        *(part for last in rest for part in (split_reductions(last, limits) if _axes_across(last) else [last])),
+    ]
 
 
 def _axes_across(kernel: Kernel) -> list[Axis]:

@@ -1,0 +1,133 @@
+"""Kernels compute what the interpreter computes, forward and backward: random programs, and layouts of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from array_programs import check_fused, random_source
+from gradscript.compiler.fusion.fuse import Unfusable, fuse
+from gradscript.compiler.fusion.kernel import Reduce
+from gradscript.runtime.kernels.listing import layout_of
+
+SUITE = gs.CompilationUnit(
+    (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
+)
+PROGRAMS = 90
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_programs(seed: int) -> None:
+    unit = gs.CompilationUnit(random_source(seed))
+    generator = np.random.default_rng(seed)
+    for shape in ((4, 6), (2, 3, 4)):
+        x, y = generator.normal(size=shape), generator.normal(size=shape[-1:] if seed % 3 == 0 else shape)
+        if seed % 2:
+            x = np.asfortranarray(x)
+        try:
+            unit.f(x, y)
+        except gs.RuntimeFailure:
+            continue
+        check_fused(unit.f, [x, y])
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=shape)
+
+
+ARGUMENTS: dict[str, Callable[[int, int], list[Any]]] = {
+    "bias_gelu": lambda n, d: [draw(n, d), draw(d)],
+    "bias_gelu_tanh": lambda n, d: [draw(n, d), draw(d)],
+    "swiglu": lambda n, d: [draw(n, d), draw(n, d)],
+    "geglu": lambda n, d: [draw(n, d), draw(n, d)],
+    "rms_norm": lambda n, d: [draw(n, d), draw(d)],
+    "layer_norm": lambda n, d: [draw(n, d), draw(d), draw(d)],
+    "add_rms_norm": lambda n, d: [draw(n, d), draw(n, d), draw(d)],
+    "softmax": lambda n, d: [draw(n, d)],
+    "cross_entropy": lambda n, d: [draw(n, d), np.arange(n) % max(d, 1)],
+    "rope": lambda n, d: [draw(2, n, d, 8), draw(d, 8), draw(d, 8)],
+    "lstm_cell": lambda n, d: [draw(n, 4 * d), draw(n, d)],
+    "chain": lambda n, d: [draw(n, d), draw(n, d)],
+    "focal_loss": lambda n, d: [draw(n, d), np.abs(np.tanh(draw(n, d)))],
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (300, 33), (2, 700)])
+def test_suite(name: str, shape: tuple[int, int]) -> None:
+    check_fused(SUITE[name], ARGUMENTS[name](*shape))
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_transposed_and_broadcast_inputs(name: str) -> None:
+    arguments = ARGUMENTS[name](6, 4)
+    strided = [np.asfortranarray(a) if isinstance(a, np.ndarray) and a.ndim > 1 else a for a in arguments]
+    check_fused(SUITE[name], strided)
+    first = arguments[0]
+    expanded = np.broadcast_to(first[:1], first.shape)
+    check_fused(SUITE[name], [expanded, *arguments[1:]])
+    check_fused(SUITE[name], [np.repeat(first, 2, axis=-1)[..., ::2], *arguments[1:]])
+
+
+@pytest.mark.parametrize("name", ["bias_gelu", "swiglu", "rms_norm", "layer_norm", "softmax", "chain", "lstm_cell"])
+def test_no_rows(name: str) -> None:
+    check_fused(SUITE[name], ARGUMENTS[name](0, 4))
+
+
+SCALARS = """
+def f(x, y):
+    return (x * y).sum(), torch.tanh(x)
+
+def counted(x, n: int, scale: float):
+    for _ in range(n):
+        x = torch.sin(x) * scale
+    return x.mean()
+
+def picked(weight, index):
+    return F.embedding(index, weight) * 2.0, weight.sum(0)
+
+def data_dependent(x):
+    if x.sum() > 0:
+        x = x * 2
+    return x
+"""
+UNIT = gs.CompilationUnit(SCALARS)
+
+
+def test_tensors_without_dimensions() -> None:
+    check_fused(UNIT.f, [np.asarray(0.5), np.asarray(-1.5)])
+    check_fused(UNIT.f, [np.asarray(0.5), draw(3)])
+
+
+def test_numbers_are_parameters_of_kernels() -> None:
+    kernels = check_fused(UNIT.counted, [draw(4, 5), 3, 0.7])
+    assert any(parameter.name == "scale" for kernel in kernels for parameter in kernel.parameters)
+
+
+def test_rows_are_picked_by_index() -> None:
+    check_fused(UNIT.picked, [draw(9, 4), np.array([[3, 0], [8, 3]])])
+
+
+def test_branches_on_elements_are_refused() -> None:
+    with pytest.raises(Unfusable, match="prim::If depends on what is in tensors"):
+        fuse(UNIT.data_dependent.graph, [layout_of(draw(3), settled=False)], lambda primitive, dtype: True)
+
+
+def test_long_chains_do_not_recurse() -> None:
+    unit = gs.CompilationUnit("def f(x, y):\n" + "    x = torch.sin(x) * y\n" * 3000 + "    return x\n")
+    (kernel,) = fuse(unit.f.graph, [layout_of(draw(8), settled=False)] * 2, lambda primitive, dtype: True).kernels
+    assert len(kernel.body) > 6000
+
+
+def test_halves_are_computed_in_float32() -> None:
+    import ml_dtypes
+
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        values = [draw(16, 40).astype(dtype), draw(40).astype(dtype), draw(40).astype(dtype)]
+        kernels = check_fused(SUITE.layer_norm, values, tolerance=1e-2 if dtype == np.float16 else 3e-2)
+        for kernel in kernels:
+            assert all(not s.dtype.is_half for s in kernel.body if isinstance(s, Reduce))
