@@ -153,9 +153,7 @@ class Body:
             return yes if condition.value else no
         if dtype == BOOL:
             chosen = self.both(condition, yes)
-            return self.compute(
-                "", "or", BOOL, [chosen, self.both(self.compute("", "not", BOOL, [condition]), no)]
-            )
+            return self.compute("", "or", BOOL, [chosen, self.both(self.compute("", "not", BOOL, [condition]), no)])
         return self.compute("", "where", dtype, [condition, yes, no])
 
     def axes_of(self, *operands: Operand) -> frozenset[str]:

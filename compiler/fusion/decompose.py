@@ -1,7 +1,7 @@
 """Ops in terms of sums, maxima and pointwise ops, so that they fuse.
 
-An op is replaced by the library's `primitive_…` function for it, else by its definition in terms of others, where it has
-one. `stdlib_grads/primitives.grad` holds the former.
+An op is replaced by the library's `primitive_…` function for it, else by its definition in terms of others, where it
+has one. `stdlib_grads/primitives.grad` holds the former.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A function as fused kernels: the forward alone, or a forward and a backward with as little between them as pays.
 
-    settle on the shapes → differentiate → take ops apart → decide what to save → plan kernels, for each half
+settle on the shapes → differentiate → take ops apart → decide what to save → plan kernels, for each half
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .decompose import decompose, take_apart
 from .layout import Layout
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
+from .saved import with_gradients_of_saved
 from .settle import settle_shapes
 
 MAX_ROUNDS = 8
@@ -48,7 +49,7 @@ def is_free_in_kernel(node: Node) -> bool:
 KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel)
 """Save statistics of rows, and compute elements again."""
 
-__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_pair"]
+__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_pair", "kernel_gradient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +102,24 @@ def fuse_pair(
 
     Unfusable as `fuse`. What the backward computes again is decided by `policy`.
     """
-    copied = _own_copy(graph)
-    metas = _abstract(arguments)
-    _to_parts(copied, metas, take_apart, keep_pairs=True)
-    gradient = differentiate(copied, requires_grad, temporaries=False)
-    gradient = recompute(_decomposed(gradient, metas), metas, policy).gradient
+    gradient = _gradient(graph, _abstract(arguments), requires_grad, policy)
     forward = _planned(gradient.f.copy(), arguments, supports, f"{graph.name}_forward")
     named = replace(gradient, f=gradient.f.copy(graph.name))
     return FusedPair(named, forward, tuple(arguments), supports)
+
+
+def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool]) -> Gradient:
+    """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again."""
+    metas = _abstract(arguments)
+    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY)
+    return with_gradients_of_saved(gradient, requires_grad, lambda found: _decomposed(found, metas))
+
+
+def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy) -> Gradient:
+    copied = _own_copy(graph)
+    _to_parts(copied, metas, take_apart, keep_pairs=True)
+    gradient = differentiate(copied, requires_grad, temporaries=False)
+    return recompute(_decomposed(gradient, metas), metas, policy).gradient
 
 
 def _own_copy(graph: Graph) -> Graph:
@@ -146,7 +157,7 @@ def _to_parts(
 
 
 def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
-    """Both halves in terms of what kernels know, so that what is worth saving is seen: statistics, not whole results."""
+    """Both halves in terms of what kernels know, so that it is seen what is worth saving: statistics, not results."""
     f, df = gradient.f.copy(), gradient.df.copy()
     known = _to_parts(f, metas, decompose)
     outputs = [known.get(value) for value in f.outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -266,7 +266,11 @@ class Group:
         if reduction.combine in ("argmax", "argmin"):
             return operand
         dtype = register_dtype(self.known[reduction.operand].dtype)
-        return as_dtype(self, operand, dtype, reduction.accumulate) if dtype != BOOL or reduction.accumulate != BOOL else operand
+        return (
+            as_dtype(self, operand, dtype, reduction.accumulate)
+            if dtype != BOOL or reduction.accumulate != BOOL
+            else operand
+        )
 
     def try_store(self, value: Value, name: str, offset: Place | None = None) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""

@@ -183,7 +183,9 @@ class _Run:
         operand = self.values[statement.operand] if isinstance(statement.operand, str) else None
         if operand is None:
             operand = self.operand(statement.operand, buffer.dtype)
-        index, holds, operand = np.broadcast_arrays(self.index(statement.index), self.holds(statement.conditions), operand)
+        index, holds, operand = np.broadcast_arrays(
+            self.index(statement.index), self.holds(statement.conditions), operand
+        )
         memory.elements[index[holds] + memory.origin] = operand[holds].astype(memory.elements.dtype)
 
 

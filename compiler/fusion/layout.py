@@ -76,8 +76,9 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
     start = memory.__array_interface__["data"][0]
     found = []
     for array in results:
-        if not isinstance(array, np.ndarray) or array.dtype != np.int8 or not np.may_share_memory(array, memory):
-            if not (isinstance(array, np.ndarray) and array.size == 0):
-                return None
+        if not isinstance(array, np.ndarray) or array.dtype != np.int8:
+            return None
+        if array.size and not np.may_share_memory(array, memory):
+            return None
         found.append(View(array.shape, array.strides, array.__array_interface__["data"][0] - start))
     return found

@@ -1,4 +1,4 @@
-"""From a straight-line graph of known shapes to a program: which values meet in one kernel, and which pass through memory.
+"""From a straight-line graph of known shapes to a program: which values meet in a kernel, which pass through memory.
 
 Reductions and values that have to be in memory are anchors: outputs, and what goes into an op that no kernel can hold.
 Anchors are taken in program order, and each joins the latest kernel that can take it, else begins one. All other
@@ -20,6 +20,7 @@ from ..meta import Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..rewrite import CONSTANT
 from ..types import TensorType
+from .collapse import collapse_axes
 from .elements import Rule, checked, element_rule
 from .group import Group
 from .index import constant
@@ -27,7 +28,6 @@ from .kernel import Kernel
 from .layout import Layout, View, views_of
 from .program import Argument, ExternStep, KernelStep, Program, Ref, Step
 from .reductions import Reduction, reduction_of
-from .collapse import collapse_axes
 from .split import split_reductions
 
 MAX_BUFFERS = 24
@@ -48,8 +48,9 @@ def plan_program(
 ) -> Program:
     """The program of a settled graph.
 
-    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its tensors. `supports` says whether the
-    target has a primitive in a dtype. Unfusable where control flow or an unknown shape is left.
+    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its
+    tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
+    shape is left.
     """
     return Planner(graph, known, inputs, supports, name).plan()
 
@@ -160,7 +161,7 @@ class Planner:
         return self._views[node]
 
     def where(self, value: Value, group: Group) -> str | None:
-        """The name of a tensor that is in memory before a group runs; None for one that is not to be read from there."""
+        """The name of a tensor that is in memory before a group runs; None for one that is not to be read there."""
         placed = self._placed.get(value)
         if placed is not None:
             name, order = placed
@@ -293,7 +294,12 @@ class Planner:
 
     def _is_cheap_view(self, node: Node) -> bool:
         op = OPS.of(node.schema)
-        if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1 or not isinstance(node.output.type, TensorType):
+        if (
+            op is None
+            or not op.has(Trait.VIEW)
+            or len(node.outputs) != 1
+            or not isinstance(node.output.type, TensorType)
+        ):
             return False
         return node in self.rules and node.inputs[0] in self._placed and self._view_layout(node) is not None
 

@@ -93,7 +93,7 @@ class Limits:
     registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
     max_warps: int = 16
-    row_block: int = 4096
+    row_block: int = 2048
     lanes: int = 64
     """Points of the parallel axes next to each other, where those have unit stride and what is reduced has not."""
     lane_block: int = 32

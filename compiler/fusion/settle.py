@@ -43,7 +43,8 @@ _PASSES = (
 def settle_shapes(graph: Graph, arguments: Sequence[Any], *, keep_pairs: bool = False) -> Mapping[Value, Any]:
     """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
 
-    `keep_pairs` leaves calls of functions that have a backward of their own. Numbers among the arguments that are known become constants too; pass UNKNOWN for one that is not to.
+    `keep_pairs` leaves calls of functions that have a backward of their own. Numbers among the arguments that are
+    known become constants too; pass UNKNOWN for one that is not to.
     """
     for _ in range(MAX_ROUNDS):
         known = propagate_shapes(graph, arguments)

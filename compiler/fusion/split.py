@@ -75,11 +75,10 @@ def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kerne
     chunk = _rows_of_chunk(cut.size, limits.programs, limits.rows)
     roles = {a.name: replace(a, role="serial") for a in across}
     first, *rest = chunked(_with_axes(kernel, roles), cut.name, chunk, finals)
-    # What follows the reductions may reduce their results.
-    return [
-        first,
-        *(part for last in rest for part in (split_reductions(last, limits) if _axes_across(last) else [last])),
-    ]
+    if rest and _axes_across(rest[0]):
+        # What follows the reductions reduces their results.
+        rest = split_reductions(rest[0], limits)
+    return [first, *rest]
 
 
 def _axes_across(kernel: Kernel) -> list[Axis]:

@@ -1,4 +1,4 @@
-"""`f.kernels(…)`: the kernels of a function for arguments of given shapes, as data. Neither torch nor Triton is needed."""
+"""`f.kernels(…)`: the kernels of a function for given shapes, as data. Neither torch nor Triton is needed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ...compiler.ir import Graph
 from ...compiler.meta import UNKNOWN
 from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
+from ...compiler.types import is_tensor
 from ..failure import RuntimeFailure
 
 
@@ -96,7 +97,9 @@ class KernelListing:
 
 def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListing:
     """The listing for a Function. RuntimeFailure where no kernels can be made, with the reason."""
-    values = function.bind(args, kwargs) if not _has_torch([*args, *kwargs.values()]) else _bound(function, args, kwargs)
+    values = (
+        function.bind(args, kwargs) if not _has_torch([*args, *kwargs.values()]) else _bound(function, args, kwargs)
+    )
     graph = differentiable_graph(function.callee)
     flat = leaves(values, [value.type for value in graph.inputs])
     absent = tuple([i for i, value in enumerate(flat) if value is None])
@@ -129,16 +132,36 @@ def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelLis
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
     seeds = [pair.forward.layouts.get(name) for name in real]
-    names = {o.name for i in pair.gradient.captured_outputs if isinstance(o := pair.forward.outputs[i], Ref)}
-    kept = [pair.forward.layouts[name] for name in names if name in pair.forward.layouts and name not in real]
-    saved = sum(layout.meta.nbytes for layout in kept)
+    saved = _saved(pair.forward, pair.gradient.captured_outputs, {*pair.forward.inputs, *real})
     return _made(pair.forward, pair.backward([Layout.contiguous(s.meta) if s else None for s in seeds]), saved)
+
+
+def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
+    """Bytes of the tensors that captured outputs lie in, but for those that live anyway."""
+    sources = {
+        step.results[0]: step.arguments[0].name
+        for step in forward.steps
+        if isinstance(step, ExternStep) and step.is_view and isinstance(step.arguments[0], Ref)
+    }
+    names = {name for i in captured for name in _names(forward.outputs[i])}
+    roots = set()
+    for name in names:
+        while name in sources:
+            name = sources[name]
+        roots.add(name)
+    return sum(forward.layouts[name].meta.nbytes for name in roots - free if name in forward.layouts)
+
+
+def _names(output: Any) -> list[str]:
+    if isinstance(output, Ref):
+        return [output.name]
+    return [name for item in output for name in _names(item)] if isinstance(output, list) else []
 
 
 def _made(forward: Program, backward: Program | None, saved: int) -> KernelListing:
     programs = [forward] if backward is None else [forward, backward]
     steps = [step for program in programs for step in program.steps]
-    library = [step.node.kind for step in steps if isinstance(step, ExternStep) and not step.is_view]
+    library = [step.node.kind for step in steps if isinstance(step, ExternStep) and _is_work(step)]
     infos = [
         tuple(KernelInfo(s.kernel, choose_schedule(s.kernel)) for s in program.steps if isinstance(s, KernelStep))
         for program in programs
@@ -151,6 +174,12 @@ def _made(forward: Program, backward: Program | None, saved: int) -> KernelListi
         saved,
         (least[0], least[1] if len(least) > 1 else 0),
     )
+
+
+def _is_work(step: ExternStep) -> bool:
+    """Whether an op computes tensors, or draws: views and arithmetic on numbers are nothing to speak of."""
+    makes_tensors = any(is_tensor(value.type) for value in step.node.outputs)
+    return not step.is_view and (makes_tensors or not step.arguments)
 
 
 def _least(program: Program) -> int:
