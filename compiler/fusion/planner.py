@@ -249,6 +249,9 @@ class Planner:
         node = value.node
         if self._is_cheap_view(node):
             return self._view_step(node, value)
+        if node.kind in _TAKES and self._view_parts(node.inputs[0]):
+            self._take(node)
+            return self._placed[value][0]
         name = self._new_name(value)
         self.layouts[name] = Layout.contiguous(self.known[value])
         if node.kind in _JOINS and node in self.rules and node.inputs[0].node.kind == "prim::ListConstruct":
@@ -318,6 +321,26 @@ class Planner:
         assert layout is not None
         return self._append_extern(node, [(value, layout)], is_view=True)[0]
 
+    def _view_parts(self, value: Value) -> bool:
+        """Have the parts of a list in memory where they are views of a tensor that is there; whether they are."""
+        if value in self.lists:
+            return True
+        node = value.node
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.VIEW) or node.inputs[0] not in self._placed:
+            return False
+        source = self.layouts.get(self._placed[node.inputs[0]][0])
+        found = source and views_of(op, [self.known.get(argument) for argument in node.inputs], 0, source)
+        if not source or not found:
+            return False
+        names = tuple(self._new_name(value) for _ in found)
+        layouts = [Layout(view.shape, source.dtype, view.strides) for view in found]
+        self.layouts.update(zip(names, layouts, strict=True))
+        arguments = tuple(self._argument(argument) for argument in node.inputs)
+        self.lists[value] = (names, len(self._steps))
+        self._steps.append(ExternStep(node, arguments, names, is_view=True))
+        return True
+
     def _extern(self, node: Node) -> None:
         results: list[tuple[Value, Layout | None]] = []
         for value in node.outputs:
@@ -362,7 +385,8 @@ class Planner:
         if value.node.kind == "prim::Uninitialized":
             return None
         if _has_tensor(known):
-            self._extern(value.node)
+            if not self._view_parts(value):
+                self._extern(value.node)
             return [Ref(name) for name in self.lists[value][0]]
         if is_known(known):
             return known

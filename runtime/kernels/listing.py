@@ -139,9 +139,10 @@ def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelLis
 def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
     """Bytes of the tensors that captured outputs lie in, but for those that live anyway."""
     sources = {
-        step.results[0]: step.arguments[0].name
+        result: step.arguments[0].name
         for step in forward.steps
         if isinstance(step, ExternStep) and step.is_view and isinstance(step.arguments[0], Ref)
+        for result in step.results
     }
     names = {name for i in captured for name in _names(forward.outputs[i])}
     roots = set()
