@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test check lint types layers bench reference torchscript format clean
+.PHONY: help demo test check lint types layers bench bench-memory reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test     run the tests"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
+	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
 	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
 	@echo "make format   rewrite the code as 'make lint' wants it"
@@ -53,6 +54,10 @@ layers: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+# What backwards keep, in bytes and time; ARGS=--keep writes docs/memory.md.
+bench-memory: .venv/dev.stamp
+	@$(BIN)/python benchmarks/memory.py $(ARGS)
 
 # Rewrites docs/ops from the schemas and formulas; a test says when that is due.
 reference: .venv/dev.stamp

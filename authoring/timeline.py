@@ -73,10 +73,10 @@ def layers(timeline: Sequence[Instant]) -> dict[str, Layer]:
 # --- SVG ---
 
 
-def svg(report: Report) -> str:
-    """The timeline as an SVG document. Of the same report it is the same text."""
+def svg(report: Report, top: int = 1) -> str:
+    """The timeline as an SVG document, on a scale for `top` bytes at least. Of the same report it is the same text."""
     shown = points(report.timeline)
-    scale = _Scale(len(shown), max(report.peak_bytes, 1))
+    scale = _Scale(len(shown), max(report.peak_bytes, top))
     boundary = next((i for i, instant in enumerate(shown) if instant.phase == "backward"), len(shown))
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT} role="img">',

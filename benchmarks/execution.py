@@ -9,7 +9,7 @@ import itertools
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradscript as gs
@@ -105,6 +105,42 @@ def differentiating() -> list[Row]:
     ]
 
 
+def recording() -> list[Row]:
+    """The same on the tape: a call of the function and a backward, and of one operator."""
+    function = gs.CompilationUnit(CHAIN).chain
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(16, dtype=np.float32) for _ in range(2)]
+    variables = [gs.Variable(a) for a in arrays]
+    tensors = [torch.from_numpy(a).requires_grad_() for a in arrays]
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(CHAIN, namespace)
+
+    def through(chain: Callable[..., Any], values: Sequence[Any]) -> Callable[[], None]:
+        def work() -> None:
+            for value in values:
+                value.grad = None
+            chain(*values).backward()
+
+        return work
+
+    works = {
+        "ours": through(function, variables),
+        "eager": through(namespace["chain"], tensors),
+        "ours, one": through(lambda x, w: (x * w).sum(), variables),
+        "eager, one": through(lambda x, w: (x * w).sum(), tensors),
+    }
+    works["ours"]()
+    works["eager"]()
+    for mine, theirs in zip(variables, tensors, strict=True):
+        np.testing.assert_allclose(mine.grad.data, theirs.grad.numpy(), rtol=1e-4, atol=1e-5)
+    taken = medians(works, turns=2_000, warm=50)
+    us = {name: 1e6 * seconds for name, seconds in taken.items()}
+    return [
+        Row("12 ops and backward on Variables", us["ours"], "µs", None, "torch eager", us["eager"]),
+        Row("two operators and backward on Variables", us["ours, one"], "µs", None, "torch eager", us["eager, one"]),
+    ]
+
+
 def keeping() -> list[Row]:
     """Peak memory of chains of tanh, in arrays: what an op makes dies with its only user."""
     x = np.ones(1 << 16)
@@ -181,7 +217,7 @@ def tracing() -> list[Row]:
     ]
 
 
-MEASURES = (calling, interpreting, specialising, differentiating, keeping, compiling_plans, tracing)
+MEASURES = (calling, interpreting, specialising, differentiating, recording, keeping, compiling_plans, tracing)
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def load(name: str) -> gs.CompilationUnit:
 
 
 def lstm_nmt(scale: float = 1.0) -> Model:
-    time, batch, width, words = _scaled(scale, 40, 32, 512, 4000)
+    time, batch, width, words = _scaled(scale, 40, 16, 512, 4000)
     draw = Draw()
     embeddings = [draw.values(words, width) for _ in range(2)]
     encoder = [draw.weight(width, 4 * width), draw.weight(width, 4 * width), zeros(4 * width)]

@@ -212,7 +212,7 @@ class Block:
 class Graph:
     """A named body, and the functions that its prim::CallFunction nodes name."""
 
-    __slots__ = ("body", "functions", "name", "span")
+    __slots__ = ("__weakref__", "body", "functions", "name", "span")
 
     def __init__(self, name: str, functions: Mapping[str, Callee] | None = None, span: Span = NO_SPAN) -> None:
         self.name = name

@@ -31,8 +31,8 @@ from .shapes import Abstract, ShapeError, propagate_shapes
 from .symbolic_script import without_closure
 from .types import ListType, is_tensor
 
-MAX_NODES = 50_000
-"""Loops are left where writing them out would make more nodes."""
+MAX_NODES = 4_000
+"""Loops are left where writing them out would make more nodes: what takes long to compile, and longer to weigh."""
 LIST = "prim::ListConstruct"
 
 
@@ -50,7 +50,7 @@ def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = T
         while _write_out_loops(straight, known):
             known = propagate_shapes(straight, shapes)
         _unpack_lists(straight, known)
-        settle_shapes(straight, shapes, keep_pairs=keep_pairs)
+        settle_shapes(straight, shapes, keep_pairs=keep_pairs, unroll=False)
     except ShapeError:
         return graph.copy()
     return straight

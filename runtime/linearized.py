@@ -152,12 +152,17 @@ def settled(graph: Graph, known: Sequence[Abstract] | None = None) -> Graph:
     `known` are the abstract values of its inputs, for a graph that is to run on such alone.
     """
     copied = graph.copy()
-    specialize_autograd_zero(copied)
-    lower_grad_of(copied)
-    if known is not None:
-        settle_shapes(copied, known)
-    _optimize(copied)
+    settle(copied, known)
     return copied
+
+
+def settle(graph: Graph, known: Sequence[Abstract] | None = None) -> None:
+    """As `settled`, in place."""
+    specialize_autograd_zero(graph)
+    lower_grad_of(graph)
+    if known is not None:
+        settle_shapes(graph, known, unroll=False)
+    _optimize(graph)
 
 
 def optimized(graph: Graph) -> Graph:

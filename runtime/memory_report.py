@@ -173,9 +173,15 @@ def span_dict(span: Span | None) -> dict[str, Any] | None:
 
 
 def _section(title: str, values: Sequence[Kept]) -> list[str]:
-    """A table of values, largest first."""
+    """A table of values, largest first; those of one name, line and reason, such as a loop's rounds, in one row."""
     if not values:
         return []
-    ordered = sorted(values, key=lambda kept: -kept.bytes)
-    rows = [(kept.name, bytes_text(kept.bytes), kept.place, kept.reason) for kept in ordered]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for kept in values:
+        groups.setdefault((kept.name, kept.place, kept.reason), []).append(kept.bytes)
+    ordered = sorted(groups.items(), key=lambda item: -sum(item[1]))
+    rows = [
+        (name + (f" × {len(sizes)}" if len(sizes) > 1 else ""), bytes_text(sum(sizes)), place, reason)
+        for (name, place, reason), sizes in ordered
+    ]
     return ["", table((title, "bytes", "made by", "why"), rows)]

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Generic, TypeVar
-
-T = TypeVar("T")
 
 OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
 PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
@@ -40,37 +37,42 @@ class _Touched:
 TOUCHED = _Touched()
 
 
-class Setting(Generic[T]):
+class Setting:
     """A setting that holds from now on; used in `with`, until the end of the block."""
 
-    def __init__(self, variable: ContextVar[T], value: T) -> None:
+    def __init__(self, variable: ContextVar[bool], value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(f"{variable.name} is True or False, not {value!r}")
         TOUCHED.any = True
+        self._is_over = False
         self._variable = variable
-        self._token: Token[T] = variable.set(value)
+        self._token: Token[bool] = variable.set(value)
 
     def __enter__(self) -> None:
-        return None
+        if self._is_over:
+            raise RuntimeError("a setting holds for one `with` block: make another for the next")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._is_over = True
         self._variable.reset(self._token)
 
 
-def set_optimize(enabled: bool) -> Setting[bool]:
+def set_optimize(enabled: bool) -> Setting:
     """Whether calls are optimised. Without, they run a fallback plan: the required passes only, no specialisation."""
     return Setting(OPTIMIZE, enabled)
 
 
-def set_profiling(enabled: bool) -> Setting[bool]:
+def set_profiling(enabled: bool) -> Setting:
     """Whether plans record the sizes and numbers of their first runs and specialise on them, behind a guard."""
     return Setting(PROFILING, enabled)
 
 
-def set_autodiff_debugging(enabled: bool) -> Setting[bool]:
+def set_autodiff_debugging(enabled: bool) -> Setting:
     """Whether every node that can be differentiated is sliced out, in groups of one too, and none is put back."""
     return Setting(SLICE_EVERYTHING, enabled)
 
 
-def set_capture_checking(enabled: bool) -> Setting[bool]:
+def set_capture_checking(enabled: bool) -> Setting:
     """Whether the tape finds writes into what it has captured.
 
     An array does not say when it is written into. In this mode a node hashes the bytes of what it captures, and again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..lang.source import NO_SPAN, Source, Span
 
-_OURS = tuple(f"{Path(path).resolve().parent}/" for path in (__file__, np.__file__))
+_OURS = tuple(f"{Path(path).resolve().parent}{os.sep}" for path in (__file__, np.__file__))
 """Code in these folders calls on behalf of a user's."""
 
 

@@ -10,9 +10,11 @@ import numpy as np
 from ..compiler.autodiff.flatten import leaves, rebuilt
 from ..compiler.autodiff.recompute import Policy
 from ..compiler.ir import Callee
+from ..compiler.ops.arrays import Array
 from ..compiler.ops.registry import OPS
 from .arrays import any_torch, to_user
 from .derivatives import derivatives_of
+from .failure import RuntimeFailure
 from .function import Function
 from .recorded import taker_of
 
@@ -45,12 +47,19 @@ class RematerializedGradient(Function):
         linearized, _ = derivatives.rematerialize(values, self.policy, self._wrt)
         flat = leaves(values, derivatives.input_types)
         (value,), residuals = linearized.run(flat)
-        seed = OPS.named("prim::scalar_seed").evaluate(value)
+        seed = self._seed(value)
         found = rebuilt(iter(linearized.pull_back_once(flat, [seed], residuals)), derivatives.input_types)
         as_torch = any_torch(given)
         gradients = [to_user(_dense(found[i], values[i]), as_torch) for i in self._wrt]
         result = tuple(gradients) if self._as_tuple else gradients[0]
         return (to_user(value, as_torch), result) if self._with_value else result
+
+    def _seed(self, value: Array) -> Array:
+        """The gradient of the output by itself; RuntimeFailure where it is more than a number."""
+        try:
+            return OPS.named("prim::scalar_seed").evaluate(value)
+        except ValueError as error:
+            raise RuntimeFailure("R101", self.name, str(error), span=self.graph.span) from error
 
 
 def _dense(gradient: Any, primal: Any) -> Any:

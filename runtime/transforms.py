@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compiler.autodiff.flatten import leaves, rebuilt
 from ..compiler.autodiff.joint import gradient_graph
+from ..compiler.autodiff.reach import require_reach
 from ..compiler.autodiff.recompute import Policy
 from ..compiler.autodiff.recompute import policy as as_policy
 from ..compiler.autodiff.wrapper import differentiable_graph
@@ -62,26 +63,42 @@ def vjp(
 
 
 def grad(
-    function: Function, argnums: int | Sequence[int] = 0, *, policy: Policy | str | int | None = None
+    function: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    policy: Policy | str | int | None = None,
+    allow_unused: bool = False,
 ) -> Function:
     """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
 
     `argnums` says for which parameters, by position; a sequence gives a tuple of gradients. Differentiates again:
-    `gs.grad(gs.grad(f))`. A parameter that the output does not depend on has a gradient of zeros. With a `policy`, as
-    of `vjp`, calls on arrays run forward and backward apart, compiled for the shapes of the arguments.
+    `gs.grad(gs.grad(f))`. With a `policy`, as of `vjp`, calls on arrays run forward and backward apart, compiled for the
+    shapes of the arguments.
+
+    Raises CompileError (E409) for a parameter that does not reach the output; with `allow_unused` its gradient is one of
+    zeros, as is that of a parameter through which no gradient comes back.
     """
-    return _derived(function, argnums, policy, with_value=False)
+    return _derived(function, argnums, policy, allow_unused, with_value=False)
 
 
 def value_and_grad(
-    function: Function, argnums: int | Sequence[int] = 0, *, policy: Policy | str | int | None = None
+    function: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    policy: Policy | str | int | None = None,
+    allow_unused: bool = False,
 ) -> Function:
     """As `grad`, but the Function returns the pair (value, gradient)."""
-    return _derived(function, argnums, policy, with_value=True)
+    return _derived(function, argnums, policy, allow_unused, with_value=True)
 
 
 def _derived(
-    function: Function, argnums: int | Sequence[int], policy: Policy | str | int | None, *, with_value: bool
+    function: Function,
+    argnums: int | Sequence[int],
+    policy: Policy | str | int | None,
+    allow_unused: bool,
+    *,
+    with_value: bool,
 ) -> Function:
     _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
     wrt = [argnums] if isinstance(argnums, int) else list(argnums)
@@ -93,8 +110,11 @@ def _derived(
     chosen = None if policy is None else as_policy(policy)
     name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
     as_tuple = not isinstance(argnums, int)
+    source = differentiable_graph(function.callee)
+    if not allow_unused:
+        require_reach(source, positions)
     graph = gradient_graph(
-        differentiable_graph(function.callee),
+        source,
         positions,
         with_value=with_value,
         as_tuple=as_tuple,

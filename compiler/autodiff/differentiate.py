@@ -282,7 +282,7 @@ class _Backward:
         kept = {v for v, user in _uses(df) if user not in asked}
         known: dict[tuple[object, ...], list[Value]] = {}
         for node in shape_nodes:
-            if node.inputs[0] in kept or not all(self._is_forward(v) for v in node.inputs):
+            if node.inputs[0] in kept or not all(v.node.kind == "prim::Constant" for v in node.inputs[1:]):
                 continue
             constants = tuple(repr(v.node.attrs["value"]) for v in node.inputs[1:])
             key = (node.kind, node.inputs[0], constants)

@@ -14,7 +14,6 @@ from ..passes.lower_tuples import lower_tuples
 from ..passes.specialize_autograd_zero import specialize_autograd_zero
 from ..types import UNDEFINED, ListType, is_tensor
 from .differentiate import differentiate
-from .reach import require_reach
 
 PASSES = (
     specialize_autograd_zero,
@@ -30,10 +29,8 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     """A graph of the same inputs that returns the gradients of its one output, a number, for the inputs `wrt`.
 
     With `with_value` the output comes first; with `as_tuple` the gradients are one tuple. They have the dtypes of
-    the inputs. Where no gradient comes back, as through a comparison, it is one of zeros; CompileError (E409) for an
-    input that the output does not depend on at all.
+    the inputs. Where no gradient comes back, it is one of zeros.
     """
-    require_reach(graph, wrt)
     requires_grad = [i in wrt for i in range(len(graph.inputs))]
     gradient = differentiate(graph, requires_grad, temporaries=False)
     joint = Graph(name, gradient.df.functions, graph.span)

@@ -22,7 +22,7 @@ def require_reach(graph: Graph, wrt: Sequence[int]) -> None:
         if index not in reached:
             name = graph.inputs[index].name_hint or f"input {index}"
             message = f"cannot differentiate with respect to '{name}': it does not reach the output of '{graph.name}'"
-            note = "leave it out of `argnums`, or use gs.vjp, which gives None for it"
+            note = "leave it out of `argnums`, or take zeros for it with `allow_unused=True`"
             raise CompileError([Diagnostic("E409", message, graph.span, (note,))])
 
 

@@ -32,6 +32,8 @@ NOUNS = {
     "abs": "magnitude",
 }
 REDUCTIONS = {
+    "any": "found",
+    "all": "holds",
     "sum": "total",
     "prod": "product",
     "max": "largest",

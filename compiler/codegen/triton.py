@@ -16,6 +16,7 @@ Sizes and strides of other axes are literals. Halves are computed in float32 and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any
@@ -50,6 +51,8 @@ COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
 
 WIDTH = 100
+_TAIL = re.compile(r"(?<=\))(\.to\(tl\.\w+\)|:)$")
+"""What follows a call and stays behind its closing parenthesis."""
 _RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPER_NAMES}
 _TYPE_NAMES = {
     BOOL: "i1",
@@ -298,11 +301,13 @@ def _wrapped(line: str, margin: str) -> list[str]:
         return [margin + line]
     text = line.lstrip()
     margin += line[: len(line) - len(text)]
-    tail = ":" if text.endswith(":") else ""
-    if not text.removesuffix(":").endswith(")"):
+    found = _TAIL.search(text)
+    tail = found.group() if found else ""
+    call = text.removesuffix(tail)
+    if not call.endswith(")"):
         return [margin + text]
-    opening = _opening(text.removesuffix(":"))
-    arguments = _arguments(text.removesuffix(":")[opening + 1 : -1])
+    opening = _opening(call)
+    arguments = _arguments(call[opening + 1 : -1])
     inner = margin + INDENT
     together = inner + ", ".join(arguments)
     if len(together) <= WIDTH:

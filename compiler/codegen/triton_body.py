@@ -49,7 +49,7 @@ INLINE = 48
 LOWEST = -3.4028234663852886e38
 _REDUCES = {"sum": "tl.sum", "max": "tl.max", "min": "tl.min"}
 _COMBINES = {
-    "prod": "product",
+    "prod": "multiply",
     "max": "nan_max",
     "min": "nan_min",
     "argmax": "first_max",
@@ -99,6 +99,7 @@ class Body(Expressions):
 
     def _begin(self, statements: Sequence[Statement], scope: Scope) -> None:
         self.scope = scope
+        self.statements = statements
         self._here = Counter(name for statement in statements for name in used_names(statement))
 
     # --- statements ---
@@ -135,7 +136,9 @@ class Body(Expressions):
             return self._next_is_cast(statement.name)
         if isinstance(statement, Cast) and statement.operand in self._loads_in_place:
             return False
-        return isinstance(statement, Compute | Cast | Position) and len(text.text) <= INLINE
+        if isinstance(statement, Reduce) and statement.combine in ("argmax", "argmin"):
+            return False
+        return not isinstance(statement, Uniform) and len(text.text) <= INLINE
 
     def _is_used_elsewhere(self, name: str) -> bool:
         """Whether straight code's value is used in a loop or after one; of a loop's own, all uses are there."""
@@ -168,10 +171,10 @@ class Body(Expressions):
     def _over(self, statement: Reduce) -> list[Dimension]:
         over = self.layout.over(statement.over)
         for dimension in over:
-            if not dimension.names <= statement.over:
-                raise Unsupported(f"{statement.name} is reduced over some of the axes of one dimension of the tile")
             if dimension.kind == "program":
-                raise Unsupported(f"{statement.name} is reduced over the parallel axis {dimension.name}")
+                raise Unsupported(f"{self.kernel.name} reduces over parallel axes; split it first")
+            if not dimension.names <= statement.over:
+                raise Unsupported(f"{self.kernel.name} reduces over some of the axes of one dimension of the tile")
         return over
 
     def _operand_axes(self, statement: Reduce) -> frozenset[str]:

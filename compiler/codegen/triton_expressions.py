@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..fusion.kernel import (
     Operand,
     Position,
     Reduce,
+    Statement,
     Store,
     Uniform,
 )
@@ -28,7 +29,7 @@ from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from .naming import Names
 from .triton_layout import Dimension, Layout, Positions
-from .triton_primitives import AND, COMPARISONS, Text, argument, cast, literal, power, spelling, typed
+from .triton_primitives import COMPARISONS, SHIFT, Text, argument, cast, literal, power, spelling, typed
 
 
 @dataclass
@@ -64,6 +65,7 @@ class Expressions:
         self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
         self.scope = Scope()
+        self.statements: Sequence[Statement] = ()
 
     def line(self, text: str) -> None:
         """Append a line to the scope."""
@@ -176,7 +178,7 @@ class Expressions:
         texts: list[str] = []
         for condition in conditions:
             low, high = condition.index.range(self.kernel.sizes)
-            text = self._index(condition.index).at(AND) if low < condition.low or high >= condition.high else ""
+            text = self._index(condition.index).at(SHIFT) if low < condition.low or high >= condition.high else ""
             if low < condition.low:
                 texts.append(f"({text} >= {condition.low})")
             if high >= condition.high:
@@ -207,9 +209,22 @@ class Expressions:
         return Text(text)
 
     def _feeds_reduction(self, statement: Load) -> bool:
-        """Whether what the load gives outside is seen by a reduction along a masked dimension."""
+        """Whether what the load gives outside comes to a reduction along a masked dimension.
+
+        In a loop its own statements count: what an earlier loop reduced is not reduced again.
+        """
+        loop = self.layout.loop
+        statements = self.statements if loop is not None and statement.axes & loop.names else self.kernel.body
         padded = {n for d in self._varying(statement.axes) if d.is_masked for n in d.names}
-        return any(isinstance(s, Reduce) and s.over & padded for s in self.kernel.body)
+        reached = {statement.name}
+        for user in statements:
+            if not reached & set(used_names(user)):
+                continue
+            if isinstance(user, Reduce) and user.over & padded:
+                return True
+            if isinstance(user, Definition):
+                reached.add(user.name)
+        return False
 
     def _store(self, statement: Store) -> None:
         dtype = self.kernel.buffer(statement.buffer).dtype

@@ -14,7 +14,7 @@ from typing import Literal
 from ..fusion.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ..fusion.kernel import Axis, Buffer, Kernel, Load, Store
 from ..fusion.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled, extent, is_across
-from .triton_primitives import PRODUCT, SUM, Text
+from .triton_primitives import PRODUCT, SUM, UNARY, Text
 
 INT32_LIMIT = 2**31
 
@@ -204,22 +204,23 @@ class Positions:
 
     def text(self, index: Index) -> Text:
         """A sum of terms, the largest strides first."""
-        terms = sorted(self._terms(index), key=lambda term: -abs(term[0]))
+        terms, number = self._terms(index)
+        terms.sort(key=lambda term: -abs(term[0]))
+        if number or not terms:
+            leads = not terms or (terms[0][0] < 0 < number)
+            terms.insert(0 if leads else len(terms), (number, Text("")))
         parts: list[str] = []
         for coefficient, atom in terms:
-            size = abs(coefficient)
-            part = atom.at(SUM) if size == 1 else f"{size} * {atom.at(PRODUCT - 1)}"
+            part = _term(abs(coefficient), atom)
             sign = "-" if coefficient < 0 else "+"
             parts.append(f" {sign} {part}" if parts else (f"-{part}" if sign == "-" else part))
-        if index.constant or not parts:
-            sign = " - " if index.constant < 0 else " + "
-            parts.append(f"{sign}{abs(index.constant)}" if parts else str(index.constant))
         if len(parts) > 1:
             return Text("".join(parts), SUM)
-        only = terms[0] if terms else None
-        return Text(parts[0], PRODUCT if only and only[0] != 1 else only[1].level if only else 0)
+        ((coefficient, atom),) = terms
+        return Text(parts[0], atom.level if coefficient == 1 or not atom.text else PRODUCT)
 
-    def _terms(self, index: Index) -> list[tuple[int, Text]]:
+    def _terms(self, index: Index) -> tuple[list[tuple[int, Text]], int]:
+        """Terms as text, and the constant."""
         flattened: dict[str, int] = {}
         for dimension in self.layout.dimensions:
             factor = _flat_factor(index, dimension)
@@ -227,24 +228,28 @@ class Positions:
                 flattened[dimension.name] = factor
         taken = {n for d in self.layout.dimensions if d.name in flattened for n in d.names}
         found = [(factor, self._variable(name)) for name, factor in flattened.items()]
+        number = index.constant
         for coefficient, atom in index.terms:
-            if not (isinstance(atom, AxisAtom) and atom.name in taken):
-                found.append((coefficient, self._atom(atom)))
-        return found
+            if isinstance(atom, AxisAtom) and atom.name in taken:
+                continue
+            text, shift = self._atom(atom)
+            found.append((coefficient, text))
+            number -= coefficient * shift
+        return found, number
 
     def _variable(self, name: str) -> Text:
         self.used.add(name)
         return Text(self.names[name])
 
-    def _atom(self, atom: Atom) -> Text:
+    def _atom(self, atom: Atom) -> tuple[Text, int]:
+        """An atom as text, and by how much the text is too large."""
         if isinstance(atom, AxisAtom):
-            return self._variable(atom.name)
+            return self._variable(atom.name), 0
         if isinstance(atom, ValueAtom):
-            return self.values[atom.name]
+            return self.values[atom.name], 0
         inner, shift = self._not_negative(atom)
         operator = "//" if isinstance(atom, Quotient) else "%"
-        text = Text(f"{self.text(inner).at(PRODUCT)} {operator} {atom.divisor}", PRODUCT)
-        return text if not shift else Text(f"{text.text} - {shift}", SUM)
+        return Text(f"{self.text(inner).at(UNARY)} {operator} {atom.divisor}", PRODUCT), shift
 
     def _not_negative(self, atom: Quotient | Remainder) -> tuple[Index, int]:
         """The index made positive by a multiple of the divisor, for Triton's `//` and `%` round towards zero."""
@@ -253,6 +258,13 @@ class Positions:
             return atom.index, 0
         multiple = -(-int(-low) // atom.divisor)
         return atom.index + multiple * atom.divisor, multiple if isinstance(atom, Quotient) else 0
+
+
+def _term(size: int, atom: Text) -> str:
+    """A multiple of an atom, or a number where there is none."""
+    if not atom.text:
+        return str(size)
+    return atom.at(PRODUCT) if size == 1 else f"{size} * {atom.at(UNARY)}"
 
 
 def _flat_factor(index: Index, dimension: Dimension) -> int:

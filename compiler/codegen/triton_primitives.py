@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, DType
 from ..fusion.kernel import Number
 
-ATOM, UNARY, PRODUCT, SUM, SHIFT, AND, XOR, OR, COMPARE = range(9)
+ATOM, UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARE = range(7)
 """How tightly an expression binds: an operand must bind as tightly as its place asks."""
 
 TYPES = {
@@ -65,8 +65,9 @@ class Spelling:
 
 
 def _infix(operator: str, level: int) -> Spelling:
-    left = level - 1 if level == COMPARE else level
-    return Spelling(f"{{0}} {operator} {{1}}", level, (left, level - 1))
+    # Python's order of bits and comparisons is not C's: what stands beside them is in parentheses.
+    left = SHIFT if level in (BITS, COMPARE) else level
+    return Spelling(f"{{0}} {operator} {{1}}", level, (left, min(left, level - 1)))
 
 
 def _call(name: str, arity: int = 1, extra: str = "") -> Spelling:
@@ -105,9 +106,9 @@ _NUMBERS = {
     "floordiv": _helper("floor_divide", 2),
 }
 _BITS = {
-    "and": _infix("&", AND),
-    "or": _infix("|", OR),
-    "xor": _infix("^", XOR),
+    "and": _infix("&", BITS),
+    "or": _infix("|", BITS),
+    "xor": _infix("^", BITS),
     "not": Spelling("~{0}", UNARY, (UNARY,)),
 }
 _LIBDEVICE = (
@@ -266,8 +267,8 @@ HELPERS = {
             left = libdevice.log(libdevice.erfcx(-scaled) * 0.5) - scaled * scaled
             return tl.where(x < -1.0, left, libdevice.log1p(libdevice.erfc(scaled) * -0.5))
         ''',
-    "product": """
-        def product(a, b):
+    "multiply": """
+        def multiply(a, b):
             return a * b
         """,
     "nan_max": '''

@@ -29,7 +29,18 @@ from .annotations import dotted_name, resolve_type
 from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
 from .mutation import emit_mutation
 from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
-from .spellings import MODULES, meaningful, names_of, op_name, symbol_for, with_indices, with_keywords, with_receiver
+from .spellings import (
+    MODULES,
+    PLAIN_TOO,
+    meaningful,
+    names_of,
+    op_name,
+    symbol_for,
+    with_dropout,
+    with_indices,
+    with_keywords,
+    with_receiver,
+)
 
 BUILTINS = {
     "len": "len",
@@ -130,6 +141,8 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         notes = did_you_mean(function.name, names_of(module))
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     arguments = yield emit_arguments(e, node)
+    if MODULES[module] in PLAIN_TOO:
+        name = with_dropout(name, arguments)
     return emit_named(e, node, name, arguments, f"{module}.{function.name}")
 
 
@@ -182,6 +195,7 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
             function.name_span,
             *did_you_mean(name, methods),
         )
+    name = with_indices(name, arguments)
     arguments = with_receiver(name, subject, meaningful(name, arguments))
     return emit_resolved(e, node, name, arguments, f"method '{name}'")
 

@@ -32,7 +32,9 @@ MODULES = {
 }
 """Modules that may be named in source, and what their functions' names begin with in the op table."""
 
-OWN = frozenset(("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "save", "recompute"))
+OWN = frozenset(
+    ("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention", "save", "recompute")
+)
 """Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
 
 PLAIN_TOO = frozenset(("functional_",))
@@ -52,6 +54,9 @@ ONLY_AS_DEFAULT: dict[str, object] = {
 }
 """Keywords of torch's that change nothing at this value, the only one that may be given."""
 
+OTHER_OP = {"return_indices": "_with_indices", "as_tuple": "_numpy"}
+"""Keywords that ask for results of another kind, and how the op's name ends that gives them."""
+
 BY_PLACE = {"adaptive_max_pool": (2, "return_indices"), "max_pool": (6, "return_indices")}
 """Functions of torch.nn.functional, without their rank, and the keyword that may be given by place."""
 
@@ -70,6 +75,10 @@ SYMBOLS = {
 
 SELF_AT = {"where": 1, "polygamma": 1, "special_polygamma": 1}
 """Methods whose object is not the first argument of their schema: `x.where(condition, other)`."""
+
+
+_DROPOUT_AT = 4
+"""Where `dropout_p` stands among the arguments of scaled_dot_product_attention."""
 
 
 def op_name(module: str, name: str) -> str | None:
@@ -95,13 +104,25 @@ def with_keywords(name: str, arguments: Sequence[Argued]) -> list[Argued]:
 
 
 def with_indices(name: str, arguments: Sequence[Argued]) -> str:
-    """`F.max_pool2d(x, 2, return_indices=True)` has two results, and is an op of its own."""
+    """`F.max_pool2d(x, 2, return_indices=True)` has two results, and is an op of its own: OTHER_OP says which."""
     plain = name.removeprefix("functional_")
     for argument in arguments:
-        asked = argument.keyword == "return_indices" and is_constant(argument.value)
-        if asked and constant_of(argument.value) is True and OPS.overloads(f"{plain}_with_indices"):
-            return f"{plain}_with_indices"
+        suffix = OTHER_OP.get(argument.keyword or "")
+        asked = suffix is not None and is_constant(argument.value) and constant_of(argument.value) is True
+        if asked and OPS.overloads(f"{plain}{suffix}"):
+            return f"{plain}{suffix}"
     return name
+
+
+def with_dropout(name: str, arguments: Sequence[Argued]) -> str:
+    """Attention that drops some of its weights draws random numbers, and is an op of its own."""
+    if name != "scaled_dot_product_attention":
+        return name
+    positional = [argument for argument in arguments if argument.keyword is None]
+    named = [argument for argument in arguments if argument.keyword == "dropout_p"]
+    given = named or positional[_DROPOUT_AT : _DROPOUT_AT + 1]
+    drops = any(not is_constant(argument.value) or constant_of(argument.value) != 0 for argument in given)
+    return "dropout_attention" if drops else name
 
 
 def meaningful(name: str, arguments: Sequence[Argued]) -> list[Argued]:
@@ -116,7 +137,7 @@ def _changes_nothing(name: str, argument: Argued) -> bool:
         return False
     value, default = constant_of(argument.value), ONLY_AS_DEFAULT[argument.keyword]
     is_default = type(value) is type(default) and value == default
-    return is_default or (argument.keyword == "return_indices" and name.endswith("_with_indices"))
+    return is_default or (argument.keyword in OTHER_OP and name.endswith(OTHER_OP[argument.keyword]))
 
 
 def symbol_for(name: str, arguments: Sequence[Argued]) -> str | None:

@@ -40,10 +40,12 @@ _PASSES = (
 )
 
 
-def settle_shapes(graph: Graph, arguments: Sequence[Any], *, keep_pairs: bool = False) -> Mapping[Value, Any]:
+def settle_shapes(
+    graph: Graph, arguments: Sequence[Any], *, keep_pairs: bool = False, unroll: bool = True
+) -> Mapping[Value, Any]:
     """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
 
-    `keep_pairs` leaves calls of functions that have a backward of their own. Numbers among the arguments that are
+    `keep_pairs` leaves calls of functions that have a backward of their own; without `unroll` loops stay. Numbers among the arguments that are
     known become constants too; pass UNKNOWN for one that is not to.
     """
     for _ in range(MAX_ROUNDS):
@@ -51,7 +53,7 @@ def settle_shapes(graph: Graph, arguments: Sequence[Any], *, keep_pairs: bool = 
         changed = _write(graph, known)
         inline_functions(graph, keep_pairs=keep_pairs)
         for run in _PASSES:
-            changed |= run(graph)
+            changed |= (unroll or run is not unroll_loops) and run(graph)
         if not changed:
             break
     return propagate_shapes(graph, arguments)
@@ -64,7 +66,8 @@ def _write(graph: Graph, known: Mapping[Value, Any]) -> bool:
     for node in list(graph.all_nodes()):
         if node.owner is None:
             continue
-        for value in node.outputs:
+        # Elements have the types that their list says.
+        for value in node.outputs if node.kind != "prim::ListUnpack" else ():
             _settle_type(value, known.get(value))
         if node.kind == "prim::GradOf":
             changed |= _open(node, known)

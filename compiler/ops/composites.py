@@ -79,6 +79,7 @@ for _schema, _aliases in (
     composite(_schema, aliases=_aliases)
 
 for _schema in (
+    "aten::nonzero_numpy(Tensor self) -> Tensor[]",
     "aten::equal(Tensor self, Tensor other) -> bool",
     "aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
 ):

@@ -79,7 +79,7 @@ def _attention(
 ) -> Array:
     """softmax(query @ keyᵀ · scale + mask) @ value; a row that is masked whole gives zeros."""
     if dropout_p:
-        raise RuntimeError("scaled_dot_product_attention: dropout is random and not available here; pass dropout_p=0.0")
+        raise RuntimeError("scaled_dot_product_attention: dropout draws random numbers, as gs.dropout_attention does")
     if is_causal and attn_mask is not None:
         raise RuntimeError("scaled_dot_product_attention: attn_mask and is_causal=True exclude each other")
     if enable_gqa:

@@ -234,8 +234,9 @@ def _max_pool_with_indices(rank: int) -> Callable[..., tuple[Array, Array]]:
         padded = constant_pad(constant_pad(widen(self), pad, lowest), extra, lowest)
         numbers = constant_pad(constant_pad(np.arange(prod(plane)).reshape(plane), pad, -1), extra, -1)
         view, places = windows(padded, kernel, steps, spread), windows(numbers, kernel, steps, spread)
-        flat = view.reshape(*view.shape[:-rank], -1)
-        at = places.reshape(*places.shape[:-rank], -1)
+        count = prod(view.shape[view.ndim - rank :])
+        flat = view.reshape(*view.shape[:-rank], count)
+        at = places.reshape(*places.shape[:-rank], count)
         best = place_of_largest(flat, at >= 0)
         values = np.take_along_axis(flat, best, -1)[..., 0]
         index = np.take_along_axis(np.broadcast_to(at, flat.shape), best, -1)[..., 0]

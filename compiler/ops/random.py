@@ -136,6 +136,8 @@ for _schema in (
     "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
     "gs::alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
     "gs::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
+    "gs::dropout_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,"
+    " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     "gs::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",
 ):
     composite(_schema, traits=Trait.RANDOM)

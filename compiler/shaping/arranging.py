@@ -166,7 +166,7 @@ def column_stack(a: Arguments) -> Shape:
 
 @shape_of("repeat", "tile")
 def repeat(a: Arguments) -> Shape:
-    shape, times = a.shape("self"), tuple(a.values[1])
+    shape, times = a.shape("self"), tuple(a[a.op.schema.arguments[1].name])
     rank = max(len(shape), len(times))
     padded = [(1,) * (rank - len(sizes)) + sizes for sizes in (shape, times)]
     return tuple(size * count for size, count in zip(*padded, strict=True))

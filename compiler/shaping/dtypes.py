@@ -10,7 +10,7 @@ from ..dtypes import BY_CODE, DEFAULT_FLOAT, FLOAT32, INT32, INT64, DType, promo
 from ..meta import UNKNOWN, Meta
 from ..ops.arrays import scalar_dtype
 from ..types import BOOL as BOOL_TYPE
-from ..types import FLOAT, INT, NONE, STR, ListType, OptionalType, TensorType, Type
+from ..types import FLOAT, INT, NONE, NUMBER, STR, ListType, OptionalType, TensorType, Type, strip_optional
 from .rules import Arguments, Undecided
 
 _ASKING = ("dtype", "input_dtype")
@@ -68,16 +68,15 @@ def _promoted(a: Arguments) -> DType:
     ranked: list[list[DType]] = [[], [], []]
     for tensor in a.tensors():
         ranked[0 if tensor.rank else 1].append(tensor.dtype)
-    for argument, value in zip(a.op.schema.arguments, a.values, strict=True):
-        if str(argument.type) == "number":
-            if value is UNKNOWN:
-                raise Undecided(argument.name)
-            ranked[2].append(scalar_dtype(value))
+    numbers = [
+        value for b, value in zip(a.op.schema.arguments, a.values, strict=True) if strip_optional(b.type) == NUMBER
+    ]
+    ranked[2] += [scalar_dtype(value) for value in numbers if value is not UNKNOWN and value is not None]
     result: DType | None = None
     for dtypes in filter(None, ranked):
         here = reduce(promote, dtypes)
         result = here if result is None or here.category > result.category else result
-    if result is None:
+    if result is None or (UNKNOWN in numbers and not result.is_floating):
         raise Undecided(a.op.schema.full_name)
     return result
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ..ops.dims import wrap_dim
 from ..ops.linalg import dimension_labels
 from .rules import Arguments, Shape, Shapes, all_broadcast, broadcast, same, shape_of
@@ -225,10 +227,8 @@ def old_svd(a: Arguments) -> Shapes:
 
 @shape_of("linalg_multi_dot")
 def multi_dot(a: Arguments) -> Shape:
-    first, *others = (tensor.shape for tensor in a["tensors"])
-    for other in others:
-        first = product(first, other)
-    return first
+    shapes: list[Shape] = [tensor.shape for tensor in a["tensors"]]
+    return reduce(product, shapes)
 
 
 # --- diagonals ---

@@ -10,7 +10,7 @@ returns the shape of the result; a list, of one per result, or per element of a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ..meta import Meta, is_known
 from ..ops.registry import Op
@@ -19,6 +19,7 @@ Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = Shape | list[Shape | None]
 """None stands for a result that is None."""
 Rule: TypeAlias = Callable[["Arguments"], Shapes]
+R = TypeVar("R", bound=Rule)
 
 
 class Undecided(Exception):
@@ -82,10 +83,10 @@ RULES: dict[str, Rule] = {}
 """By the name of an op, or of one overload, which comes first: `max`, `max.other`."""
 
 
-def shape_of(*names: str) -> Callable[[Rule], Rule]:
+def shape_of(*names: str) -> Callable[[R], R]:
     """Declare the rule of some ops."""
 
-    def register(rule: Rule) -> Rule:
+    def register(rule: R) -> R:
         for name in names:
             assert name not in RULES, f"{name} has two rules"
             RULES[name] = rule
@@ -117,12 +118,12 @@ def replaced(shape: Sequence[int], axis: int, *sizes: int) -> Shape:
     return (*shape[:axis], *sizes, *shape[axis + 1 :])
 
 
-def same(name: str) -> Rule:
+def same(name: str) -> Callable[[Arguments], Shape]:
     """The shape of one argument."""
     return lambda a: a.shape(name)
 
 
-def sized(name: str) -> Rule:
+def sized(name: str) -> Callable[[Arguments], Shape]:
     """The sizes that one argument gives."""
 
     def rule(a: Arguments) -> Shape:

@@ -176,7 +176,7 @@ class CustomNode(Node):
         self._ctx = ctx
         self._outputs = outputs
 
-    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         given = [self._given(slot, gradients) for slot in self._outputs]
         results = gradients_of(self._function, self._ctx, given, len(self.edges))
         return [_taken(gradient, create_graph) for gradient in results]

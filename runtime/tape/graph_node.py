@@ -113,7 +113,7 @@ class DifferentiableGraph(Node):
 
     # --- backward ---
 
-    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         linearization = self._linearization
         kept = require_captures(self._kept, self.name)
         if self._fingerprints is not None:
@@ -123,7 +123,12 @@ class DifferentiableGraph(Node):
         if create_graph:
             results = run_program(program, [*vjps, *[capture.value(self) for capture in self.captures]])
             return self._by_edge([wrapped(result) for result in results])
-        return self._by_edge(program.run([*vjps, *kept]))
+        if keeps:
+            return self._by_edge(program.run([*vjps, *kept]))
+        self._kept = None
+        vjps += kept
+        kept.clear()
+        return self._by_edge(program.use_up(vjps))
 
     def _vjps(self, gradients: list[Gradient], create_graph: bool) -> list[Any]:
         """The gradient of each output that has one, temporaries included."""
@@ -171,7 +176,7 @@ class Refusal(Node):
         self._error = error
         self.results = [_placed(self, output, layout) for output, layout in zip(outputs, layouts, strict=True)]
 
-    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         raise CompileError(self._error.diagnostics)
 
 

@@ -36,7 +36,7 @@ class Task:
                 self.found[position] = gradients[slot]
             if not any(edge is not None and edge.node in self.needed for edge in node.edges):
                 return []
-        results = node.run(gradients, self.create_graph)
+        results = node.run(gradients, self.create_graph, self.retain_graph)
         if not self.retain_graph:
             node.release()
         if len(results) != len(node.edges):

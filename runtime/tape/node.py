@@ -83,8 +83,9 @@ class Node:
         self._hooks: dict[int, Hook] | None = None
         self._tensor_hooks: dict[int, dict[int, Hook]] | None = None
 
-    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
-        """One gradient per edge, given one per slot. With `create_graph` gradients are Variables, and recorded."""
+    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+        """One gradient per edge, given one per slot. With `create_graph` gradients are Variables, and recorded; without
+        `keeps` what was captured may be let go of on the way."""
         raise NotImplementedError
 
     def release(self) -> None:
@@ -133,14 +134,14 @@ class Node:
                 gradient = _kept(result, self.metadata[slot], create_graph)
         return gradient
 
-    def run(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+    def run(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         """`backward` with the node's own hooks around it."""
         if self._prehooks:
             gradients = _all_hooked(self._prehooks, gradients, (), self.metadata, create_graph)
         if all(gradient is None for gradient in gradients):
             return (None,) * len(self.edges)
         with grad_mode(create_graph):
-            results = self.backward(gradients, create_graph)
+            results = self.backward(gradients, create_graph, keeps)
         if not self._hooks:
             return results
         expected = [None if edge is None else edge.node.metadata[edge.slot] for edge in self.edges]
@@ -204,7 +205,7 @@ class AccumulateGrad(Node):
         if self.variable.hooks:
             gradients[0] = self._hooked(self.variable.hooks, gradients[0], 0, create_graph)
 
-    def backward(self, gradients: list[Gradient], create_graph: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         with self._lock:
             self.variable.accumulate(gradients[0], create_graph)
         return ()

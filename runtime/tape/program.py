@@ -24,10 +24,11 @@ from ...compiler.types import UNDEFINED, ListType, TensorType, Type, strip_optio
 from ...lang.diagnostics import CompileError
 from ..differentiable import DifferentiableGroup
 from ..function import Function
-from ..interpreter import run_plan
+from ..interpreter import execute, run_plan
 from ..linearized import optimized, settled, specialized
 from ..plan import ExecutionPlan, build_plan
 from ..snippets import SNIPPET
+from .uniform import is_uniform, settled_for_one_shape, sums_broadcasts
 from .variable import Variable, needs_gradient
 
 _COMPILING = RLock()
@@ -50,6 +51,8 @@ class Program:
         self.name = name
         self.takes_lists = any(is_list(value.type) for value in graph.inputs)
         self._plan: ExecutionPlan | None = None
+        self._uniform_plan: ExecutionPlan | None = None
+        self._sums_broadcasts = sums_broadcasts(graph)
         self._linearizations: dict[Key, Linearization | CompileError] = {}
 
     def key(self, values: Sequence[Any]) -> Key:
@@ -60,10 +63,28 @@ class Program:
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, nothing recorded."""
-        if self._plan is None:
-            with _COMPILING:
-                self._plan = self._plan or build_plan(settled(self.graph))
-        return run_plan(self._plan, arrays)
+        return run_plan(self._plan_for(arrays), arrays)
+
+    def use_up(self, arrays: list[Any]) -> list[Any]:
+        """As `run`, but the list is emptied: an array that nothing else holds is freed after its last use."""
+        plan = self._plan_for(arrays)
+        arrays += plan.template
+        return execute(plan, arrays)
+
+    def _plan_for(self, arrays: Sequence[Any]) -> ExecutionPlan:
+        if self._sums_broadcasts and is_uniform(arrays):
+            return self._uniform_plan or self._planned_for_one_shape()
+        return self._plan or self._planned()
+
+    def _planned(self) -> ExecutionPlan:
+        with _COMPILING:
+            self._plan = self._plan or build_plan(settled(self.graph))
+            return self._plan
+
+    def _planned_for_one_shape(self) -> ExecutionPlan:
+        with _COMPILING:
+            self._uniform_plan = self._uniform_plan or build_plan(settled_for_one_shape(self.graph))
+            return self._uniform_plan
 
     def linearize(self, key: Key) -> Linearization | CompileError:
         """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""

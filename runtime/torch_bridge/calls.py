@@ -10,7 +10,7 @@ import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.ir import Graph
-from ...compiler.types import TupleType
+from ...compiler.types import ListType, OptionalType, TupleType, Type
 from ..binding import Binder
 from ..failure import RuntimeFailure
 from ..function import Function
@@ -32,6 +32,7 @@ class TorchCalls:
     def __init__(self, function: Function) -> None:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph.span, checked)
+        self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
 
     @hidden
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -40,19 +41,22 @@ class TorchCalls:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:
             return call.taker.call_function(self._function, args, dict(kwargs))
-        if device_of(values) != "cpu":
+        device = device_of(values)
+        if device != "cpu":
             self._check_devices(values)
-        joins = is_transformed() or (torch.is_grad_enabled() and requires_grad(values))
+        joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
         if not joins and has_tangent(values):
             raise no_forward_mode(self._function.name, self._function.graph.span)
-        results = self._recorded(values) if joins or device_of(values) != "cpu" else self._run(values)
+        if joins and self._opaque:
+            self._check_opaque(values)
+        results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""
         memory = Memory()
         results = self._function.executor.run(memory.arrays(values))
-        return [each(result, memory.shared) for result in results]
+        return each(results, memory.shared)
 
     def _recorded(self, values: list[Any]) -> list[Any]:
         program, graph = self._program
@@ -82,5 +86,21 @@ class TorchCalls:
             where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
             raise self._failure("R003", f"the arguments are on several devices: {where}", "move them to one: `x.to(…)`")
 
+    def _check_opaque(self, values: list[Any]) -> None:
+        """RuntimeFailure where a gradient is required through what carries none: better than to leave it out."""
+        for i, name in self._opaque:
+            if requires_grad([values[i]]):
+                message = f"argument '{name}': no gradient flows through a {self._function.schema.arguments[i].type}"
+                raise self._failure("R003", message, "pass tensors, lists of them, or tuples of both; or `x.detach()`")
+
     def _failure(self, code: str, message: str, note: str) -> RuntimeFailure:
         return RuntimeFailure(code, self._function.name, message, span=self._function.graph.span, notes=[note])
+
+
+def _carries_gradients(type: Type) -> bool:
+    """Whether gradients flow through every tensor of an argument. Types are shallow, so this recurses."""
+    if isinstance(type, TupleType):
+        return all(_carries_gradients(element) for element in type.elements)
+    while isinstance(type, OptionalType | ListType):
+        type = type.element
+    return not isinstance(type, TupleType)

@@ -20,7 +20,7 @@ from ...lang.source import Span
 from ..failure import RuntimeFailure
 from ..tape.program import Program
 from .devices import DeviceMemory, run_on_device
-from .places import Layout, Place, each, places, put_together, take_apart
+from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .tensors import DTYPE_OF, Memory, device_of, on_device
 
@@ -58,8 +58,7 @@ class Call:
             found[i] = None
         # A temporary may be a view of an argument or of an output; a result may not.
         count = self.step.num_real
-        results = [each(value, memory.owned) for value in found[:count]]
-        results += [each(value, memory.shared) for value in found[count:]]
+        results = each(found[:count], memory.owned) + each(found[count:], memory.shared)
         row: list[Any] = []
         self.outputs = take_apart(results, row)
         for i, first in self.step.repeated.items():
@@ -69,24 +68,23 @@ class Call:
     def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
         """Tell torch which outputs have gradients, and what to keep for backward."""
         step = self.step
-        with_gradient = {place for i in step.input_vjps for place in places(self.outputs[i])}
-        without = [t for i, t in enumerate(row) if i not in with_gradient or not t.dtype.is_floating_point]
+        vjps = [self.outputs[i] for i in step.input_vjps]
+        with_gradient = set(places(vjps))
+        without = [t for i, t in enumerate(row) if i not in with_gradient or not t.is_floating_point()]
         if without:
             ctx.mark_non_differentiable(*without)
         ctx.set_materialize_grads(False)
         saved: list[Any] = []
-        captured = put_together([self.arguments[i] for i in step.captured_inputs], tensors)
-        captured += put_together([self.outputs[i] for i in step.captured_outputs], row)
-        captures = take_apart(captured, saved)
+        captures = moved([self.arguments[i] for i in step.captured_inputs], tensors, saved)
+        captures += moved([self.outputs[i] for i in step.captured_outputs], row, saved)
         ctx.save_for_backward(*saved)
-        vjps = [self.outputs[i] for i in step.input_vjps]
         lists = [layout for layout in vjps if type(layout) is list]
         ctx.kept = Kept(
             step,
             captures,
             vjps,
             [self.arguments[i] for i in step.output_vjps],
-            {place: _like(row[place]) for place in places(lists)},
+            {place: _like(row[place]) for place in places(lists)} if lists else {},
             [tensor.shape for tensor in tensors],
         )
 
@@ -248,7 +246,7 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
         return run_on_device(device, graph, on_device(values))
     memory = Memory()
     results = program.run(memory.arrays(values))
-    return [each(result, memory.passed_on if passes_on else memory.owned) for result in results]
+    return each(results, memory.passed_on if passes_on else memory.owned)
 
 
 _requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")

@@ -44,17 +44,30 @@ def put_together(layouts: Sequence[Layout], tensors: Sequence[Any]) -> list[Any]
     ]
 
 
-def places(layout: Layout) -> Iterator[Place]:
-    """The places in a layout, in order."""
-    if type(layout) is Place:
-        yield layout
-    elif isinstance(layout, list):
-        for item in layout:
-            yield from places(item)
+def moved(layouts: Sequence[Layout], tensors: Sequence[Any], row: list[Any]) -> list[Layout]:
+    """The same layouts in another row, to which their tensors are added."""
+    found: list[Layout] = []
+    for layout in layouts:
+        if type(layout) is Place:
+            found.append(Place(len(row)))
+            row.append(tensors[layout])
+        else:
+            found.append(moved(layout, tensors, row) if type(layout) is list else layout)
+    return found
 
 
-def each(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """The value converted; of a list or a tuple, what is in it."""
-    if type(value) is list or type(value) is tuple:
-        return type(value)([each(item, convert) for item in value])
-    return convert(value)
+def places(layouts: Sequence[Layout]) -> Iterator[Place]:
+    """The places in layouts, in order."""
+    for layout in layouts:
+        if type(layout) is Place:
+            yield layout
+        elif type(layout) is list:
+            yield from places(layout)
+
+
+def each(values: Sequence[Any], convert: Callable[[Any], Any]) -> list[Any]:
+    """The values converted; of lists and tuples, what is in them."""
+    return [
+        type(value)(each(value, convert)) if type(value) is list or type(value) is tuple else convert(value)
+        for value in values
+    ]

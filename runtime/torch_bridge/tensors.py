@@ -31,9 +31,8 @@ def checked(value: Any) -> Any:
     """An argument for a Tensor: a torch tensor as it is, anything else as an array; Unsuitable for what is neither."""
     if not isinstance(value, torch.Tensor):
         return to_array(value)
-    device = value.device.type
-    if device != "cpu" or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
-        check_torch(value, elsewhere=has_runner(device))
+    if not value.is_cpu or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
+        check_torch(value, elsewhere=has_runner(value.device.type))
     if type(value) not in _PLAIN and type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         message = f"a {type(value).__name__} has no memory of its own to compute on"
         raise Unsuitable(message, "pass a plain tensor", kind=True)

@@ -150,3 +150,40 @@ def test_a_users_gradient_is_summed_where_the_input_was_broadcast(unit: gs.Compi
 def test_no_gradient_in_no_gradient_out(unit: gs.CompilationUnit) -> None:
     _, pullback = gs.vjp(unit.poly, np.ones(2), np.ones(2))
     assert pullback(None) == (None, None)
+
+
+def test_a_backward_asks_for_a_size_by_an_argument() -> None:
+    """The dimension is known when it runs, not when it is differentiated."""
+    unit = gs.CompilationUnit("""
+def scaled(x, dim: int):
+    def backward(grad):
+        return grad * x.size(dim), None
+
+    return torch.exp(x), backward
+
+
+def total(x, dim: int):
+    return scaled(x, dim).sum()
+""")
+    for dim, size in enumerate((2, 3)):
+        np.testing.assert_array_equal(gs.grad(unit.total)(np.ones((2, 3)), dim), np.full((2, 3), float(size)))
+
+
+def test_nothing_to_unbind_has_a_gradient_of_nothing() -> None:
+    unit = gs.CompilationUnit("""
+def parts(x):
+    return x.unbind(1)
+
+
+def total(x):
+    result = x.sum()
+    for part in x.unbind(1):
+        result = result + part.sum()
+    return result
+""")
+    x = np.ones((2, 0))
+    assert gs.grad(unit.total)(x).shape == (2, 0)
+    outputs, pullback = gs.vjp(unit.parts, x)
+    assert outputs == []
+    (gradient,) = pullback([])
+    assert gradient is None or gradient.shape == (2, 0)

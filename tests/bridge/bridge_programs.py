@@ -92,6 +92,9 @@ def wrong_shape(xs: List[Tensor]):
         return [torch.cat([grad, grad]), grad]
     return xs[0] + xs[1], backward
 
+def opaque(ps: List[Tuple[Tensor, Tensor]], x):
+    return ps[0][0] * ps[0][1] * x
+
 def no_gradient(x):
     return x * 2, torch.special.zeta(x, 2.0)
 

@@ -143,6 +143,18 @@ def test_a_tensor_where_a_number_is_needed() -> None:
     assert "x.item()" in str(caught.value)
 
 
+def test_what_carries_no_gradient_is_not_asked_for_one() -> None:
+    x, fixed = draw(3), draw(3, grad=False)
+    out = UNIT.opaque([(fixed, fixed)], x)
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    torch.testing.assert_close(gradient, fixed * fixed)
+    message = r"argument 'ps': no gradient flows through a List\[Tuple\[Tensor, Tensor\]\]"
+    with pytest.raises(gs.RuntimeFailure, match=message):
+        UNIT.opaque([(x, x)], x)
+    with torch.no_grad():
+        torch.testing.assert_close(UNIT.opaque([(x, x)], x), x**3)
+
+
 def test_among_variables_a_tensor_is_a_constant() -> None:
     x, variable = draw(3), gs.Variable(np.ones(3))
     out = UNIT.own(variable, x)

@@ -126,6 +126,15 @@ def test_a_gradient_without_a_gradient_fails_when_it_is_asked_for_one() -> None:
     assert caught.value.code == "E408"
 
 
+def test_backward_sees_the_random_numbers_of_the_forward() -> None:
+    dropout = gs.CompilationUnit("def f(x):\n    return F.dropout(x, 0.5, True)\n").f
+    x = torch.ones(64, requires_grad=True)
+    out = dropout(x)
+    (gradient,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(gradient, out.detach())
+    assert 0 < out.count_nonzero() < 64
+
+
 def test_a_failure_while_it_runs_names_the_source() -> None:
     with pytest.raises(gs.RuntimeFailure, match=r"the shapes \[2\] and \[3\] do not fit each other") as caught:
         UNIT.own(draw(2), draw(3))
@@ -165,6 +174,7 @@ def test_autocast_changes_nothing() -> None:
     assert x.grad.dtype == torch.float32
 
 
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_set_detect_anomaly() -> None:
     x = _leaf(2.0)
     with torch.autograd.detect_anomaly(check_nan=True):

@@ -59,6 +59,7 @@ def _ranks(types: list[str]) -> dict[int, int]:
 SOURCES = {
     "f": "def f(a, b):\n    return a * b * a + b\n",
     "g": "def g(a, b):\n    return torch.tanh(a * b) * torch.sigmoid(a * b + b)\n",
+    "h": "def h(a, b):\n    c = torch.exp(-(a * b)) + b\n    return torch.relu(c) * c + a * torch.tanh(c - b) * b\n",
 }
 
 
@@ -82,6 +83,54 @@ def test_as_many_plans(name: str) -> None:
                 np.testing.assert_allclose(result, expected.detach().numpy(), rtol=1e-5)
         plans = reference.get_debug_state().execution_plans
     assert len(function.debug_state().plans) == len(plans)
+
+
+_A, _B, _ROW = np.ones((2, 3), np.float32), np.ones((2, 3)), np.ones(3, np.float32)
+CALLS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "numbers": (
+        "def f(x, k: float, n: int, flag: bool):\n    return x * k + n if flag else x * n\n",
+        [(_A, 1.0, 1, True), (_A, 2.0, 1, True), (_A, 1.0, 5, False), (_B, 1.0, 1, True)],
+    ),
+    "optional tensors": (
+        "def f(x, b: Optional[Tensor]):\n    if b is not None:\n        x = x + b\n    return x * 2\n",
+        [(_A, None), (_A, _A), (_A, _ROW), (_B, None), (_A, None)],
+    ),
+    "optional numbers": (
+        "def f(x, n: Optional[int], m: Optional[int]):\n    if n is not None:\n        x = x * n\n    return x\n",
+        [(_A, None, None), (_A, 1, None), (_A, 2, None), (_A, None, 3), (_A, 4, 5)],
+    ),
+    "tuples": (
+        "def f(p: Tuple[Tensor, Tensor], q: Tuple[int, float]):\n    return p[0] * p[1] + q[0]\n",
+        [((_A, _A), (1, 2.0)), ((_A, _ROW), (1, 2.0)), ((_A, _A), (3, 2.0)), ((_B, _A), (1, 2.0))],
+    ),
+    "lists": (
+        "def f(xs: List[Tensor], sizes: List[int]):\n    return xs[0] * 2 + sizes[0]\n",
+        [([_A], [1]), ([_A, _A], [1, 2]), ([_B], [1]), ([_ROW], [3])],
+    ),
+    "sizes and strides": (
+        "def f(x, y):\n    return x * y + x.size(0)\n",
+        [(_A, _A), (_A[:1], _A), (_A[:, ::2], _A[:, ::2]), (_A[:0], _A[:0]), (_A.T, _A.T)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_many_plans_for_arguments_of_every_kind(name: str) -> None:
+    source, calls = CALLS[name]
+    function = gs.CompilationUnit(source).f
+    with legacy_executor(), torch.no_grad():
+        reference = torch.jit.CompilationUnit(source).f
+        for arguments in calls:
+            expected = reference(*_tensors(arguments)).numpy()
+            np.testing.assert_array_equal(function(*arguments), expected)
+        plans = reference.get_debug_state().execution_plans
+    assert len(function.debug_state().plans) == len(plans)
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    return type(value)(map(_tensors, value)) if isinstance(value, list | tuple) else value
 
 
 TORCHS_BACKWARD = """\
@@ -181,3 +230,19 @@ def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
         for mine, theirs in zip([g for g in found if g is not None], grads, strict=True):
             np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-10)
         assert build_plan(group.graph).input_count == 2
+        _compare_second(function, arrays, flags, grads, tensors)
+
+
+def _compare_second(function: gs.Function, arrays: list[Any], flags: Any, grads: Any, tensors: list[Any]) -> None:
+    """The gradient of the sum of the first gradients' squares, on the tape, whose nodes are the plans' groups."""
+    variables = [gs.Variable(array, requires_grad=flag) for array, flag in zip(arrays, flags, strict=True)]
+    wanted = [v for v, flag in zip(variables, flags, strict=True) if flag]
+    first = gs.tape_grad(function(*variables).sum(), wanted, create_graph=True)
+    squares, expected_squares = sum((g * g).sum() for g in first), sum((g * g).sum() for g in grads)
+    assert squares.requires_grad is expected_squares.requires_grad
+    if not squares.requires_grad:
+        return
+    mine = gs.tape_grad(squares, wanted)
+    theirs = torch.autograd.grad(expected_squares, [t for t in tensors if t.requires_grad])
+    for found, expected in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(found.data), expected.numpy(), rtol=1e-9)

@@ -247,3 +247,13 @@ def test_an_op_that_writes_is_refused() -> None:
     with pytest.raises(WritesInPlace, match=r"graph f: aten::add_\.Tensor writes"):
         check_in_place(graph)
     assert node.owner is graph.body
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(TypeError, match="optimize is True or False, not 'no'"):
+        gs.set_optimize("no")  # type: ignore[arg-type]
+    setting = gs.set_profiling(True)
+    with setting:
+        pass
+    with pytest.raises(RuntimeError, match="make another"), setting:
+        pass

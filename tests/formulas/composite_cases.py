@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from array_samples import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.ops.composite import is_composite
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 _REDUCTIONS = ("mean", "none", "sum")
 
@@ -86,6 +87,11 @@ CASES: dict[str, list[Call]] = {
         for name in ("dropout", "dropout.functional", "native_dropout", "feature_dropout")
     },
     **{name: [call(t(2, 3, 4), 0.5, False)] for name in ("dropout1d", "dropout2d", "dropout3d")},
+    "dropout_attention": [
+        call(t(2, 3, 5, 4), t(2, 3, 6, 4), t(2, 3, 6, 2)),
+        call(t(2, 5, 4), t(2, 6, 4), t(2, 6, 3), t(5, 6), scale=0.5),
+        call(t(3, 4), t(3, 4), t(3, 4), is_causal=True),
+    ],
     "alpha_dropout": [call(t(3, 4)), call(t())],
     "feature_alpha_dropout": [call(t(2, 3, 4))],
     # --- embedding, windows, pooling ---
@@ -242,7 +248,8 @@ CASES: dict[str, list[Call]] = {
         call(regular(3, 3), 1),
     ],
     "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
-    # --- comparisons ---
+    # --- places and comparisons ---
+    "nonzero_numpy": [call(t(3, 4)), call(t()), call(t(0, 3))],
     "equal": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4)), call(t(0, 3), t(0, 3))],
     "allclose": [call(t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), 1e3, 10.0), call(t(), t(), 1.0, 30.0)],
 }
@@ -275,8 +282,8 @@ DECOMPOSING = frozenset(
     )
 )
 """Ops that refuse halves where they decompose or invert a matrix, as torch does."""
-MORE_ROUNDINGS = {"cosine_embedding_loss": 24}
-"""Gradients whose terms nearly cancel: those of an angle."""
+MORE_ROUNDINGS = {"cosine_embedding_loss": 24, "dropout_attention": 32}
+"""Gradients whose terms nearly cancel, those of an angle; scores that lose digits before they are exponentiated."""
 
 
 def composites() -> dict[str, Op]:
@@ -324,7 +331,15 @@ def _kept(input: torch.Tensor, p: float, train: bool) -> tuple[torch.Tensor, tor
     return torch.native_dropout(input, p, train)[0], torch.ones_like(input, dtype=torch.bool)
 
 
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **options: Any) -> torch.Tensor:
+    """The backend that has second derivatives."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(query, key, value, *rest, **options)
+
+
 _OTHERWISE: dict[str, Callable[..., Any]] = {
+    "dropout_attention": _attention,
+    "nonzero_numpy": lambda self: torch.nonzero(self, as_tuple=True),
     **{f"adaptive_avg_pool{rank}d": getattr(F, f"adaptive_avg_pool{rank}d") for rank in (2, 3)},
     **{f"adaptive_max_pool{rank}d": getattr(F, f"adaptive_max_pool{rank}d_with_indices") for rank in (2, 3)},
     "seeded_dropout": _seeded_dropout,

@@ -217,6 +217,7 @@ KINKS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("pow.Tensor_Scalar", ([0.0, -2, 2], 1)),
     ("pow.Tensor_Scalar", ([0.0, 2], 0.5)),
     ("pow.Tensor_Scalar", ([0.0, 2], -1)),
+    *(("pow.Tensor_Scalar", ([-INF, INF, -0.0, 0.0, 4.0], power)) for power in (0.5, -0.5, 1.5, 3, -1, -2)),
     ("pow.Scalar", (0, [0.0, 2, -1])),
     ("pow.Scalar", (-2, [0.0, 2, -1])),
     ("float_power.Tensor_Tensor", ([0.0, 0, 0, -1], [0.0, 2, -1, 2])),

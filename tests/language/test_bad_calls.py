@@ -52,3 +52,15 @@ def test_so_do_we(text: str) -> None:
     if names:
         assert re.search(r"\d|\[|\(|'", failure.message + "".join(failure.notes)), "no shape or value is told"
         assert any(re.search(r"(float|int|bool)\d*\[", note) for note in failure.notes), failure.notes
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_so_do_we_where_it_is_differentiated(text: str) -> None:
+    """A formula may compute its op otherwise; what the op refuses it refuses too."""
+    names = _names(text)
+    try:
+        unit = gs.CompilationUnit(f"def f({', '.join(names) or 'unused: int = 0'}):\n    return {text}\n")
+    except gs.CompileError:
+        return
+    with pytest.raises((gs.RuntimeFailure, gs.CompileError)):
+        gs.vjp(unit.f, *(ARRAYS[name] for name in names))

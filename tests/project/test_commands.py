@@ -10,13 +10,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=[p.name for p in DOCUMENTS])
 def test_make_targets_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    named = re.findall(r"(?:`|^\$ |^)make ([a-z]+)", text, re.MULTILINE)
+    named = re.findall(r"(?:`|^\$ |^)make ([a-z-]+)", text, re.MULTILINE)
     assert set(named) <= TARGETS
 
 

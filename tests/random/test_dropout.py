@@ -193,6 +193,37 @@ def test_native_dropout_gives_its_mask() -> None:
     np.testing.assert_allclose(pullback((np.ones_like(X), None))[0], mask / (1 - 0.3))
 
 
+ATTENTION = """
+def some(q, k, v, p: float):
+    return F.scaled_dot_product_attention(q, k, v, dropout_p=p)
+
+def half(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, None, 0.5, True)
+
+def none(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, None, 0.0)
+"""
+
+
+def test_attention_drops_weights() -> None:
+    unit = gs.CompilationUnit(ATTENTION)
+    assert "gs::dropout_attention" in str(unit.half.graph) and "gs::dropout_attention" in str(unit.some.graph)
+    assert "aten::scaled_dot_product_attention" in str(unit.none.graph)
+    assert gs.CompilationUnit(unit.code).code == unit.code
+    rng = np.random.default_rng(0)
+    q, k = rng.normal(size=(2, 2, 5, 4))
+    v = np.broadcast_to(np.eye(5), (2, 5, 5))
+    np.testing.assert_allclose(seeded(unit.some, q, k, v, 0.0), unit.none(q, k, v))
+    weights = unit.none(q, k, v)
+    dropped = seeded(unit.some, q, k, v, 0.25)
+    kept = dropped != 0
+    np.testing.assert_allclose(dropped[kept], weights[kept] / 0.75)
+    assert 0 < kept.mean() < 1
+    assert gs.check(unit.half, q, k, v).ok
+    with pytest.raises(gs.RuntimeFailure, match="between 0 and 1"):
+        unit.some(q, k, v, 2.0)
+
+
 def test_channels_go_as_a_whole() -> None:
     out = seeded(UNIT.channels, np.ones((40, 5, 3, 2), np.float32))
     assert set(np.unique(out)) == {0.0, 2.0}

@@ -78,6 +78,11 @@ def check(op: Op, arguments: list[Any]) -> tuple[int, int]:
         assert agrees(said, made), (
             f"{op.schema.full_name}({[abstract(a) for a in arguments]}): {said}, not {abstract(made)}"
         )
+    for i, argument in enumerate(arguments):
+        if argument is not None:
+            less = [UNKNOWN if i == j else abstract(a) for j, a in enumerate(arguments)]
+            for said, made in zip(infer(op, less), found, strict=True):
+                assert agrees(said, made), f"{op.schema.full_name}({less}): {said}, not {abstract(made)}"
     return 1, sum(
         said is UNKNOWN and isinstance(made, np.ndarray | list) for said, made in zip(inferred, found, strict=True)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -288,6 +289,17 @@ def test_second_derivatives_through_groups() -> None:
     _check("shapes", [np.array([[0.3, -0.8], [1.2, 0.4], [0.7, 0.1]]), np.arange(6.0).reshape(2, 3)], torchs=_shapes)
 
 
+def test_sums_over_what_was_broadcast_are_made_where_something_was() -> None:
+    """One plan serves shapes that are equal, where nothing is to be summed, and shapes that are not."""
+    shapes = [(3, 3), (3, 1), (1, 3), (1, 1), (3, 3)]
+    rng = np.random.default_rng(4)
+    for left in shapes:
+        for right in shapes:
+            arrays = [rng.normal(size=left), rng.normal(size=right)]
+            _check("chain", arrays, torchs=_chain)
+            _check("few", arrays, torchs=lambda x, w: torch.tanh(x * w))
+
+
 def test_without_optimisation_the_gradients_are_the_same() -> None:
     results = []
     for optimize in (True, False):
@@ -453,3 +465,29 @@ def test_passes_of_users_change_what_is_recorded() -> None:
     finally:
         remove()
     assert seen == ["chain"]
+
+
+def test_captures_are_freed_inside_a_group() -> None:
+    """Gradients of many weights come while what the forward captured goes: they are never all there together."""
+    layers, size = 16, 1 << 14
+    names = ", ".join(f"w{i}" for i in range(layers))
+    lines = "".join(f"    x = torch.tanh(x * w{i})\n" for i in range(layers))
+    function = gs.CompilationUnit(f"def f(x, {names}):\n{lines}    return x\n").f
+    weights = [gs.Variable(np.full(size, 1.1)) for _ in range(layers)]
+    x, seed = np.full(size, 0.3), np.ones(size)
+    function(x, *weights).backward(seed)
+    for weight in weights:
+        weight.grad = None
+    gradients = layers * seed.nbytes
+    tracemalloc.start()
+    try:
+        y = function(x, *weights)
+        assert _names(y) == ["f"]
+        captured, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        y.backward(seed)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert captured > gradients
+    assert peak < captured + gradients / 2

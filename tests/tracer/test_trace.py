@@ -217,6 +217,15 @@ def test_the_check_finds_what_depends_on_chance() -> None:
         gs.trace(lambda x: x * draw.normal(), X)
 
 
+def test_what_compiled_code_draws_is_drawn_anew() -> None:
+    traced = gs.trace(lambda x: gs.ops.dropout(x, 0.5, True) + gs.ops.rand_like(x), X)
+    with gs.local_seed(1):
+        first, second = traced(X), traced(X)
+    assert not np.array_equal(first, second)
+    with gs.local_seed(1):
+        np.testing.assert_array_equal(traced(X), first)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"is traced inside the trace of 'outer': call it there instead"):
 

@@ -18,15 +18,16 @@ partitioner applies it to joint graphs; prices on nodes make recomputation itsel
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd
+from typing import Any, TypeAlias
 
 from ...ir import Node, Value
 from .prices import SCALE, price
 from .problem import Problem
 
+Edge: TypeAlias = tuple[int, int]
 _LIMIT = 2**31 - 2
 """The solver's integers have 32 bits."""
 _FINEST, _COARSEST = 6, 24
@@ -37,7 +38,7 @@ _FINEST, _COARSEST = 6, 24
 class Network:
     """A flow network; capacities are whole numbers, None for no bound."""
 
-    edges: dict[tuple[int, int], int | None] = field(default_factory=dict)
+    edges: dict[Edge, int | None] = field(default_factory=dict)
     count: int = 2
     """Vertices: 0 is the source, 1 the sink."""
 
@@ -52,48 +53,48 @@ class Network:
 
     def sink_side(self) -> set[int]:
         """The vertices on the sink's side of a minimum cut, as few as there can be. ValueError if none is finite."""
-        total = sum(capacity for capacity in self.edges.values() if capacity is not None)
-        capacities = _in_range({e: total + 1 if c is None else c for e, c in self.edges.items()}, total)
-        return _solve(self.count, capacities)
+        finite, bound = _in_range({edge: c for edge, c in self.edges.items() if c is not None})
+        flow, sink_side = _solve(self.count, {edge: finite.get(edge, bound) for edge in self.edges})
+        if flow >= bound:
+            raise ValueError("every cut has an edge without bound")
+        return sink_side
 
 
-def _in_range(capacities: dict[tuple[int, int], int], total: int) -> dict[tuple[int, int], int]:
-    """Capacities that the solver can hold: divided by what they have in common, and rounded only if that is too little.
+def _in_range(capacities: dict[Edge, int]) -> tuple[dict[Edge, int], int]:
+    """Capacities that the solver can hold, and one that is more than all of them together.
 
-    Rounded up, they are right to one part in 2**31 of their sum per edge.
+    They are divided by what they have in common, and rounded up only if that is too little: right then to one part in
+    2**31 of their sum per edge.
     """
-    common = reduce(gcd, (c for c in capacities.values() if c <= total), 0) or 1
-    scaled = {e: c // common for e, c in capacities.items() if c <= total}
-    bound = sum(scaled.values()) + 1
-    if bound > _LIMIT:
-        shrink = -(-bound // (_LIMIT - len(scaled) - 1))
-        scaled = {e: -(-c // shrink) for e, c in scaled.items()}
-        bound = sum(scaled.values()) + 1
-    return {e: scaled.get(e, bound) for e in capacities}
+    common = reduce(gcd, capacities.values(), 0) or 1
+    scaled = {edge: c // common for edge, c in capacities.items()}
+    total = sum(scaled.values())
+    if total >= _LIMIT:
+        shrink = -(-total // (_LIMIT - len(scaled) - 1))
+        scaled = {edge: -(-c // shrink) for edge, c in scaled.items()}
+    return scaled, sum(scaled.values()) + 1
 
 
-def _solve(count: int, capacities: dict[tuple[int, int], int]) -> set[int]:
+def _solve(count: int, capacities: dict[Edge, int]) -> tuple[int, set[int]]:
+    """The greatest flow, and the vertices from which the sink can still be reached."""
     import numpy as np
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
     if not capacities:
-        return {1}
+        return 0, {1}
     tails, heads = zip(*capacities, strict=True)
     data = np.fromiter(capacities.values(), np.int32, len(capacities))
     graph = csr_array((data, (np.array(tails, np.int32), np.array(heads, np.int32))), shape=(count, count))
-    flow = maximum_flow(graph, 0, 1)
-    bound = max(capacities.values())
-    if flow.flow_value >= bound:
-        raise ValueError("every cut has an edge without bound")
-    return _reaching(1, (graph - flow.flow).tocoo())
+    found = maximum_flow(graph, 0, 1)
+    return int(found.flow_value), _reaching(1, (graph - found.flow).tocoo())
 
 
-def _reaching(sink: int, residual: object) -> set[int]:
+def _reaching(sink: int, residual: Any) -> set[int]:
     """The vertices from which the sink is reached by edges with capacity left."""
     before: dict[int, list[int]] = {}
-    rows, columns, left = residual.row, residual.col, residual.data  # type: ignore[attr-defined]
-    for tail, head, capacity in zip(rows.tolist(), columns.tolist(), left.tolist(), strict=True):
+    edges = zip(residual.row.tolist(), residual.col.tolist(), residual.data.tolist(), strict=True)
+    for tail, head, capacity in edges:
         if capacity > 0:
             before.setdefault(head, []).append(tail)
     found, queue = {sink}, deque([sink])
@@ -159,19 +160,3 @@ def within_budget(problem: Problem, budget: int) -> set[Value] | None:
 
 def _weights(exponent: int) -> tuple[int, int]:
     return (SCALE << exponent, 1) if exponent >= 0 else (SCALE, 1 << -exponent)
-
-
-def cost(problem: Problem, saved: Iterable[Value], byte_weight: int = SCALE) -> int:
-    """What a choice costs: weighed bytes of what is kept, each value by itself, and prices of what runs again."""
-    kept = set(saved)
-    total = sum(_capacity(problem, value, byte_weight) or 0 for value in kept)
-    repeated: set[Node] = set()
-    stack = [v for v in problem.wanted if v not in kept]
-    while stack:
-        value = stack.pop()
-        if problem.is_input(value) or value in kept or value.node in repeated:
-            continue
-        repeated.add(value.node)
-        total += price(problem, value.node)
-        stack += problem.sources(value.node)
-    return total

@@ -36,7 +36,23 @@ _CHEAP_OPS = frozenset(
     (
         *("cat", "concat", "concatenate", "stack", "flip", "roll", "tril", "triu", "constant_pad_nd", "pad"),
         *("gather", "index", "index_select", "embedding", "masked_fill", "masked_dropout", "to", "type_as"),
-        *("uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "float", "double", "half", "bfloat16", "zeros", "ones", "full", "empty", "arange", "eye", "linspace"),
+        *(
+            "uniform",
+            "random_bits",
+            "seeded_dropout",
+            "seeded_rrelu",
+            "float",
+            "double",
+            "half",
+            "bfloat16",
+            "zeros",
+            "ones",
+            "full",
+            "empty",
+            "arange",
+            "eye",
+            "linspace",
+        ),
     )
 )
 """Ops that no trait describes whose work is that of moving their elements."""

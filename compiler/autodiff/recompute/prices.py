@@ -6,10 +6,10 @@ one reads its operands and writes its results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isqrt
 
-from ...ir import Node, Value
+from ...ir import RETURN, Node, Value
 from ...meta import Meta
 from ...ops.registry import OPS, Trait
 from .problem import UNKNOWN, Problem
@@ -67,32 +67,39 @@ def is_fused(problem: Problem, node: Node) -> bool:
     return all(_is_fusible(user) for value in node.outputs for user in _users(problem, value))
 
 
-def _users(problem: Problem, value: Value) -> Iterable[Node]:
-    """The nodes of f that may run again, and those of df, that use a value, through views."""
-    stack, seen = [value], {value}
+def _users(problem: Problem, value: Value) -> Iterator[Node]:
+    """The nodes of f that may run again, and those of df, that use a value, through views and out of branches."""
     f, plain = problem.plain.f, problem.plain
     inputs = plain.df.inputs[len(plain.input_vjps) + len(plain.captured_inputs) :]
-    taken = {f.outputs[i]: v for i, v in zip(plain.captured_outputs, inputs, strict=True)}
+    stands_for = dict(zip(problem.wanted, inputs, strict=True))
+    stack, seen = [value], {value}
     while stack:
         current = stack.pop()
-        if current in taken and taken[current] not in seen:
-            seen.add(taken[current])
-            stack.append(taken[current])
-        for user, _ in current.uses:
+        further = [stands_for[current]] if current in stands_for else []
+        for user, index in current.uses:
             if user.owner is f.body and (user is f.body.ret or not problem.recomputable(user)):
                 continue
-            if is_alias(user):
-                stack += [v for v in user.outputs if v not in seen]
-                seen.update(user.outputs)
-            else:
+            passed_on = _passed_on(user, index)
+            further += passed_on
+            if not passed_on:
                 yield user
+        stack += [v for v in further if v not in seen]
+        seen.update(further)
+
+
+def _passed_on(user: Node, index: int) -> list[Value]:
+    """The values that are what a user was given, under another name."""
+    if is_alias(user):
+        return user.outputs
+    around = user.owner.node if user.owner is not None else None
+    if user.kind == RETURN and around is not None and around.kind in ("prim::If", "prim::GradOf"):
+        return [around.outputs[index]]
+    return []
 
 
 def _is_fusible(node: Node) -> bool:
     op = OPS.of(node.schema)
-    return node.kind in ("prim::AutogradAdd", "prim::Return") or (
-        op is not None and op.has(_FUSIBLE | Trait.SHAPE_ONLY)
-    )
+    return node.kind == "prim::AutogradAdd" or (op is not None and op.has(_FUSIBLE | Trait.SHAPE_ONLY))
 
 
 def _multiply_adds(problem: Problem, node: Node) -> int:

@@ -89,5 +89,3 @@ def _rounds(loop: Node, known: dict[Value, Abstract]) -> int | None:
     """How often a loop runs, by the longest list that it made; its trip count if it made none."""
     lengths = [len(found) for v in loop.outputs if isinstance(found := known.get(v), list)]
     return max(lengths, default=None)
-
-

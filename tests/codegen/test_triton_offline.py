@@ -1,0 +1,99 @@
+"""Emitted kernels compile for devices that are not here, without spills and with wide loads.
+
+A few stand for all; `python tests/codegen/compiled_kernels.py` compiles everything.
+"""
+
+from __future__ import annotations
+
+import kernel_cases as cases
+import pytest
+from compiled_kernels import MATRIX, compiled, parts, wide_loads
+from gradscript.compiler.codegen.triton import Unsupported, supports
+from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, UINT8, DType
+from gradscript.compiler.fusion.kernel import Kernel
+from gradscript.compiler.fusion.schedule import candidates
+from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.runtime.triton_compile import TARGETS, KernelFailure, compile_offline
+from kernel_building import KernelBuilder
+
+pytest.importorskip("triton")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["softmax", "layer norm backward", "dropout"])
+def test_kernels_compile_without_spills(name: str, target: str) -> None:
+    for part in parts(MATRIX[name](BFLOAT16)):
+        binary = compiled(part, target)
+        assert binary.code
+        assert binary.spills == 0, part.name
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_every_kernel_compiles(name: str) -> None:
+    """Each for one target and dtype, those in turn."""
+    position = list(MATRIX).index(name)
+    target, dtype = list(TARGETS)[position % 4], (FLOAT32, FLOAT16, BFLOAT16)[position % 3]
+    for part in parts(MATRIX[name](dtype)):
+        assert compiled(part, target).spills == 0, part.name
+
+
+@pytest.mark.parametrize(
+    ("kernel", "loads"),
+    [(cases.chain((64, 1024)), 2), (cases.softmax(256, 1024), 2), (cases.layer_norm_backward(512, 768), 6)],
+    ids=["pointwise", "row", "serial"],
+)
+def test_contiguous_rows_are_loaded_16_bytes_at_once(kernel: Kernel, loads: int) -> None:
+    assert wide_loads(compiled(parts(kernel)[0], "sm_90")) == loads
+
+
+def test_every_candidate_of_tuning_compiles() -> None:
+    for kernel in (cases.softmax(256, 1000), cases.transposed()):
+        (part,) = parts(kernel)
+        for schedule in candidates(part):
+            assert compiled(part, "sm_90", schedule).code
+
+
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, INT32, UINT8, BOOL], ids=str)
+def test_every_primitive_with_a_text_compiles(dtype: DType, target: str) -> None:
+    """In one kernel, so that it is quick."""
+    compiled(_all_primitives(dtype), target)
+
+
+def _all_primitives(dtype: DType) -> Kernel:
+    k = KernelBuilder("primitives", i=128)
+    for number in range(3):
+        k.input(f"x{number}", dtype, (128,))
+    k.input("flag", BOOL, (128,))
+    flag, values = k.load("flag", "i"), [k.load(f"x{number}", "i") for number in range(3)]
+    for name, primitive in PRIMITIVES.items():
+        if not supports(name, dtype):
+            continue
+        operands = [flag if kind == "bool" else values[i] for i, kind in enumerate(primitive.operands)]
+        result = BOOL if primitive.result == "bool" else dtype
+        k.output(f"out_{name}", result, (128,))
+        k.store(f"out_{name}", "i", k.compute(name, *operands, dtype=result))
+    return k.build()
+
+
+def test_floats_have_all_primitives_but_these() -> None:
+    """What libdevice lacks stays outside of kernels; bits are none of floats."""
+    lacking = {name for name in PRIMITIVES if not supports(name, FLOAT32)}
+    assert lacking == {"ndtri", "digamma", "zeta", "bessel_i0e", "bessel_i1e", "and", "or", "xor", "not", "shl", "shr"}
+
+
+def test_a_primitive_without_a_text_is_refused() -> None:
+    k = KernelBuilder("refused", i=8)
+    k.input("x", FLOAT32, (8,))
+    k.output("result", FLOAT32, (8,))
+    k.store("result", "i", k.compute("digamma", k.load("x", "i")))
+    with pytest.raises(Unsupported, match="Triton has no digamma of float32"):
+        compiled(k.build(), "sm_90")
+
+
+def test_unknown_targets_and_broken_texts_are_told() -> None:
+    with pytest.raises(KernelFailure, match="unknown target 'sm_20'"):
+        compile_offline("", "kernel", {}, "sm_20")
+    text = "import triton\n\n\n@triton.jit\ndef kernel(x_ptr):\n    nothing\n"
+    with pytest.raises(KernelFailure, match="does not compile kernel for sm_90"):
+        compile_offline(text, "kernel", {"x_ptr": "*fp32"}, "sm_90")
