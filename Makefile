@@ -7,12 +7,13 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test check lint types layers bench bench-memory reference torchscript format clean
+.PHONY: help demo test test-kernels check lint types layers bench bench-memory reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make test     run the tests"
+	@echo "make test-kernels compile every kernel of the tests for every GPU target"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
@@ -35,6 +36,10 @@ demo: .venv/demo.stamp
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal
+
+# Thousands of compilations, which take minutes; `make test` compiles a few of them.
+test-kernels: .venv/dev.stamp
+	$(BIN)/python tests/codegen/compiled_kernels.py
 
 # --- what CI runs besides ---
 

@@ -1,4 +1,4 @@
-"""The `gradscript` command: show, check, run, memory, ops.
+"""The `gradscript` command: show, export, check, run, memory, ops.
 
 Exit status 0 for success, 1 for bad source, a failed check or a failed run, 2 for a command that makes no sense: a
 missing file, an unknown function, a literal that does not read.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -25,8 +25,15 @@ from .loading import Problem, find_function, load_unit
 FILE = click.argument("file", metavar="FILE")
 NAME = click.argument("name", metavar="[NAME]", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient")
-LANGUAGES = {"source": "python", "closure": "python", "lifted": "python"}
+KERNEL_STAGES = ("kernels", "triton", "ptx")
+STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", *KERNEL_STAGES)
+LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python"}
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
+SHAPES = click.option(
+    "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."
+)
+TEXTS = click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument, as `run` takes it.")
+DTYPE = click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
 
 
 class Commands(click.Group):
@@ -74,26 +81,55 @@ def main() -> None:
 # --- show ---
 
 
-@main.command()
+@main.command(context_settings={"ignore_unknown_options": True})
 @FILE
 @NAME
 @click.option("--stage", type=click.Choice(STAGES), help="Default: lifted, or source where there is no backward.")
+@SHAPES
+@TEXTS
+@DTYPE
+@click.option("--target", type=click.Choice(TARGETS), default="sm_90", show_default=True, help="What ptx is for.")
 @JSON
 @click.pass_context
-def show(ctx: click.Context, file: str, name: str | None, stage: str | None, as_json: bool) -> None:
-    """Print one stage of compilation, of one function or of all in FILE (- is standard input)."""
+def show(
+    ctx: click.Context,
+    file: str,
+    name: str | None,
+    stage: str | None,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    target: str,
+    as_json: bool,
+) -> None:
+    """Print one stage of compilation, of one function or of all in FILE (- is standard input).
+
+    Kernels are those of both passes for arguments of the shapes that are given; arguments that are not given are
+    searched for, as `check` does, or taken from NAME_examples. Only ptx needs Triton, and none a GPU.
+    """
     ctx.meta["gradscript.json"] = as_json
     unit = load_unit(file)
     functions = [find_function(unit, name)] if name is not None else list(unit.functions.values())
-    shown = list(_texts(functions, stage, alone=name is not None))
+    if stage in KERNEL_STAGES:
+        if name is None and (shapes or texts):
+            raise Problem("--shape and --arg are of one function: name it")
+        shown = list(_kernel_texts(functions, stage, shapes, texts, dtype, target))
+    else:
+        shown = [_Shown(*item, {}) for item in _texts(functions, stage, alone=name is not None)]
     if as_json:
-        keys = ("name", "stage", "text")
-        found = [dict(zip(keys, item, strict=True)) for item in shown]
+        found = [{"name": s.name, "stage": s.stage, "text": s.text, **s.data} for s in shown]
         click.echo(json.dumps({"file": file, "functions": found}, indent=2))
         return
-    for i, (function_name, function_stage, text) in enumerate(shown):
-        heading = f"# {function_name}\n" if len(shown) > 1 and function_stage in ("closure", "lifted") else ""
-        emit(("\n" if i else "") + heading + text.rstrip("\n"), LANGUAGES.get(function_stage))
+    for i, s in enumerate(shown):
+        heading = f"# {s.name}\n" if len(shown) > 1 and s.stage in ("closure", "lifted", *KERNEL_STAGES) else ""
+        emit(("\n" if i else "") + heading + s.text.rstrip("\n"), LANGUAGES.get(s.stage))
+
+
+class _Shown(NamedTuple):
+    name: str
+    stage: str
+    text: str
+    data: dict[str, Any]
 
 
 def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> Iterable[tuple[str, str, str]]:
@@ -111,6 +147,59 @@ def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> 
         yield function.name, wanted, text
     if reasons and not found:
         raise Problem(reasons[0] if alone else f"no function has the stage '{stage}': {reasons[0]}")
+
+
+def _kernel_texts(
+    functions: Sequence[Function], stage: str, shapes: Sequence[str], texts: Sequence[str], dtype: str, target: str
+) -> Iterable[_Shown]:
+    """That stage of each function that has kernels; of one alone, the reason why it has none."""
+    from .kernels import kernel_text, kernels_of
+
+    failures: list[Problem | RuntimeFailure] = []
+    for function in functions:
+        try:
+            listing = kernels_of(function, shapes, texts, dtype)
+        except (Problem, RuntimeFailure) as failure:
+            failures.append(failure)
+            continue
+        found = kernel_text(listing, stage, target)
+        yield _Shown(function.name, stage, found.text, found.data)
+    if failures and len(failures) == len(functions):
+        raise failures[0]
+
+
+# --- export ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@SHAPES
+@TEXTS
+@DTYPE
+@click.option("--out", "-o", "folder", required=True, metavar="DIR", help="Made if need be.")
+@JSON
+@click.pass_context
+def export(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    folder: str,
+    as_json: bool,
+) -> None:
+    """Write the Triton modules of both passes of one function to DIR, and in NAME.json how they are launched.
+
+    Arguments are as for `show --stage triton`. Neither Triton nor a GPU is needed.
+    """
+    from .kernels import export_kernels, kernels_of
+
+    ctx.meta["gradscript.json"] = as_json
+    function = find_function(load_unit(file), name)
+    written = [str(path) for path in export_kernels(function, kernels_of(function, shapes, texts, dtype), folder)]
+    click.echo(json.dumps({"files": written}, indent=2)) if as_json else emit("\n".join(written))
 
 
 # --- check ---
@@ -194,9 +283,9 @@ def run(
 @main.command(context_settings={"ignore_unknown_options": True})
 @FILE
 @click.argument("name", metavar="NAME")
-@click.option("--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64.")
-@click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument, as `run` takes it.")
-@click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
+@SHAPES
+@TEXTS
+@DTYPE
 @click.option("--policy", default="min_cut", show_default=True, help="One of those compared, or budget=BYTES.")
 @click.option("--plot", metavar="FILE", help="Draw live memory over time to a .svg or .png file.")
 @JSON

@@ -174,9 +174,8 @@ class GraphExecutor:
             plan = self.fallback()
             LAST.plan = plan
             return run_plan(plan, values)
-        entry, is_new = self._find_or_compile(self.signature.spec(values))
-        if not is_new:
-            entry.used = HITS.add()
+        key = self.signature.key(values)
+        entry = self.find(key) or self.entry(self.signature.spec(values), key)
         plan = self._profiled(entry, values)
         LAST.plan = plan
         return self.run_entry(plan, values)

@@ -11,6 +11,7 @@ A setting belongs to the thread or asynchronous task that made it.
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
+from threading import Lock
 from types import TracebackType
 
 OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
@@ -26,12 +27,20 @@ DEFAULTS: dict[ContextVar[bool], bool] = {
 
 
 class _Touched:
-    """Whether any setting was ever made: until then a call need not look at them."""
+    """Whether a setting other than its default may be in force anywhere: where not, a call need not look at them."""
 
-    __slots__ = ("any",)
+    __slots__ = ("_count", "_lock", "any")
 
     def __init__(self) -> None:
         self.any = False
+        self._count = 0
+        self._lock = Lock()
+
+    def add(self, change: int) -> None:
+        """So many more are in force. One that no `with` ends is for ever."""
+        with self._lock:
+            self._count += change
+            self.any = self._count > 0
 
 
 TOUCHED = _Touched()
@@ -43,7 +52,8 @@ class Setting:
     def __init__(self, variable: ContextVar[bool], value: bool) -> None:
         if not isinstance(value, bool):
             raise TypeError(f"{variable.name} is True or False, not {value!r}")
-        TOUCHED.any = True
+        self._weight = int(value is not DEFAULTS[variable])
+        TOUCHED.add(self._weight)
         self._is_over = False
         self._variable = variable
         self._token: Token[bool] = variable.set(value)
@@ -55,6 +65,7 @@ class Setting:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._is_over = True
         self._variable.reset(self._token)
+        TOUCHED.add(-self._weight)
 
 
 def set_optimize(enabled: bool) -> Setting:

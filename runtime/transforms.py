@@ -72,11 +72,11 @@ def grad(
     """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
 
     `argnums` says for which parameters, by position; a sequence gives a tuple of gradients. Differentiates again:
-    `gs.grad(gs.grad(f))`. With a `policy`, as of `vjp`, calls on arrays run forward and backward apart, compiled for the
-    shapes of the arguments.
+    `gs.grad(gs.grad(f))`. With a `policy`, as of `vjp`, calls on arrays run forward and backward apart, compiled for
+    the shapes of the arguments.
 
-    Raises CompileError (E409) for a parameter that does not reach the output; with `allow_unused` its gradient is one of
-    zeros, as is that of a parameter through which no gradient comes back.
+    Raises CompileError (E409) for a parameter that does not reach the output; with `allow_unused` its gradient is one
+    of zeros, as is that of a parameter through which no gradient comes back.
     """
     return _derived(function, argnums, policy, allow_unused, with_value=False)
 

@@ -1,7 +1,7 @@
 """The rule for prim::If: each branch is differentiated as a graph of its own.
 
-The forward node is rebuilt on the branches' `f`, so that it also returns what their backward needs: the temporaries of the
-branch taken; those of the other are uninitialized. The backward runs the `df` of the branch taken.
+The forward node is rebuilt on the branches' `f`, so that it also returns what their backward needs: the temporaries of
+the branch taken; those of the other are uninitialized. The backward runs the `df` of the branch taken.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Rules for prim::Loop: the body is differentiated as a graph of its own, and its rounds run in reverse.
 
-Forward, the loop also gathers what the backward of a round needs, in one list per value with an element for each round. A
-loop with the attribute `segment` gathers its state instead, once in so many rounds; its backward runs the rounds of a
-segment again, last segment first, and gathers their lists then: n rounds in segments of s hold n / s states and s rounds'
-values. Rounds and sums are the same ones in the same order either way, and so are the gradients to the bit.
+Forward, the loop also gathers what the backward of a round needs, in one list per value with an element for each round.
+A loop with the attribute `segment` gathers its state instead, once in so many rounds; its backward runs the rounds of a
+segment again, last segment first, and gathers their lists then: n rounds in segments of s hold n / s states, and the
+values of s rounds. Rounds and sums are the same ones in the same order either way, and so are the gradients to the bit.
 """
 
 from __future__ import annotations

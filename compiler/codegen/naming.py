@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 from ..fusion.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Uniform
+from ..fusion.statements import used_names
 
+_NUMBERED = re.compile(r"[a-z]?\d+")
 NOUNS = {
     "add": "total",
     "sub": "difference",
@@ -46,12 +50,11 @@ REDUCTIONS = {
 class Names:
     """Gives each wanted name once; a name that is taken gets a number."""
 
-    def __init__(self, reserved: set[str]) -> None:
+    def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
 
     def take(self, wanted: str) -> str:
         base = re.sub(r"\W", "_", wanted, flags=re.ASCII)
-        base = re.sub(r"_(\d+)$", r"\1", base) if is_anonymous(base) else base
         if not base or base[0].isdigit():
             base = f"value{base}"
         name, number = base, 0
@@ -63,25 +66,43 @@ class Names:
 
 
 def is_anonymous(name: str) -> bool:
-    """Whether the formula gave no name: numbers stand for it."""
-    return not name[:1].isalpha() and not name.startswith("_")
+    """Whether the formula gave no name: a number stands for it, or a keyword."""
+    return _NUMBERED.fullmatch(name) is not None or keyword.iskeyword(name)
 
 
 class Variables:
-    """The variables of values: loads are named after buffers, casts after what they cast. Taken once asked for."""
+    """The variables of values: loads are named after buffers, casts after what they cast. Taken once asked for.
+
+    A load that only a cast uses is absorbed: it stands in the cast, which has its name.
+    """
 
     def __init__(self, kernel: Kernel, names: Names) -> None:
         self._names = names
+        uses = Counter(name for statement in kernel.body for name in used_names(statement))
         definitions = [s for s in kernel.body if isinstance(s, Definition)]
-        self._found = {s.name: names.take(s.name) for s in definitions if not is_anonymous(s.name)}
+        loads = {s.name: s for s in definitions if isinstance(s, Load) and uses[s.name] == 1}
+        casts = [s for s in definitions if isinstance(s, Cast) and s.operand in loads]
+        self._absorbed = {str(s.operand) for s in casts}
+        given = {s.name: s.name for s in definitions if not is_anonymous(s.name)}
+        given.update({s.name: _name_of_cast(s, loads[str(s.operand)]) for s in casts})
         self._words: dict[str, str] = {}
         for statement in definitions:
-            self._words[statement.name] = self._found.get(statement.name) or _word(statement, self._words)
+            self._words[statement.name] = given.get(statement.name) or _word(statement, self._words)
+        self._found = {name: names.take(given[name]) for name in given if name not in self._absorbed}
+
+    def is_absorbed(self, load: str) -> bool:
+        return load in self._absorbed
 
     def __getitem__(self, value: str) -> str:
         if value not in self._found:
             self._found[value] = self._names.take(self._words[value])
         return self._found[value]
+
+
+def _name_of_cast(cast: Cast, load: Load) -> str:
+    """Its own, unless that is the load's with a number."""
+    base = load.buffer if is_anonymous(load.name) else load.name
+    return base if is_anonymous(cast.name) or re.fullmatch(rf"{re.escape(base)}[._]?\d+", cast.name) else cast.name
 
 
 def _word(statement: Definition, words: dict[str, str]) -> str:

@@ -22,6 +22,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8
+from ..fusion.casts import without_round_trips
 from ..fusion.kernel import Axis, Kernel, Statement
 from ..fusion.padding import choose_others
 from ..fusion.schedule import Schedule
@@ -30,7 +31,7 @@ from .phases import phases_of
 from .triton_body import INDENT, Body
 from .triton_expressions import Scope
 from .triton_layout import Dimension, Layout, layout_of, size_parameter
-from .triton_primitives import HELPER_NAMES, TYPES, Unsupported, helper_source, supports
+from .triton_primitives import HELPERS, TYPES, Unsupported, supports
 
 __all__ = [
     "COMPILE_OPTIONS",
@@ -53,7 +54,7 @@ does by default for torch's own kernels; pinned, so that a change of Triton's de
 WIDTH = 100
 _TAIL = re.compile(r"(?<=\))(\.to\(tl\.\w+\)|:)$")
 """What follows a call and stays behind its closing parenthesis."""
-_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPER_NAMES}
+_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPERS}
 _TYPE_NAMES = {
     BOOL: "i1",
     UINT8: "u8",
@@ -127,6 +128,7 @@ def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
 
     Raises: Unsupported, for a primitive without a text, or a reduction that the schedule does not reach.
     """
+    kernel = without_round_trips(kernel)
     layout = layout_of(kernel, schedule)
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:
@@ -171,7 +173,7 @@ class _Module:
     def text(self) -> str:
         lines = self._lines()
         imports = ["import triton", "import triton.language as tl"]
-        helpers = [dedent(helper_source(name, dtype)).strip() for name, dtype in self.body.helpers.items()]
+        helpers = [dedent(HELPERS[name]).strip() for name in self.body.helpers]
         definition = "\n".join([*self._signature(), *indent(self._docstring(), INDENT).splitlines(), *lines])
         functions = [*(f"@triton.jit\n{helper}" for helper in helpers), definition]
         if any("libdevice." in function for function in functions):

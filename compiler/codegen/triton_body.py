@@ -49,11 +49,11 @@ INLINE = 48
 LOWEST = -3.4028234663852886e38
 _REDUCES = {"sum": "tl.sum", "max": "tl.max", "min": "tl.min"}
 _COMBINES = {
-    "prod": "multiply",
-    "max": "nan_max",
-    "min": "nan_min",
-    "argmax": "first_max",
-    "argmin": "first_min",
+    "prod": "_multiply",
+    "max": "_nan_max",
+    "min": "_nan_min",
+    "argmax": "_first_max",
+    "argmin": "_first_min",
 }
 
 
@@ -110,7 +110,8 @@ class Body(Expressions):
             return
         assert isinstance(statement, Definition)
         text = self._expression(statement)
-        if self._is_alias(statement) or self._stands_in_place(statement, text):
+        is_bare = isinstance(statement, Position) and text.text.isidentifier()
+        if is_bare or self._is_alias(statement) or self._stands_in_place(statement, text):
             self.values[statement.name] = text
             if isinstance(statement, Load):
                 self._loads_in_place.add(statement.name)
@@ -130,10 +131,10 @@ class Body(Expressions):
         """Whether it is written where it is used, for that is one place, in the same scope."""
         if self._here[statement.name] != 1 or self._is_used_elsewhere(statement.name):
             return False
+        if isinstance(statement, Load):
+            return self._variables.is_absorbed(statement.name)
         if statement.name in self._in_indices or not is_anonymous(statement.name):
             return False
-        if isinstance(statement, Load):
-            return self._next_is_cast(statement.name)
         if isinstance(statement, Cast) and statement.operand in self._loads_in_place:
             return False
         if isinstance(statement, Reduce) and statement.combine in ("argmax", "argmin"):
@@ -146,9 +147,6 @@ class Body(Expressions):
         if along is not None and self.axes[name] & along.names:
             return any(name == online.maximum.operand for online in self._online.values())
         return self._uses[name] != self._here[name]
-
-    def _next_is_cast(self, name: str) -> bool:
-        return any(isinstance(s, Cast) and s.operand == name for s in self.kernel.body)
 
     def _expression(self, statement: Definition) -> Text:
         match statement:
@@ -240,7 +238,7 @@ class Body(Expressions):
             narrow = not dtype.is_floating and dtype.itemsize < 4
             return cast(result, INT32, statement.dtype) if narrow else result
         helper = _COMBINES[statement.combine]
-        self.helpers[helper] = dtype
+        self.helpers[helper] = None
         return Text(f"tl.reduce({text.text}, {axis}, combine_fn={helper}{keep})")
 
     def _arg_reduce(
@@ -248,7 +246,7 @@ class Body(Expressions):
     ) -> Text:
         variable = self._variables[statement.name]
         helper = _COMBINES[statement.combine]
-        self.helpers[helper] = self._compared_dtype(statement)
+        self.helpers[helper] = None
         axis, keep = self._axis(over, together), self._keep(over, together)
         self.line(f"_, {variable} = tl.reduce(({values}, {positions}), {axis}, combine_fn={helper}{keep})")
         return Text(variable)
@@ -302,7 +300,7 @@ class Body(Expressions):
         # Where no element is above the identity the first position counts.
         before.append(f"{at} = tl.full({shape}, {2**31 - 1}, {index})")
         helper = _COMBINES[statement.combine]
-        self.helpers[helper] = dtype
+        self.helpers[helper] = None
         self.line(f"{best}, {at} = {helper}({best}, {at}, {text.text}, {position})")
         if over:
             axis, keep = self._axis(over, together), self._keep(over, together)
@@ -323,8 +321,8 @@ class Body(Expressions):
         before.append("# Finite, for -inf - -inf is NaN.")
         before.append(f"{name} = tl.full({kept}, {lowest}, {TYPES[dtype]})")
         found = self._reduced(maximum, text, over, together).text
-        self.line(f"{largest} = nan_max({name}, {found})")
-        self.helpers["nan_max"] = dtype
+        self.line(f"{largest} = _nan_max({name}, {found})")
+        self.helpers["_nan_max"] = None
         exp = spelling("exp", dtype)
         for total in online.sums:
             variable = self._variables[total.name]

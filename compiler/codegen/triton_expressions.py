@@ -55,7 +55,7 @@ class Expressions:
         self.kernel = kernel
         self.layout = layout
         self.names = names
-        self.helpers: dict[str, DType] = {}
+        self.helpers: dict[str, None] = {}
         self.parameters: dict[tuple[str, DType], str] = {}
         self.values: dict[str, Text] = {}
         self.dtypes: dict[str, DType] = {s.name: s.dtype for s in kernel.body if isinstance(s, Definition)}
@@ -92,7 +92,7 @@ class Expressions:
         if all(isinstance(o, Constant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
             texts[-1] = typed(operands[-1].value, dtype) if isinstance(operands[-1], Constant) else texts[-1]
         if found.helper:
-            self.helpers[found.helper] = dtype
+            self.helpers[found.helper] = None
         return found.apply(texts)
 
     def _operand_dtype(self, statement: Compute) -> DType:

@@ -101,9 +101,7 @@ _NUMBERS = {
     "mul": _infix("*", PRODUCT),
     "neg": Spelling("-{0}", UNARY, (UNARY,)),
     "abs": _call("tl.abs"),
-    "sign": _helper("sign", 1),
-    "remainder": _helper("remainder", 2),
-    "floordiv": _helper("floor_divide", 2),
+    "sign": _helper("_sign", 1),
 }
 _BITS = {
     "and": _infix("&", BITS),
@@ -120,6 +118,8 @@ _FLOATS = {
     **_NUMBERS,
     **{name: _call(f"libdevice.{name}") for name in _LIBDEVICE},
     **{name: _call(f"libdevice.{name}", 2) for name in ("fmod", "pow", "atan2", "hypot", "copysign", "nextafter")},
+    "remainder": _helper("_float_remainder", 2),
+    "floordiv": _helper("_float_floor_divide", 2),
     "div": _call("tl.div_rn", 2),
     "truncdiv": Spelling("libdevice.trunc(tl.div_rn({0}, {1}))"),
     "sqrt": _call("tl.sqrt_rn"),
@@ -131,12 +131,13 @@ _FLOATS = {
     "ceil": _call("tl.ceil"),
     "round": _call("libdevice.nearbyint"),
     "signbit": Spelling("libdevice.signbit({0}) != 0", COMPARE),
-    "log_ndtr": _helper("log_ndtr", 1),
+    "log_ndtr": _helper("_log_ndtr", 1),
     "bessel_i0": _call("libdevice.cyl_bessel_i0"),
     "bessel_i1": _call("libdevice.cyl_bessel_i1"),
 }
 _DOUBLES = {
     **_FLOATS,
+    "floordiv": _helper("_double_floor_divide", 2),
     "div": _infix("/", PRODUCT),
     "truncdiv": Spelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
     "sqrt": _call("libdevice.sqrt"),
@@ -145,6 +146,8 @@ _SAME = Spelling("{0}", ATOM, (ATOM,))
 _INTEGERS = {
     **_NUMBERS,
     **_BITS,
+    "remainder": _helper("_remainder", 2),
+    "floordiv": _helper("_floor_divide", 2),
     "truncdiv": _infix("//", PRODUCT),
     "fmod": _infix("%", PRODUCT),
     "maximum": _call("tl.maximum", 2),
@@ -155,7 +158,7 @@ _INTEGERS = {
     "ceil": _SAME,
     "round": _SAME,
     "trunc": _SAME,
-    "shl": _helper("shift_left", 2),
+    "shl": _helper("_shift_left", 2),
     "shr": _infix(">>", SHIFT),
 }
 _UNSIGNED = {
@@ -174,7 +177,7 @@ _BOOLS = {
     "sign": _SAME,
     "abs": _SAME,
 }
-_POWERS: dict[Number, Spelling] = {2: _helper("square", 1), 3: _helper("cube", 1)}
+_POWERS: dict[Number, Spelling] = {2: _helper("_square", 1), 3: _helper("_cube", 1)}
 _LIMITS = ("largest", "lowest")
 
 
@@ -242,98 +245,94 @@ def cast(operand: Text, dtype: DType, to: DType) -> Text:
 
 
 HELPERS = {
-    "sign": '''
-        def sign(x):
+    "_sign": '''
+        def _sign(x):
             """-1, 0 or 1; 0 of NaN."""
             return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
         ''',
-    "square": """
-        def square(x):
+    "_square": """
+        def _square(x):
             return x * x
         """,
-    "cube": """
-        def cube(x):
+    "_cube": """
+        def _cube(x):
             return x * x * x
         """,
-    "shift_left": '''
-        def shift_left(x, bits):
+    "_shift_left": '''
+        def _shift_left(x, bits):
             """0 by the width or more."""
             return tl.where((bits >= 0) & (bits < x.dtype.primitive_bitwidth), x << bits, 0)
         ''',
-    "log_ndtr": '''
-        def log_ndtr(x):
+    "_log_ndtr": '''
+        def _log_ndtr(x):
             """Logarithm of the normal distribution function, without cancellation on either side."""
             scaled = x * 0.7071067811865476
             left = libdevice.log(libdevice.erfcx(-scaled) * 0.5) - scaled * scaled
             return tl.where(x < -1.0, left, libdevice.log1p(libdevice.erfc(scaled) * -0.5))
         ''',
-    "multiply": """
-        def multiply(a, b):
+    "_multiply": """
+        def _multiply(a, b):
             return a * b
         """,
-    "nan_max": '''
-        def nan_max(a, b):
+    "_nan_max": '''
+        def _nan_max(a, b):
             """The larger; NaN if either is."""
             return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
         ''',
-    "nan_min": '''
-        def nan_min(a, b):
+    "_nan_min": '''
+        def _nan_min(a, b):
             """The smaller; NaN if either is."""
             return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
         ''',
-    "first_max": '''
-        def first_max(a, i, b, j):
+    "_first_max": '''
+        def _first_max(a, i, b, j):
             """The larger of two elements and its position; the first of equals, and NaN before all."""
             better = (a > b) | ((a != a) & (b == b))
             equal = (a == b) | ((a != a) & (b != b))
             left = better | (equal & (i < j))
             return tl.where(left, a, b), tl.where(left, i, j)
         ''',
-    "first_min": '''
-        def first_min(a, i, b, j):
+    "_first_min": '''
+        def _first_min(a, i, b, j):
             """The smaller of two elements and its position; the first of equals, and NaN before all."""
             better = (a < b) | ((a != a) & (b == b))
             equal = (a == b) | ((a != a) & (b != b))
             left = better | (equal & (i < j))
             return tl.where(left, a, b), tl.where(left, i, j)
         ''',
-}
-_INTEGER_HELPERS = {
-    "remainder": '''
-        def remainder(x, y):
+    "_remainder": '''
+        def _remainder(x, y):
             """With the sign of the divisor."""
             rest = x % y
             return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
         ''',
-    "floor_divide": '''
-        def floor_divide(x, y):
+    "_float_remainder": '''
+        def _float_remainder(x, y):
+            """With the sign of the divisor."""
+            rest = libdevice.fmod(x, y)
+            return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+        ''',
+    "_floor_divide": '''
+        def _floor_divide(x, y):
             """The quotient rounded down."""
             inexact = (x % y != 0) & ((x < 0) != (y < 0))
             return x // y - inexact.to(x.dtype)
         ''',
-}
-_FLOAT_HELPERS = {
-    "remainder": _INTEGER_HELPERS["remainder"].replace("x % y", "libdevice.fmod(x, y)"),
-    "floor_divide": '''
-        def floor_divide(x, y):
+    "_float_floor_divide": '''
+        def _float_floor_divide(x, y):
             """The quotient rounded down, from the exact remainder."""
             rest = libdevice.fmod(x, y)
             below = (rest != 0) & ((rest < 0) != (y < 0))
-            quotient = DIVIDE(x - rest, y) - below.to(x.dtype)
-            return tl.where(y == 0, DIVIDE(x, y), tl.floor(quotient + 0.5))
+            quotient = tl.div_rn(x - rest, y) - below.to(x.dtype)
+            return tl.where(y == 0, tl.div_rn(x, y), tl.floor(quotient + 0.5))
+        ''',
+    "_double_floor_divide": '''
+        def _double_floor_divide(x, y):
+            """The quotient rounded down, from the exact remainder."""
+            rest = libdevice.fmod(x, y)
+            below = (rest != 0) & ((rest < 0) != (y < 0))
+            quotient = (x - rest) / y - below.to(x.dtype)
+            return tl.where(y == 0, x / y, tl.floor(quotient + 0.5))
         ''',
 }
-
-HELPER_NAMES = frozenset({*HELPERS, *_INTEGER_HELPERS})
-
-
-def helper_source(name: str, dtype: DType) -> str:
-    """The text of a helper function, indented as in the tables."""
-    if name in HELPERS:
-        return HELPERS[name]
-    if not dtype.is_floating:
-        return _INTEGER_HELPERS[name]
-    text = _FLOAT_HELPERS[name]
-    if dtype == FLOAT64:
-        return text.replace("DIVIDE(x - rest, y)", "(x - rest) / y").replace("DIVIDE(x, y)", "x / y")
-    return text.replace("DIVIDE", "tl.div_rn")
+"""Functions that a module holds where its kernel uses them, each under a name of its own in every module."""

@@ -23,6 +23,7 @@ from .decompose import decompose, take_apart
 from .layout import Layout
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
+from .rebase import capture_bases
 from .saved import with_gradients_of_saved
 from .settle import settle_shapes
 
@@ -119,7 +120,7 @@ def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool],
     copied = _own_copy(graph)
     _to_parts(copied, metas, take_apart, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False)
-    return recompute(_decomposed(gradient, metas), metas, policy).gradient
+    return capture_bases(recompute(_decomposed(gradient, metas), metas, policy).gradient)
 
 
 def _own_copy(graph: Graph) -> Graph:

@@ -7,7 +7,7 @@ from math import prod
 
 from ..dtypes import INT64, DType
 from .index import AxisAtom, Index, axis, value
-from .kernel import Axis, Buffer, Definition, Kernel, Load, Position, Reduce, Statement, Store
+from .kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
 from .parts import defined, inputs_first, mentions, reduced_dtype, uses_buffer
 from .statements import slice_of, used_names
 
@@ -36,9 +36,14 @@ class Partials:
         return Buffer(name, dtype or final.dtype, shape, strides, True)
 
     def _stored_name(self, final: Reduce) -> str:
-        """That of the output which the reduction alone goes into, else its own."""
-        stored = [s.buffer for s in self.kernel.body if isinstance(s, Store) and s.operand == final.name]
-        return stored[0] if stored else final.name
+        """That of the output which the reduction alone goes into, rounded or not, else its own."""
+        same = {final.name}
+        for statement in self.kernel.body:
+            if isinstance(statement, Cast) and statement.operand in same:
+                same.add(statement.name)
+            elif isinstance(statement, Store) and statement.operand in same:
+                return statement.buffer
+        return final.name
 
     def _index(self, final: Reduce) -> Index:
         total = Index()
@@ -115,7 +120,7 @@ class Partials:
         over = frozenset({self.chunks.name})
         for final in self.finals:
             buffer = replace(self._buffer(final, dtype=self._value_dtype(final)), is_output=False)
-            load = Load(f"{final.name}_partial", buffer.dtype, final.axes | over, buffer.name, self._index(final))
+            load = Load(buffer.name, buffer.dtype, final.axes | over, buffer.name, self._index(final))
             buffers.append(buffer)
             if final.combine not in ("argmax", "argmin"):
                 body += [load, replace(final, operand=load.name, over=over)]

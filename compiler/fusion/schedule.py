@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from .kernel import Axis, Definition, Kernel, Load, Reduce, Store
+from .kernel import Axis, Compute, Definition, Kernel, Load, Reduce, Store
 from .statements import used_names
 
 WARP = 32
@@ -87,6 +87,8 @@ class Limits:
     """The table that schedules are chosen by."""
 
     flat_block: int = 1024
+    heavy: int = 40
+    """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers."""
     tile: int = 1024
     """Elements that several short rows make up together."""
     elements_per_thread: int = 8
@@ -97,6 +99,8 @@ class Limits:
     lanes: int = 64
     """Points of the parallel axes next to each other, where those have unit stride and what is reduced has not."""
     lane_block: int = 32
+    serial_block: int = 16
+    """Rows beside those lanes where more is done with them than reducing them."""
     transposed: int = 32
     """Side of a two-dimensional tile."""
     min_programs: int = 256
@@ -177,7 +181,10 @@ def is_across(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> 
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
-    block = min(limits.flat_block, next_power(extent(kernel.axes)))
+    block = limits.flat_block
+    if sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy:
+        block //= 2
+    block = min(block, next_power(extent(kernel.axes)))
     return Flat(_warps(block, limits, most=4), 1, block)
 
 
@@ -267,7 +274,7 @@ def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
     lanes = tuple(axis for axis in parallel if strides_along(kernel, [axis], serial)[0] == mine)
     outer = tuple(axis.name for axis in parallel if axis not in lanes)
     width = min(limits.lanes, next_power(extent(lanes)))
-    rows = min(max(1, limits.lanes * limits.lane_block // width), points)
+    rows = min(max(1, limits.lanes * limits.serial_block // width), points)
     return Serial(_warps(width * rows, limits, most=4), 2, rows, width, outer)
 
 

@@ -11,7 +11,16 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.codegen.triton import emit_triton, grid, supports
+from ...compiler.codegen.triton import (
+    COMPILE_OPTIONS,
+    configuration,
+    constants,
+    emit_triton,
+    function_name,
+    grid,
+    signature,
+    supports,
+)
 from ...compiler.dtypes import BY_NAME
 from ...compiler.fusion.costs import bytes_read, bytes_written, flops
 from ...compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
@@ -26,6 +35,7 @@ from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...compiler.types import is_tensor
 from ..failure import RuntimeFailure
+from ..triton_compile import Binary, compile_offline
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,26 @@ class KernelInfo:
         return emit_triton(self.kernel, self.schedule)
 
     @property
+    def function(self) -> str:
+        """The name of its function in the module."""
+        return function_name(self.kernel)
+
+    @property
+    def signature(self) -> dict[str, str | int]:
+        """The function's parameters in order → Triton's names of their types, or the numbers that block sizes are."""
+        return signature(self.kernel, self.schedule)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The block sizes, by name."""
+        return constants(self.kernel, self.schedule)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of the compiler, the number of warps among them."""
+        return {**configuration(self.schedule), **COMPILE_OPTIONS}
+
+    @property
     def grid(self) -> tuple[int, int, int]:
         return grid(self.kernel, self.schedule)
 
@@ -64,6 +94,13 @@ class KernelInfo:
     @property
     def flops(self) -> int:
         return flops(self.kernel)
+
+    def compile(self, target: str) -> Binary:
+        """Machine code for a device that need not be here: "sm_80", "sm_90", "sm_100" or "gfx942".
+
+        KernelFailure where Triton is missing or does not compile it.
+        """
+        return compile_offline(self.text, self.function, self.signature, target, self.options)
 
 
 @dataclass(frozen=True)

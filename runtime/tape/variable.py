@@ -25,13 +25,13 @@ class Variable(Operand):
     """An array on the tape.
 
         w = gs.Variable(np.ones(3))             a leaf: its memory is the array's
-        loss = (cu.f(w, x) ** 2).sum()          records one node for each function and each op
+        loss = (cu.f(w, x) ** 2).sum()          records a node for each group of f's plan, and for each op
         loss.backward()                         adds to w.grad, a Variable
         w.data = w.data - 0.1 * w.grad.data
 
     Operators, attributes and methods mean what they mean in source. `requires_grad` is True by default for floating
     arrays, which are the only ones that can have gradients. The array of a Variable is captured, not copied: it must
-    not be written into between forward and backward.
+    not be written into between forward and backward: `gs.set_capture_checking` finds out who does.
     """
 
     __slots__ = ("__weakref__", "_accumulator", "_data", "_grad", "_requires_grad", "grad_fn", "hooks", "slot")

@@ -13,6 +13,7 @@ gradients off, from any thread.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +37,17 @@ def register_runner(device: str, runner: Runner) -> Callable[[], None]:
 
 
 def has_runner(device: str) -> bool:
-    return device in _RUNNERS
+    """Whether functions run on a kind of device. Those of CUDA and ROCm have kernels, where Triton is installed."""
+    return device in _RUNNERS or _adopts_kernels(device)
+
+
+def _adopts_kernels(device: str) -> bool:
+    if device != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    from ..kernels.runner import KernelRunner
+
+    register_runner(device, KernelRunner())
+    return True
 
 
 def run_on_device(device: str, graph: Graph, values: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from gradscript.compiler.ir import Graph
 from gradscript.compiler.passes.check_in_place import WritesInPlace, check_in_place
 from gradscript.compiler.pipeline import EXECUTOR, InvalidPass, pass_name, stages
 from gradscript.compiler.types import INT
+from gradscript.runtime.modes import TOUCHED
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -257,3 +258,12 @@ def test_settings_are_checked() -> None:
         pass
     with pytest.raises(RuntimeError, match="make another"), setting:
         pass
+
+
+def test_calls_look_at_settings_only_while_one_may_be_in_force() -> None:
+    before = TOUCHED.any
+    with gs.set_optimize(True):
+        assert TOUCHED.any is before
+    with gs.set_optimize(False), gs.set_profiling(True):
+        assert TOUCHED.any
+    assert TOUCHED.any is before

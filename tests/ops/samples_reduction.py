@@ -100,7 +100,6 @@ CASES: dict[str, list[Call]] = {
     ],
     "norm.ScalarOpt_dtype": [call(t(3, 4), 2, dtype=FLOAT64.code), call(t(3, 4), None, dtype=FLOAT64.code)],
     "norm.ScalarOpt_dim_dtype": [call(t(3, 4), 2, [0], True, dtype=FLOAT64.code)],
-    "norm.str": [call(t(3, 4), "fro"), call(t(3, 4), "fro", [1], True)],
     "linalg_vector_norm": [
         call(t(3, 4)),
         call(t(3, 4), 1, [0]),
@@ -137,7 +136,6 @@ CASES: dict[str, list[Call]] = {
 }
 
 REFERENCES: dict[str, Any] = {
-    "norm.str": lambda self, p, dim, keepdim, dtype: torch.norm(self, p, dim, keepdim, dtype=dtype),
 }
 
 ANY_INDEX = {"median.dim", "nanmedian.dim", "mode", "kthvalue", "sort", "argsort", "topk", "min.dim", "max.dim"}

@@ -16,6 +16,8 @@ sys.path.append(str(Path(__file__).parents[1] / "autodiff"))
 from program_generator import Programs
 
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
+SEEDS = [seed for seed in range(200) if len(Programs(seed).function()) < 620][:60]
+"""Programs of moderate size; some of them fail, and are skipped."""
 ARGUMENTS = [array(3), array(3, seed=1), 3]
 
 
@@ -27,7 +29,7 @@ def ran(gradient: Any) -> list[Any] | None:
         return None
 
 
-@pytest.mark.parametrize("seed", range(44))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs(seed: int) -> None:
     gradient = gradient_of(Programs(seed).function(), ARGUMENTS)
     expected = ran(gradient)
@@ -42,7 +44,7 @@ def test_random_programs(seed: int) -> None:
             assert found.saved_bytes is not None and found.saved_bytes <= 24
 
 
-@pytest.mark.parametrize("seed", [1, 7, 13, 46, 48, 54])
+@pytest.mark.parametrize("seed", [5, 46, 48, 49, 54])
 def test_second_derivatives(seed: int) -> None:
     """The gradient of a gradient is one more function."""
     unit = gs.CompilationUnit(Programs(seed).function())

@@ -2,8 +2,8 @@
 
     x ─▶ a ─▶ b ─▶ c ─▶ d ─▶ e ─▶ f        kept: c        at once again: d, e, f, then x …, a, b
 
-A minimum cut decides value by value, and where all values of a chain cost the same, keeps all or none. Where the chain is
-cut into k stretches, the backward holds one value for each and one stretch at a time: with k about √n, memory grows
+A minimum cut decides value by value, and where all values of a chain cost the same, keeps all or none. Where the chain
+is cut into k stretches, the backward holds one value for each and one stretch at a time: with k about √n, memory grows
 with √n, for one more forward.
 
 Source: Chen, Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016.

@@ -12,7 +12,7 @@ from .storage import may_hold_memory
 
 
 def decisions(problem: Problem, saved: Set[Value], env: Mapping[Value, Value], policy: str) -> tuple[Decision, ...]:
-    """One decision per value that df uses or that is kept, in program order; `env` says where values are in the new f."""
+    """One decision per value that df uses or that is kept, in program order; `env` says where it is in the new f."""
     kept = {_spoken_of(v) for v in saved}
     asked = kept.union(map(_spoken_of, problem.wanted))
     values = [v for node in problem.nodes for v in node.outputs if v in asked and may_hold_memory(v)]

@@ -36,9 +36,9 @@ class _Candidate:
 def recompute(gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy) -> Recomputed:
     """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit.
 
-    `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would not
-    win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A gradient
-    that takes gradients of temporaries is to be differentiated once more, and is left as it is.
+    `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
+    not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A
+    gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is.
     """
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)

@@ -132,7 +132,7 @@ def minimum_cut(problem: Problem, byte_weight: int = SCALE, price_weight: int = 
 
 
 def _capacity(problem: Problem, value: Value, byte_weight: int) -> int | None:
-    """What keeping a value costs. One whose size is not known stays where it is: kept if the plain gradient keeps it."""
+    """What keeping a value costs. One whose size is not known is kept if the plain gradient keeps it, else not."""
     if not problem.may_save(value) and problem.recomputable(value.node):
         return None
     size = problem.nbytes(value)

@@ -8,8 +8,8 @@ a region is to be mirrored. Then the nodes at its beginning, together with those
 the mirror path as long as the storage released (inputs that only they use) is at least the storage newly allocated
 (results of theirs that are used, and inputs that others use too). What is left is mirrored.
 
-A heavy node itself is never mirrored. One whose backward uses its inputs only (a matrix product) lets those be mirrored all
-the same, since keeping is decided by value, not by node.
+A heavy node itself is never mirrored. One whose backward uses its inputs only (a matrix product) lets those be mirrored
+all the same, since keeping is decided by value, not by node.
 
 Source: Zheng, Vijaykumar, Pekhimenko, "Echo: Compiler-based GPU Memory Footprint Reduction for LSTM RNN Training",
 ISCA 2020; MXNet, src/nnvm/gradient.cc.

@@ -22,7 +22,7 @@ from .storage import Storages, size_of
 def estimate(gradient: Gradient, shapes: Sequence[Abstract]) -> tuple[int, int] | None:
     """Bytes at the peak of both halves, arguments and cotangents left out, and between them; None if not all is known.
 
-    Between the halves live the real outputs and what df takes; of these, the second number counts what lives for df only.
+    Between the halves live the real outputs and what df takes; the second number counts what lives for df only.
     """
     f, df = gradient.f, all_defined(gradient.df)
     known = known_values(f, shapes, _larger)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ...ir import Graph, Node, Value
+from ...meta import join
 from ...ops.registry import OPS
 from ...passes.eliminate_dead_code import eliminate_dead_code
 from ...rewrite import splice
-from ...meta import join
 from ...shapes import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
 from ...symbolic_script import captures
 from ..gradient import Gradient
@@ -23,8 +23,8 @@ SAVE, RECOMPUTE = "gs::save", "gs::recompute"
 class Problem:
     """A normalized gradient with what is known of it.
 
-    `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside, that
-    df uses.
+    `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside,
+    that df uses.
     """
 
     def __init__(self, plain: Gradient, shapes: Sequence[Abstract] | None, may_recompute: Predicate) -> None:

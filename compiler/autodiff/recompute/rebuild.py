@@ -4,8 +4,8 @@
       use of y, where y = relu(h)    ─▶       y_mirror = aten::relu[stage="mirror"](h)
                                               use of y_mirror
 
-A mirrored node stands right before the first use of what it gives. Its values are named after those of the forward, with
-`_mirror` behind; it has the attribute `stage`, by which it is never taken for the node of the forward where both
+A mirrored node stands right before the first use of what it gives. Its values are named after those of the forward,
+with `_mirror` behind; it has the attribute `stage`, by which it is never taken for the node of the forward where both
 halves stand in one graph.
 """
 

@@ -1,0 +1,138 @@
+"""Calls on a device with kernels: what is saved, and derivatives to second order.
+
+The device is the CPU under another name: kernels run by the meaning of kernel IR, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import pytest
+import torch
+from bridge_programs import CASES
+from gradscript.compiler.fusion.fuse import Unfusable, fuse
+from gradscript.compiler.ir import Graph
+from gradscript.runtime.kernels.reference import run_program
+from gradscript.runtime.kernels.runner import given
+from gradscript.runtime.kernels.whole import run_graph
+from gradscript.runtime.torch_bridge import calls, node
+from gradscript.runtime.torch_bridge.devices import register_runner
+from gradscript.runtime.torch_bridge.tensors import tensor_of
+
+SUITE = gs.CompilationUnit(
+    (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
+)
+KERNELS: list[int] = []
+"""How many kernels each call took; 0 for one that went op by op."""
+
+
+def _run(graph: Graph, values: Sequence[Any]) -> list[Any]:
+    try:
+        program = fuse(graph, [given(value, True) for value in values], lambda primitive, dtype: True)
+    except Unfusable:
+        KERNELS.append(0)
+        return run_graph(graph, values, torch.device("cpu"))
+    KERNELS.append(len(program.kernels))
+    return _tensors(run_program(program, _arrays(values)))
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_arrays(item) for item in value]
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tensors(item) for item in value]
+    return tensor_of(value.copy()) if hasattr(value, "dtype") else value
+
+
+@pytest.fixture(autouse=True)
+def _device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    remove = register_runner("kernels", _run)
+    for module in (calls, node):
+        monkeypatch.setattr(module, "device_of", lambda values: "kernels")
+    monkeypatch.setattr(calls.TorchCalls, "_check_devices", lambda self, values: None)
+    KERNELS.clear()
+    yield
+    remove()
+
+
+def draw(*shape: int) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives_are_eager_ones(name: str) -> None:
+    case = CASES[name]
+    results = []
+    for function in (case.ours, case.eager):
+        inputs = [draw(*shape) for shape in case.shapes]
+        outputs = [t for t in _flat(function(*inputs, *case.extra)) if t.requires_grad]
+        first = torch.autograd.grad(sum((t * t).sum() for t in outputs), inputs, create_graph=True, allow_unused=True)
+        there = [t for t in first if t is not None and t.requires_grad]
+        second = torch.autograd.grad(sum((t * t).sum() for t in there), inputs, allow_unused=True) if there else ()
+        results.append([*outputs, *first, *second])
+    for have, want in zip(*results, strict=True):
+        if have is None or want is None:
+            assert not any(t is not None and t.any() for t in (have, want))
+        else:
+            torch.testing.assert_close(have, want, rtol=1e-8, atol=1e-9)
+
+
+def _flat(result: Any) -> list[Any]:
+    return [leaf for item in result for leaf in _flat(item)] if isinstance(result, list | tuple) else [result]
+
+
+ARGUMENTS: dict[str, Any] = {
+    "bias_gelu": lambda: [draw(5, 4), draw(4)],
+    "swiglu": lambda: [draw(5, 4), draw(5, 4)],
+    "rms_norm": lambda: [draw(5, 4), draw(4)],
+    "layer_norm": lambda: [draw(5, 4), draw(4), draw(4)],
+    "add_rms_norm": lambda: [draw(5, 4), draw(5, 4), draw(4)],
+    "softmax": lambda: [draw(5, 4)],
+    "cross_entropy": lambda: [draw(5, 4), torch.tensor([0, 3, 1, -100, 2])],
+    "rope": lambda: [draw(2, 3, 4), draw(3, 4).detach(), draw(3, 4).detach()],
+    "lstm_cell": lambda: [draw(3, 8), draw(3, 2)],
+    "chain": lambda: [draw(5, 4), draw(5, 4)],
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_gradgradcheck(name: str) -> None:
+    inputs = ARGUMENTS[name]()
+    assert torch.autograd.gradcheck(SUITE[name], inputs)
+    assert torch.autograd.gradgradcheck(SUITE[name], inputs)
+    assert 0 not in KERNELS
+
+
+def test_statistics_are_saved_and_not_the_input_again() -> None:
+    saved: list[torch.Size] = []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        saved.append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        SUITE.layer_norm(draw(64, 32), draw(32), draw(32))
+    assert sorted(saved, key=len) == [(32,), (64, 32), (64, 1), (64, 1)] or sorted(map(tuple, saved)) == [
+        (32,),
+        (64, 1),
+        (64, 1),
+        (64, 32),
+    ]
+
+
+def test_changes_to_what_is_saved_are_seen() -> None:
+    x, g = draw(5, 4), draw(5, 4)
+    moved = x * 1
+    out = SUITE.swiglu(moved, g)
+    with torch.no_grad():
+        moved.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
