@@ -17,6 +17,7 @@ from .. import __version__
 from ..lang.diagnostics import CompileError
 from ..runtime.failure import RuntimeFailure
 from ..runtime.function import Function
+from ..runtime.triton_compile import TARGETS
 from ..runtime.unit import CompilationUnit
 from .console import emit, emit_errors, make_output_safe, progress_bar
 from .examples import SUFFIX
@@ -28,7 +29,6 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 KERNEL_STAGES = ("kernels", "triton", "ptx")
 STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", *KERNEL_STAGES)
 LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python"}
-TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 SHAPES = click.option(
     "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."
 )
@@ -88,7 +88,7 @@ def main() -> None:
 @SHAPES
 @TEXTS
 @DTYPE
-@click.option("--target", type=click.Choice(TARGETS), default="sm_90", show_default=True, help="What ptx is for.")
+@click.option("--target", type=click.Choice(list(TARGETS)), default="sm_90", show_default=True, help="What ptx is for.")
 @JSON
 @click.pass_context
 def show(

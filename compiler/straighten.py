@@ -31,8 +31,10 @@ from .shapes import Abstract, ShapeError, propagate_shapes
 from .symbolic_script import without_closure
 from .types import ListType, is_tensor
 
-MAX_NODES = 4_000
-"""Loops are left where writing them out would make more nodes: what takes long to compile, and longer to weigh."""
+MAX_NODES = 10_000
+"""Loops are left where writing them out would make more nodes."""
+MAX_TRIPS = 256
+"""Loops of more rounds are left: what a policy makes of them, it makes of their segments."""
 LIST = "prim::ListConstruct"
 
 
@@ -75,7 +77,7 @@ def _write_out_loops(graph: Graph, known: Mapping[Value, Abstract]) -> bool:
 def _trips(loop: Node, known: Mapping[Value, Abstract]) -> int | None:
     """How many rounds a loop does; None where that is not known, or a condition may end it."""
     trips, entry = (known.get(value) for value in loop.inputs[:2])
-    if type(trips) is not int or entry is not True:
+    if type(trips) is not int or trips > MAX_TRIPS or entry is not True:
         return None
     if trips > 0 and known.get(loop.blocks[0].outputs[0]) is not True:
         return None

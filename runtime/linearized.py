@@ -95,10 +95,11 @@ class Linearized:
         return [*[Meta.of(v) if isinstance(v, np.ndarray) else UNKNOWN for v in vjps], *self._known]
 
     def fitted(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """One gradient per argument, of the results of a backward plan."""
+        """One gradient per argument, of the results of a backward plan; none is another's array."""
         gradients: list[Any] = [None] * len(values)
+        taken: set[int] = set()
         for index, result in zip(self.gradient.output_vjps, results, strict=True):
-            gradients[index] = self._fitted(index, result, values[index])
+            gradients[index] = _own(self._fitted(index, result, values[index]), taken)
         return gradients
 
     def _fitted(self, index: int, gradient: Any, primal: Any) -> Any:
@@ -119,6 +120,16 @@ class Linearized:
                 notes=["a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"],
             )
         return gradient.astype(primal.dtype, copy=False)
+
+
+def _own(gradient: Any, taken: set[int]) -> Any:
+    """A gradient as an array that no other argument has: a copy, where one gradient is that of two."""
+    if isinstance(gradient, list):
+        return [_own(item, taken) for item in gradient]
+    if gradient is None or id(gradient) not in taken:
+        taken.add(id(gradient))
+        return gradient
+    return gradient.copy()
 
 
 def _gradient_type(dtype: DType | None) -> Type:

@@ -135,17 +135,15 @@ def _hsaco(compiled: Any, target: str) -> Binary:
 
 
 def _assembler_report(assembly: str) -> str:
-    """What the bundled assembler says of the registers and spills of a PTX kernel."""
-    import triton
+    """What the assembler that Triton uses for a PTX kernel says of its registers and spills."""
+    from triton.backends.nvidia.compiler import get_ptxas
 
     architecture = _field(r"\.target (\w+)", assembly)
-    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-    newest = tools / "ptxas-blackwell"
-    tool = newest if int(_field(r"(\d+)", architecture)) >= 100 and newest.exists() else tools / "ptxas"
+    tool = get_ptxas(int(_field(r"(\d+)", architecture))).path
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(assembly, encoding="utf-8")
-        command = [str(tool), "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]
+        command = [tool, "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]
         return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 

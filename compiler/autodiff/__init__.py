@@ -5,6 +5,7 @@ formulas        the library of formulas: which op is differentiated by what
 rules           how to go back through a node without blocks
 control_flow    how to go back through a branch
 loops           how to go back through a loop
+rounds          what may choose what a loop keeps of its rounds
 recompute       what the backward computes again instead of keeping it
 second_order    backwards that carry a backward of their own
 reverse         accumulation of gradients

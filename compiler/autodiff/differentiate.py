@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from ...lang.trampoline import Walk, run
 from ..builder import Builder
 from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
+from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
@@ -22,7 +23,7 @@ from ..passes.lower_grad_of import lower_grad_of
 from ..passes.lower_tuples import lower_tuples
 from ..passes.specialize_autograd_zero import specialize_autograd_zero
 from ..rewrite import splice
-from ..symbolic_script import GradPair, without_closure
+from ..symbolic_script import GradPair, captures, without_closure
 from ..types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
 from .draws import drawn_name, with_draws
@@ -30,6 +31,7 @@ from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
 from .reverse import Reverse, Rule, gradient_type, materialize
+from .rounds import Abstract, Rounds
 from .rules import (
     STRUCTURAL,
     MissingRule,
@@ -41,26 +43,41 @@ from .rules import (
 )
 
 
-def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None, *, temporaries: bool = True) -> Gradient:
+def differentiate(
+    graph: Graph,
+    requires_grad: Sequence[bool] | None = None,
+    *,
+    temporaries: bool = True,
+    rounds: Rounds | None = None,
+) -> Gradient:
     """The gradient of a graph with respect to the inputs that require one (None: every input that can have one).
 
     With `temporaries`, `df` also takes gradients of captured temporaries, for a caller that differentiates `df` on
-    its own. One that makes a single graph of f and df, and differentiates that, needs none of them.
+    its own. One that makes a single graph of f and df, and differentiates that, needs none of them. `rounds` chooses
+    what loops keep of their rounds; without it, it is what their backwards use.
 
     Raises CompileError (E408) where a gradient would have to pass through an op that has none.
     """
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
     dense = [False] * len(graph.inputs)
-    return run(_differentiate(graph, requires_grad, dense, temporaries))  # type: ignore[no-any-return]
+    shapes = rounds.shapes if rounds is not None else ()
+    return run(_differentiate(graph, requires_grad, dense, temporaries, rounds, shapes))  # type: ignore[no-any-return]
 
 
-def _differentiate(graph: Graph, requires_grad: Sequence[bool], dense: Sequence[bool], temporaries: bool) -> Walk:
-    """`dense` are the inputs whose gradient must be there even if it is zero."""
+def _differentiate(
+    graph: Graph,
+    requires_grad: Sequence[bool],
+    dense: Sequence[bool],
+    temporaries: bool,
+    rounds: Rounds | None,
+    shapes: Sequence[Abstract],
+) -> Walk:
+    """`dense` are the inputs whose gradient must be there even if it is zero; `shapes` are known for `rounds` only."""
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
-    forward = _Forward(f, active, temporaries)
+    forward = _Forward(f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {})
     yield forward.prepare()
     backward = _Backward(forward, wanted, dense, temporaries)
     return backward.build()
@@ -87,9 +104,19 @@ def _simplified(graph: Graph) -> Graph:
 class _Forward:
     """The forward graph, rewritten so that every context is at hand, and a rule for each active node, in order."""
 
-    def __init__(self, graph: Graph, active: set[Value], temporaries: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        active: set[Value],
+        temporaries: bool,
+        rounds: Rounds | None,
+        known: dict[Value, Abstract],
+    ) -> None:
         self.graph = graph
         self.temporaries = temporaries
+        self._choose = rounds
+        self._known = known
+        self._around: Node | None = None
         self.active = active
         self.functions: dict[str, Callee] = dict(graph.functions)
         graph.functions = self.functions
@@ -115,19 +142,32 @@ class _Forward:
 
     def _differentiate(self, body: Graph, requires_grad: Sequence[bool], dense: Sequence[bool]) -> Walk:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
-        gradient: Gradient = yield _differentiate(body, requires_grad, dense, self.temporaries)
+        shapes = self._shapes_inside()
+        gradient: Gradient = yield _differentiate(body, requires_grad, dense, self.temporaries, self._choose, shapes)
+        if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
+            gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
         self.functions.update(gradient.f.functions)
         return gradient
+
+    def _shapes_inside(self) -> list[Abstract]:
+        """What is known of the inputs of the body that is differentiated next, as `body_graph` makes them."""
+        if self._choose is None or self._around is None:
+            return []
+        blocks = self._around.blocks
+        outside = dict.fromkeys(v for block in blocks for v in captures(block))
+        return [self._known.get(value, UNKNOWN) for value in (*blocks[0].inputs, *outside)]
 
     def _visit_blocks(self, node: Node) -> Walk:
         """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
         outputs = list(node.outputs)
+        self._around = node
         prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
         rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate)
         if rule is None:
             return node.next
         self.rules.append(rule)
         self._rebuilt.update(zip(outputs, rule.node.outputs, strict=False))
+        self._known.update((new, self._known[v]) for v, new in self._rebuilt.items() if v in self._known)
         return rule.node.next
 
     def _visit(self, node: Node) -> Node | None:

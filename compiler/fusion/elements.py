@@ -35,6 +35,10 @@ from .layout import Layout, contiguous_strides, views_of
 if TYPE_CHECKING:
     from .group import Group
 
+class Incompatible(Exception):
+    """Something is asked of a group that no single kernel of its iteration space can do."""
+
+
 Place: TypeAlias = tuple[Index, ...]
 """One index per dimension."""
 Guards: TypeAlias = tuple[Condition, ...]
@@ -245,6 +249,8 @@ def _of_list(group: Group, value: Value, which: int, place: Place, guards: Guard
         return (yield group.element(made.inputs[which], place, guards))
     if group.is_in_memory(value):
         return group.load_part(value, which, place, guards)
+    if made.schema is None:
+        raise Incompatible
     return (yield _view(group, made, which, place, guards))
 
 

@@ -13,12 +13,10 @@ from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..autodiff.recompute import Policy, recompute
 from ..autodiff.recompute.policy import is_light
-from ..builder import Builder
 from ..dtypes import DType
 from ..ir import Graph, Node
 from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
-from ..types import UNDEFINED
 from .decompose import decompose, take_apart
 from .layout import Layout
 from .planner import Unfusable, plan_program
@@ -70,7 +68,6 @@ class FusedPair:
         given += [self._residual(i) for i in gradient.captured_outputs]
         graph = gradient.df.copy()
         self._name(graph)
-        _without(graph, [i for i, seed in enumerate(given[: len(gradient.input_vjps)]) if seed is None])
         return _planned(graph, given, self.supports, f"{gradient.f.name}_backward")
 
     def _name(self, graph: Graph) -> None:
@@ -146,14 +143,19 @@ def _is_layout(given: Given) -> bool:
 
 
 def _to_parts(
-    graph: Graph, metas: Sequence[Any], take: Callable[[Graph], bool], *, keep_pairs: bool = False
+    graph: Graph,
+    metas: Sequence[Any],
+    take: Callable[[Graph], bool],
+    *,
+    keep_pairs: bool = False,
+    all_defined: bool = True,
 ) -> Mapping[Any, Any]:
     """Settle a graph and take its ops apart, until neither finds anything to do; returns what is known of values."""
-    known = settle_shapes(graph, metas, keep_pairs=keep_pairs)
+    known = settle_shapes(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     for _ in range(MAX_ROUNDS):
         if not take(graph):
             break
-        known = settle_shapes(graph, metas, keep_pairs=keep_pairs)
+        known = settle_shapes(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     return known
 
 
@@ -165,18 +167,8 @@ def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
     given = [outputs[i] for i in gradient.input_vjps]
     given += [metas[i] for i in gradient.captured_inputs]
     given += [outputs[i] for i in gradient.captured_outputs]
-    _to_parts(df, given, decompose)
+    _to_parts(df, given, decompose, all_defined=False)
     return replace(gradient, f=f, df=df)
-
-
-def _without(graph: Graph, absent: Sequence[int]) -> None:
-    """Put a prim::AutogradZero in the place of inputs that are not there."""
-    first = graph.body.param.next
-    assert first is not None
-    builder = Builder(graph, before=first)
-    for index in absent:
-        zero = builder.node("prim::AutogradZero", (), [UNDEFINED]).output
-        graph.inputs[index].replace_uses_with(zero)
 
 
 def _planned(graph: Graph, arguments: Sequence[Given], supports: Supports, name: str) -> Program:

@@ -13,7 +13,7 @@ from ..dtypes import BOOL, FLOAT64, INT64
 from ..ir import Node, Value
 from ..meta import Meta
 from .body import Body, register_dtype
-from .elements import Guards, Place, as_dtype
+from .elements import Guards, Incompatible, Place, as_dtype
 from .index import Index, axis, constant
 from .kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
 from .layout import Layout
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from .planner import Planner
 
 AXIS_NAMES = "ijklmnopqrstuvw"
-
-
-class Incompatible(Exception):
-    """Something is asked of a group that no single kernel of its iteration space can do."""
 
 
 @dataclass(frozen=True, slots=True)

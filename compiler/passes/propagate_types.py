@@ -166,11 +166,13 @@ def _sized(tensor: Type, sized: Type | None, found: Type) -> Type:
 
 
 def _to_dtype(node: Node, types: Sequence[Type]) -> Sequence[Type]:
-    """A conversion to a dtype that is a constant."""
+    """A conversion to a dtype that is a constant, or that is known only when it runs."""
     code = constant_of(node.inputs[1])
     tensor = types[0]
-    if not isinstance(code, int) or isinstance(code, bool) or not isinstance(tensor, TensorType):
+    if not isinstance(tensor, TensorType):
         return types[:1]
+    if not isinstance(code, int) or isinstance(code, bool):
+        return [TensorType(None, tensor.rank)]
     return [TensorType(BY_CODE.get(code), tensor.rank)]
 
 

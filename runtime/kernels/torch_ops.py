@@ -12,6 +12,7 @@ import torch
 
 from ...compiler.dtypes import BY_NAME, DType
 from ...compiler.ops.registry import Op
+from ...compiler.types import ListType, OptionalType, TensorType, Type
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
 
@@ -21,6 +22,8 @@ def run_op(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
 
     Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.
     """
+    if _moves_values(op):
+        return op.evaluate(*arguments)
     function = _torch_function(op)
     if function is None:
         return _by_definition(op, arguments, device)
@@ -30,6 +33,18 @@ def run_op(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
     if "device" in named:
         named["device"] = device
     return function(*positional, **named)
+
+
+@cache
+def _moves_values(op: Op) -> bool:
+    """Whether an op is of lists, or of numbers: it does not look into a tensor."""
+    return not any(_holds_tensor(argument.type) for argument in op.schema.arguments)
+
+
+def _holds_tensor(type: Type) -> bool:
+    while isinstance(type, ListType | OptionalType):
+        type = type.element
+    return isinstance(type, TensorType)
 
 
 @cache

@@ -20,6 +20,7 @@ from ...lang.source import Span
 from ..failure import RuntimeFailure
 from ..tape.program import Program
 from .devices import DeviceMemory, run_on_device
+from .kernels import kernel_program
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .tensors import DTYPE_OF, Memory, device_of, on_device

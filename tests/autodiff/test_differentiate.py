@@ -187,3 +187,15 @@ def total(x):
     assert outputs == []
     (gradient,) = pullback([])
     assert gradient is None or gradient.shape == (2, 0)
+
+
+def test_gradients_have_the_dtypes_of_arguments_that_were_converted_there_and_back() -> None:
+    """The dtype that the last conversion asks for is known when it runs, and only then."""
+    unit = gs.CompilationUnit("""
+def total(x, bias):
+    return (x.to(torch.float32) + bias.to(torch.float32)).to(x.dtype).sum()
+""")
+    x, bias = np.ones((2, 3), np.float16), np.ones(3, np.float16)
+    gradient = gs.grad(unit.total, (0, 1))
+    for _ in range(3):
+        assert [g.dtype for g in gradient(x, bias)] == [np.float16, np.float16]

@@ -64,7 +64,7 @@ def _device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def draw(*shape: int) -> Any:
     generator = torch.Generator().manual_seed(sum(shape) + len(shape))
-    return torch.randn(*shape, generator=generator, dtype=torch.float64).requires_grad_()
+    return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,11 +7,12 @@ from math import prod
 import kernel_cases as cases
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import FLOAT32, INT64
+from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
+from gradscript.compiler.fusion.casts import without_round_trips
 from gradscript.compiler.fusion.collapse import collapse_axes
 from gradscript.compiler.fusion.index import axis
 from gradscript.compiler.fusion.interpret import run_kernel
-from gradscript.compiler.fusion.kernel import Buffer, Kernel, Load, Reduce, Store
+from gradscript.compiler.fusion.kernel import Buffer, Cast, Kernel, Load, Reduce, Store
 from gradscript.compiler.fusion.split import ChunkLimits, Unsplittable, split_reductions
 from kernel_building import KernelBuilder
 from kernel_running import inputs_of
@@ -151,3 +152,46 @@ def test_reductions_over_different_parallel_axes_are_refused() -> None:
     k.store("columns", "j", k.reduce("sum", x, "i"))
     with pytest.raises(Unsplittable, match="different parallel axes"):
         split_reductions(k.build())
+
+
+# --- roundings ---
+
+
+def _rounded(stored: DType, rounded: DType) -> Kernel:
+    """exp(x) rounded to a half and widened, stored in `stored`."""
+    k = KernelBuilder("rounded", i=64)
+    k.input("x", FLOAT32, (64,))
+    k.output("result", stored, (64,))
+    narrow = k.cast(k.compute("exp", k.load("x", "i")), rounded)
+    k.store("result", "i", k.cast(narrow, FLOAT32))
+    return k.build()
+
+
+@pytest.mark.parametrize(
+    ("stored", "rounded", "casts"),
+    [(BFLOAT16, BFLOAT16, 0), (FLOAT32, BFLOAT16, 2), (FLOAT16, BFLOAT16, 2)],
+    ids=["as stored", "stored wider", "stored otherwise"],
+)
+def test_roundings_that_a_store_does_are_left_to_it(stored: DType, rounded: DType, casts: int) -> None:
+    kernel = _rounded(stored, rounded)
+    changed = without_round_trips(kernel)
+    assert sum(isinstance(s, Cast) for s in changed.body) == casts
+    _check([changed], kernel, 0)
+
+
+def test_a_widened_half_is_not_rounded_to_itself() -> None:
+    k = KernelBuilder("copied", i=64)
+    k.input("x", BFLOAT16, (64,))
+    k.output("result", BFLOAT16, (64,))
+    k.output("again", FLOAT32, (64,))
+    narrow = k.cast(k.load("x", "i"), BFLOAT16)
+    k.store("result", "i", narrow)
+    k.store("again", "i", k.cast(narrow, FLOAT32))
+    changed = without_round_trips(k.build())
+    assert sum(isinstance(s, Cast) for s in changed.body) == 1
+    _check([changed], k.build(), 0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_dropping_roundings_changes_nothing(name: str) -> None:
+    _check([without_round_trips(ALL[name])], ALL[name], 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-import torch
 from array_samples import OWN, Call, call, t
 from gradscript.compiler.dtypes import FLOAT64, INT32
 
@@ -135,8 +134,7 @@ CASES: dict[str, list[Call]] = {
     "topk": [call(t(3, 7), 3), call(t(3, 7), 2, 0, False), call(t(), 1), call(t(3, 7), 0), call(t(4, 6).with_nan(), 3)],
 }
 
-REFERENCES: dict[str, Any] = {
-}
+REFERENCES: dict[str, Any] = {}
 
 ANY_INDEX = {"median.dim", "nanmedian.dim", "mode", "kthvalue", "sort", "argsort", "topk", "min.dim", "max.dim"}
 """Among equal elements torch may name any: values are compared, and what the indices point at."""

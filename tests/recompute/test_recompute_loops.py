@@ -104,3 +104,33 @@ def test_segments_differentiate_again() -> None:
     second = differentiate(gradient.df)
     verify(second.f)
     verify(second.df)
+
+
+CHOOSY = """
+def f(x, w, n: int):
+    for i in range(n):
+        x = torch.exp(torch.sin(torch.tanh(x * w) * w[0])) * 0.3 + x * 0.5
+    return (x * x).sum()
+"""
+
+
+@pytest.mark.parametrize("spec", ["mirror", "min_cut"])
+def test_rounds_keep_what_the_policy_says(spec: str) -> None:
+    """Of each round the state is kept; the rest of it is pointwise, and computed again."""
+    arguments = [array(200), array(200, seed=1), 40]
+    gradient = gradient_of(CHOOSY, arguments)
+    plain = under(gradient, arguments, "save_all")
+    found = under(gradient, arguments, spec)
+    assert plain.saved_bytes is not None and found.saved_bytes is not None and found.peak_after is not None
+    assert found.policy == spec and found.saved_bytes < 0.3 * plain.saved_bytes
+    assert plain.peak_after is not None and found.peak_after < 0.5 * plain.peak_after
+    assert_same_bits(results(found.gradient, arguments), results(gradient, arguments))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("spec", ["mirror", "min_cut", "recompute_all", "budget=100"])
+def test_policies_have_the_same_bits(name: str, spec: str) -> None:
+    arguments = [array(6), array(6, seed=1), 9]
+    gradient = gradient_of(LOOPS[name], arguments)
+    found = under(gradient, arguments, spec)
+    assert_same_bits(results(found.gradient, arguments), results(gradient, arguments))

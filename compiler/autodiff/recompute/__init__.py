@@ -9,6 +9,7 @@ min_cut       what to keep as a minimum cut of bytes and prices
 prices        what it costs to run a node again
 checkpoints   what lives across a few places of the program
 segments      loops that keep their state now and then
+in_rounds     what loops keep of each round
 rebuild       the gradient that keeps a given choice
 peak          how much memory a gradient holds at once
 decisions     what was decided, in words

@@ -10,6 +10,7 @@ from ...shapes import Abstract
 from ..gradient import Gradient
 from .checkpoints import checkpoints
 from .decisions import decisions
+from .in_rounds import with_chosen_rounds
 from .min_cut import minimum_cut, within_budget
 from .mirror import mirror
 from .peak import estimate
@@ -67,12 +68,17 @@ def save_all(problem: Problem) -> set[Value]:
 def _candidates(
     gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, plain: _Candidate
 ) -> Iterator[_Candidate]:
-    """What the policy gives for the gradient, and, where loops may run again, for the one with loops in segments."""
+    """What the policy gives for the gradient, and for those whose loops keep less: states of segments, chosen values."""
     problems = [plain.problem]
     if policy.name in ("recompute_all", "budget") and shapes is not None and policy.predicate is None:
         in_segments = segmented(gradient, shapes)
         if in_segments is not None:
             problems.append(Problem(normalized(in_segments), shapes, policy.may_recompute))
+    choose = {"mirror": mirror, "min_cut": minimum_cut}.get(policy.name)
+    if choose is not None and shapes is not None and plain.problem.known is not None:
+        chosen = with_chosen_rounds(gradient, shapes, policy.may_recompute, choose)
+        if chosen is not None:
+            problems.append(Problem(normalized(chosen), shapes, policy.may_recompute))
     for problem in problems:
         for saved in _choices(problem, policy, plain):
             yield _candidate(problem, saved, shapes)

@@ -8,7 +8,7 @@ has: a node that it runs again, a value that it has at hand.
     u ─ ∞ ─▶ n                      what runs again has what it uses at hand
     v ─ ∞ ─▶ sink                   so does what df uses
 
-Inputs are at hand for nothing. So the finite cuts are the choices that work, the capacity of each is what it costs, and
+Inputs are at hand for nothing; those of a loop's round for their bytes, by an edge from the source. So the finite cuts are the choices that work, the capacity of each is what it costs, and
 the minimum is exact. Of several the one that runs least again is taken.
 
 Source: the construction of a minimum cut with nodes split in two (Ford and Fulkerson), as PyTorch's min-cut
@@ -117,6 +117,12 @@ def minimum_cut(problem: Problem, byte_weight: int = SCALE, price_weight: int = 
         for value in node.outputs:
             vertices[value] = network.vertex()
             network.connect(vertices[node], vertices[value], _capacity(problem, value, byte_weight))
+    for value in problem.costly:
+        vertices[value] = network.vertex()
+        network.connect(0, vertices[value], (problem.nbytes(value) or 0) * byte_weight)
+    for value in (problem.plain.f.inputs[i] for i in problem.plain.captured_inputs):
+        if value in vertices:
+            network.connect(vertices[value], 1, None)
     for node in problem.region:
         if not problem.recomputable(node):
             continue

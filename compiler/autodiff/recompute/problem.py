@@ -24,11 +24,15 @@ class Problem:
     """A normalized gradient with what is known of it.
 
     `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside,
-    that df uses.
+    that df uses. For the gradient of a loop's round, `carried` says how many inputs, behind the first, differ from round to
+    round: they are not held anyway, and neither are the real outputs.
     """
 
-    def __init__(self, plain: Gradient, shapes: Sequence[Abstract] | None, may_recompute: Predicate) -> None:
+    def __init__(
+        self, plain: Gradient, shapes: Sequence[Abstract] | None, may_recompute: Predicate, carried: int | None = None
+    ) -> None:
         self.plain = plain
+        self._carried = carried
         self.known = known_values(plain.f, shapes)
         self.nodes = list(plain.f.nodes)
         self.wanted = [plain.f.outputs[i] for i in plain.captured_outputs]
@@ -42,11 +46,19 @@ class Problem:
         f = self.plain.f
         storages = Storages(self.known or {})
         storages.visit(f.body)
-        held = [*f.inputs, *f.outputs[: self.plain.num_real_outputs]]
+        if self._carried is None:
+            held = [*f.inputs, *f.outputs[: self.plain.num_real_outputs]]
+        else:
+            held = [v for v in f.inputs if v not in self.costly]
         free = frozenset[Value]().union(*(storages.bases(v) for v in held))
         free_too = Storages(self.known or {}, free)
         free_too.visit(f.body)
         return free_too
+
+    @cached_property
+    def costly(self) -> list[Value]:
+        """The inputs that cost their bytes to keep."""
+        return [] if self._carried is None else self.plain.f.inputs[1 : 1 + self._carried]
 
     @cached_property
     def told(self) -> dict[Value, str]:

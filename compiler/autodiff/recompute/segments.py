@@ -24,7 +24,7 @@ from .storage import size_of
 
 def segmented(gradient: Gradient, shapes: Sequence[Abstract]) -> Gradient | None:
     """The gradient with every loop in segments that keeps less that way; None if there is none."""
-    primal = _primal(gradient)
+    primal = primal_of(gradient)
     lengths = _lengths(gradient, shapes)
     if not lengths:
         return None
@@ -35,7 +35,7 @@ def segmented(gradient: Gradient, shapes: Sequence[Abstract]) -> Gradient | None
     return differentiate(primal, requires_grad, temporaries=False)
 
 
-def _primal(gradient: Gradient) -> Graph:
+def primal_of(gradient: Gradient) -> Graph:
     """What was differentiated: f without what it returns for the backward. Dead code stays, so that loops keep their
     numbers."""
     primal = gradient.f.copy()
