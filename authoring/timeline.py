@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -110,9 +111,17 @@ class _Scale:
 
     def area(self, layer: Layer) -> str:
         """The outline of a layer, in steps: along its top, and back along its bottom."""
-        tops = [f"{self.x(i + d):.1f},{self.y(top):.1f}" for i, (_, top) in enumerate(layer) for d in (0, 1)]
-        floors = [f"{self.x(i + d):.1f},{self.y(floor):.1f}" for i, (floor, _) in enumerate(layer) for d in (0, 1)]
+        tops = self._steps([top for _, top in layer])
+        floors = self._steps([floor for floor, _ in layer])
         return f"M{' '.join([*tops, *reversed(floors)])}Z"
+
+    def _steps(self, heights: Sequence[int]) -> list[str]:
+        """The corners of a line in steps, left to right."""
+        corners = [f"{self.x(0):.1f},{self.y(heights[0]):.1f}"]
+        for point, (before, after) in enumerate(itertools.pairwise(heights), 1):
+            if before != after:
+                corners += [f"{self.x(point):.1f},{self.y(height):.1f}" for height in (before, after)]
+        return [*corners, f"{self.x(len(heights)):.1f},{self.y(heights[-1]):.1f}"]
 
 
 def _round_step(rough: float) -> float:

@@ -70,7 +70,7 @@ def lstm_nmt(scale: float = 1.0) -> Model:
 
 
 def transformer(scale: float = 1.0) -> Model:
-    time, batch, width, words, heads = *_scaled(scale, 128, 2, 768, 4000), 12 if scale == 1.0 else 2
+    time, batch, width, words, heads = *_scaled(scale, 128, 2, 1024, 4000), 16 if scale == 1.0 else 2
     draw, layers = Draw(), range(6)
     mask = np.triu(np.full((time, time), -1e9, np.float32), 1)
     lists = [

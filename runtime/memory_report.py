@@ -173,15 +173,19 @@ def span_dict(span: Span | None) -> dict[str, Any] | None:
 
 
 def _section(title: str, values: Sequence[Kept]) -> list[str]:
-    """A table of values, largest first; those of one name, line and reason, such as a loop's rounds, in one row."""
+    """A table of values, largest first; those of one name, line and reason, such as a loop's rounds, in one row.
+
+    Values that cost nothing, such as views of arguments, are left out beside any that do.
+    """
     if not values:
         return []
     groups: dict[tuple[str, ...], list[int]] = {}
     for kept in values:
         groups.setdefault((kept.name, kept.place, kept.reason), []).append(kept.bytes)
     ordered = sorted(groups.items(), key=lambda item: -sum(item[1]))
+    costly = [group for group in ordered if sum(group[1])]
     rows = [
         (name + (f" × {len(sizes)}" if len(sizes) > 1 else ""), bytes_text(sum(sizes)), place, reason)
-        for (name, place, reason), sizes in ordered
+        for (name, place, reason), sizes in costly or ordered
     ]
     return ["", table((title, "bytes", "made by", "why"), rows)]

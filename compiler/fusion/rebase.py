@@ -1,4 +1,4 @@
-"""Capture a tensor rather than a view of it: a view is made again in the backward, at no cost, and nothing is copied."""
+"""Capture a tensor rather than a view of it: a view is made again in the backward, and nothing is copied."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def capture_bases(gradient: Gradient) -> Gradient:
     builder = Builder(df, span=gradient.df.span)
     count = len(gradient.input_vjps)
     env = {value: df.body.add_input(value.type, value.name_hint) for value in gradient.df.inputs[:count]}
-    inputs = {i: df.body.add_input(v.type, v.name_hint) for i, v in enumerate(gradient.f.inputs) if i in captured_inputs}
+    inputs = {i: df.body.add_input(v.type, v.name_hint) for i, v in _inputs(gradient, captured_inputs).items()}
     outputs = {i: df.body.add_input(v.type, v.name_hint) for i, v in _values(gradient, captured_outputs).items()}
     outputs |= {i: _again(gradient.f.outputs[i], chain, inputs, position, builder) for i, chain in chains.items()}
     given = [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs)]
@@ -49,6 +49,10 @@ def _without_unused(gradient: Gradient) -> Gradient:
     eliminate_dead_code(f)
     captured = tuple(kept.index(i) for i in gradient.captured_outputs)
     return replace(gradient, f=f, captured_outputs=captured)
+
+
+def _inputs(gradient: Gradient, indices: list[int]) -> dict[int, Value]:
+    return {i: gradient.f.inputs[i] for i in indices}
 
 
 def _values(gradient: Gradient, indices: list[int]) -> dict[int, Value]:

@@ -94,6 +94,8 @@ class Limits:
     elements_per_thread: int = 8
     registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
+    serial_registers: int = 128
+    """The same where programs accumulate along rows: a second pass over the data would cost more than that saves."""
     max_warps: int = 16
     row_block: int = 2048
     lanes: int = 64
@@ -148,7 +150,8 @@ def fits_in_registers(
 ) -> bool:
     """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
     words = _words(kernel) + _sizes(accumulated)
-    return words * -(-next_power(columns) // (WARP * limits.max_warps)) <= limits.registers
+    most = limits.serial_registers if accumulated else limits.registers
+    return words * -(-next_power(columns) // (WARP * limits.max_warps)) <= most
 
 
 def extent(axes: Iterable[Axis]) -> int:

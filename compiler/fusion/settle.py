@@ -94,7 +94,7 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
         elif node.kind == "prim::grad_zeros":
             changed |= _make_zeros(node, known.get(node.output))
         elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
-            changed |= _add_lists(node, [known.get(value) for value in node.inputs])
+            changed |= all_defined and _add_lists(node, [known.get(value) for value in node.inputs])
         elif _may_fold(node) and node.output in known:
             changed |= _fold(node, known[node.output])
     return changed

@@ -37,8 +37,8 @@ def run_op(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
 
 @cache
 def _moves_values(op: Op) -> bool:
-    """Whether an op is of lists, or of numbers: it does not look into a tensor."""
-    return not any(_holds_tensor(argument.type) for argument in op.schema.arguments)
+    """Whether an op is of lists, or of numbers: it neither looks into a tensor nor makes one."""
+    return not any(_holds_tensor(part.type) for part in (*op.schema.arguments, *op.schema.returns))
 
 
 def _holds_tensor(type: Type) -> bool:

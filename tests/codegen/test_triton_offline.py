@@ -8,7 +8,7 @@ from __future__ import annotations
 import kernel_cases as cases
 import pytest
 from compiled_kernels import MATRIX, compiled, parts, wide_loads
-from gradscript.compiler.codegen.triton import Unsupported, supports
+from gradscript.compiler.codegen.triton import COMPILE_OPTIONS, Unsupported, supports
 from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, UINT8, DType
 from gradscript.compiler.fusion.kernel import Kernel
 from gradscript.compiler.fusion.schedule import candidates
@@ -96,4 +96,4 @@ def test_unknown_targets_and_broken_texts_are_told() -> None:
         compile_offline("", "kernel", {}, "sm_20")
     text = "import triton\n\n\n@triton.jit\ndef kernel(x_ptr):\n    nothing\n"
     with pytest.raises(KernelFailure, match="does not compile kernel for sm_90"):
-        compile_offline(text, "kernel", {"x_ptr": "*fp32"}, "sm_90")
+        compile_offline(text, "kernel", {"x_ptr": "*fp32"}, "sm_90", COMPILE_OPTIONS)

@@ -50,7 +50,9 @@ def test_a_chain_keeps_its_argument_and_one_value() -> None:
 
 
 def test_results_are_those_of_the_plain_interpreter() -> None:
-    plan = plan_of("def f(x, n: int):\n    for i in range(n):\n        x = torch.sin(x) if i > 1 else x * 2\n    return x\n")
+    plan = plan_of(
+        "def f(x, n: int):\n    for i in range(n):\n        x = torch.sin(x) if i > 1 else x * 2\n    return x\n"
+    )
     (expected,) = run_plan(plan, [ONES, 5])
     (found,) = run_watched(plan, [ONES, 5], Ledger())
     np.testing.assert_array_equal(found, expected)

@@ -68,7 +68,7 @@ def save_all(problem: Problem) -> set[Value]:
 def _candidates(
     gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, plain: _Candidate
 ) -> Iterator[_Candidate]:
-    """What the policy gives for the gradient, and for those whose loops keep less: states of segments, chosen values."""
+    """What the policy gives for the gradient, and for ones whose loops keep less: states at times, or chosen values."""
     problems = [plain.problem]
     if policy.name in ("recompute_all", "budget") and shapes is not None and policy.predicate is None:
         in_segments = segmented(gradient, shapes)

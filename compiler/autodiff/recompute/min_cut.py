@@ -8,8 +8,9 @@ has: a node that it runs again, a value that it has at hand.
     u ─ ∞ ─▶ n                      what runs again has what it uses at hand
     v ─ ∞ ─▶ sink                   so does what df uses
 
-Inputs are at hand for nothing; those of a loop's round for their bytes, by an edge from the source. So the finite cuts are the choices that work, the capacity of each is what it costs, and
-the minimum is exact. Of several the one that runs least again is taken.
+Inputs are at hand for nothing; those of a loop's round for their bytes, by an edge from the source. So the finite cuts
+are the choices that work, the capacity of each is what it costs, and the minimum is exact. Of several the one that runs
+least again is taken.
 
 Source: the construction of a minimum cut with nodes split in two (Ford and Fulkerson), as PyTorch's min-cut
 partitioner applies it to joint graphs; prices on nodes make recomputation itself cost something.

@@ -24,8 +24,8 @@ class Problem:
     """A normalized gradient with what is known of it.
 
     `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside,
-    that df uses. For the gradient of a loop's round, `carried` says how many inputs, behind the first, differ from round to
-    round: they are not held anyway, and neither are the real outputs.
+    that df uses. For the gradient of a loop's round, `carried` says how many inputs, behind the first, differ from
+    round to round: they are not held anyway, and neither are the real outputs.
     """
 
     def __init__(
