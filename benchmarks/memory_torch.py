@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from functorch.compile import aot_function, make_boxed_func, min_cut_rematerialization_partition
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
 # --- models ---
 

@@ -27,7 +27,6 @@ from ..compiler.types import TupleType, Type
 from .function import Function
 from .linearized import Linearized, optimized
 
-
 MAX_REMATERIALIZED = 64
 """Linearisations under a policy that are kept for a function, one for each kind and shape of arguments."""
 

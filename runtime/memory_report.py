@@ -86,8 +86,8 @@ class Report:
 
     `saved_bytes` are live between forward and backward, arguments and outputs left out; `peak_bytes` are all that are
     live at once at the worst moment, the `input_bytes` of arguments and constants among them. `kept_inputs` are the
-    arguments that the backward reads. `totals` compares the policies on the same arguments. `in_force` is "save_all" where `policy` gains
-    nothing, and else `policy`'s name.
+    arguments that the backward reads. `totals` compares the policies on the same arguments. `in_force` is "save_all"
+    where `policy` gains nothing, and else `policy`'s name.
     """
 
     function: str

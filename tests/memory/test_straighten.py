@@ -78,7 +78,10 @@ def test_a_loop_that_is_too_long_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_list_argument_is_taken_by_its_elements() -> None:
-    source = "def f(xs: List[Tensor]):\n    total = xs[0]\n    for i in range(1, len(xs)):\n        total = total * xs[i]\n    return total\n"
+    source = (
+        "def f(xs: List[Tensor]):\n    total = xs[0]\n    for i in range(1, len(xs)):\n        total = total * xs[i]\n"
+        "    return total\n"
+    )
     straight = straighten(graph_of(source), [[Meta((2,), FLOAT64)] * 4])
     assert kinds(straight).count("aten::mul.Tensor") == 3
     assert "aten::__getitem__.t" not in kinds(straight)

@@ -1,0 +1,149 @@
+"""What Triton compiled is kept in files that are checked, and nothing touches a driver before a launch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.runtime.kernels import triton_store
+from gradscript.runtime.kernels.listing import KernelInfo
+from gradscript.runtime.kernels.triton_store import CheckedCache, checked_cache
+
+pytest.importorskip("triton")
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    triton_store._laid_out.cache_clear()
+    yield tmp_path / "cache"
+    triton_store._laid_out.cache_clear()
+
+
+def kernel() -> KernelInfo:
+    unit = gs.CompilationUnit("def double(x):\n    return x + x\n")
+    (info,) = unit.double.kernels(np.zeros((4, 100), np.float32)).forward
+    return info
+
+
+def stored() -> dict[Path, bytes]:
+    """What the store holds; modules of generated text, which have an ending, lie beside it."""
+    paths = (path for path in triton_store.STORE.directory.iterdir() if path.is_file() and not path.suffix)
+    return {path: path.read_bytes() for path in sorted(paths)}
+
+
+def flip(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.fixture
+def puts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are written, in order."""
+    written: list[str] = []
+    put = CheckedCache.put
+
+    def noted(self: CheckedCache, data: object, filename: str, binary: bool = True) -> str:
+        written.append(filename)
+        return put(self, data, filename, binary)
+
+    monkeypatch.setattr(CheckedCache, "put", noted)
+    return written
+
+
+def test_what_was_compiled_is_found(puts: list[str], directory: Path) -> None:
+    info = kernel()
+    with checked_cache():
+        first = info.compile("sm_90")
+        assert any(name.endswith(".cubin") for name in puts)
+        puts.clear()
+        before = stored()
+        again = info.compile("sm_90")
+    assert not puts and stored() == before
+    assert again.code == first.code
+    assert not list((directory.parent / "triton").glob("**/*.cubin"))
+
+
+@pytest.mark.parametrize(
+    "spoil", [flip, lambda content: content[:-1], lambda content: content[: len(content) // 2], lambda content: b""]
+)
+def test_a_spoilt_artifact_is_compiled_again(spoil: Callable[[bytes], bytes], puts: list[str]) -> None:
+    """Whichever it is: machine code, metadata, or the list of both."""
+    info = kernel()
+    with checked_cache():
+        first = info.compile("sm_90")
+        whole = stored()
+        assert len(whole) >= 4
+        for path, content in whole.items():
+            path.write_bytes(spoil(content))
+            puts.clear()
+            assert info.compile("sm_90").code == first.code
+            assert any(name.endswith(".cubin") for name in puts), path
+            assert path.read_bytes() == content
+
+
+def test_what_was_laid_out_is_no_source_of_later_reads() -> None:
+    """The plain files that Triton reads are written from checked content each time."""
+    info = kernel()
+    with checked_cache():
+        first = info.compile("sm_90")
+        for path in triton_store._laid_out().glob("**/*.cubin"):
+            path.write_bytes(flip(path.read_bytes()))
+        assert info.compile("sm_90").code == first.code
+
+
+def test_other_kernels_of_triton_go_where_they_went() -> None:
+    from triton import knobs
+
+    before = knobs.cache.manager_class
+    with checked_cache():
+        assert knobs.cache.manager_class is CheckedCache
+    assert knobs.cache.manager_class is before
+
+
+FORKED = """
+import os, sys
+import numpy as np, gradscript as gs
+f = gs.CompilationUnit("def f(x):\\n    return torch.relu(x * 2).sum(-1)\\n").f
+text = f.kernels(np.zeros((5, 8), np.float32)).forward[0].text
+assert not {"torch", "triton"} & set(sys.modules)
+
+import torch
+from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.runtime.kernels.runner import KernelRunner
+x = torch.linspace(-1, 1, 40).reshape(5, 8)
+runner, graph = KernelRunner(), differentiable_graph(f.callee)
+assert runner.program(graph, [x]).kernels[0].text
+assert "triton" not in sys.modules and not torch.cuda.is_initialized()
+
+child = os.fork()
+if not child:
+    try:
+        assert f.kernels(np.zeros((5, 8), np.float32)).forward[0].text == text
+        (result,) = runner(graph, [x])
+        assert torch.allclose(result, torch.relu(x * 2).sum(-1))
+    except BaseException as error:
+        print(repr(error), flush=True)
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+(result,) = runner(graph, [x])
+assert torch.allclose(result, torch.relu(x * 2).sum(-1))
+print("both ran")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_planning_touches_no_driver_and_survives_a_fork() -> None:
+    pytest.importorskip("torch")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", FORKED], env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0 and run.stdout == "both ran\n", run.stdout + run.stderr
