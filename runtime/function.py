@@ -243,7 +243,8 @@ class Function:
 
             listing = f.kernels(x, w)       arrays or tensors, on any device; gradients for the floating ones, or for
                                             the torch tensors that require one
-            listing.forward, .backward      each with .name, .text (Triton), .ir, .grid, .bytes_read, .bytes_written, .flops
+            listing.forward, .backward      each with .name, .text (Triton), .ir, .grid, .bytes_read, .bytes_written,
+                                            .flops
             str(listing)                    a table
 
         RuntimeFailure for arguments that do not fit, and where control flow depends on what is in tensors.

@@ -69,7 +69,7 @@ class Body:
         del self.statements[mark.statements :]
         for table, count in ((self._made, mark.made), (self.memo, mark.remembered)):
             for key in list(table)[count:]:
-                del table[key]  # type: ignore[attr-defined]
+                del table[key]
 
     # --- names ---
 

@@ -29,11 +29,12 @@ from ..types import NUMBERS, TensorType
 from .body import register_dtype
 from .index import Index, Sizes, axis, constant
 from .index import value as index_value
-from .kernel import Condition, Constant, Operand
+from .kernel import Condition, Constant, Number, Operand
 from .layout import Layout, contiguous_strides, views_of
 
 if TYPE_CHECKING:
     from .group import Group
+
 
 class Incompatible(Exception):
     """Something is asked of a group that no single kernel of its iteration space can do."""
@@ -160,7 +161,7 @@ def _argument(group: Group, value: Value, dtype: DType, place: Place, guards: Gu
     found = group.known.get(value)
     if not isinstance(found, Meta):
         yield from ()
-        return Constant(found) if not isinstance(found, UnknownType) else group.number(value)
+        return group.number(value) if found is None or isinstance(found, UnknownType) else Constant(found)
     operand = yield group.element(value, place[len(place) - found.rank :], guards)
     return as_dtype(group, operand, register_dtype(found.dtype), dtype)
 
@@ -358,7 +359,7 @@ def _inside_or(
 def _pad(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """Padding counts from the last dimension, two numbers for each."""
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
-    shape, pad = group.known[node.inputs[0]].shape, arguments["pad"]
+    shape, pad = group.known[node.inputs[0]].shape, arguments["pad"] or []
     value = arguments["value"]
     dtype = register_dtype(group.known[node.output].dtype)
     inner, within, inside = list(place), list(guards), Constant(True)
@@ -469,7 +470,8 @@ def _filled(group: Group, node: Node, which: int, place: Place, guards: Guards) 
 def _arange(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     yield from ()
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
-    start, step = arguments.get("start", 0), arguments.get("step", 1)
+    start: Number = arguments.get("start") or 0
+    step: Number = 1 if arguments.get("step") is None else arguments["step"] or 0
     dtype = register_dtype(group.known[node.output].dtype)
     if isinstance(start, int) and isinstance(step, int):
         return group.body.cast(group.body.position(place[0] * step + start), dtype)
@@ -483,7 +485,7 @@ def _uniform(group: Group, node: Node, which: int, place: Place, guards: Guards)
     yield from ()
     meta = group.known[node.output]
     seed = group.known.get(node.inputs[0])
-    operand = group.number(node.inputs[0]) if isinstance(seed, UnknownType) else Constant(seed)
+    operand = Constant(seed) if isinstance(seed, int) else group.number(node.inputs[0])
     counter = constant(0)
     for index, stride in zip(place, contiguous_strides(meta.shape), strict=True):
         counter += index * stride

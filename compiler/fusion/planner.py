@@ -354,7 +354,8 @@ class Planner:
         self, node: Node, results: Sequence[tuple[Value, Layout | None]], *, is_view: bool
     ) -> tuple[str, ...]:
         arguments = tuple(self._argument(value) for value in node.inputs)
-        order, names = len(self._steps), []
+        order = len(self._steps)
+        names: list[str] = []
         for value, layout in results:
             known = self.known.get(value)
             if isinstance(known, list) and _has_tensor(known):

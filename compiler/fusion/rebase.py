@@ -34,9 +34,7 @@ def capture_bases(gradient: Gradient) -> Gradient:
     given = [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs)]
     env |= dict(zip(gradient.df.inputs[count:], given, strict=True))
     builder.returns(*copy_nodes(gradient.df.body, env, builder.insert))
-    rebased = replace(
-        gradient, df=df, captured_inputs=tuple(captured_inputs), captured_outputs=tuple(captured_outputs)
-    )
+    rebased = replace(gradient, df=df, captured_inputs=tuple(captured_inputs), captured_outputs=tuple(captured_outputs))
     return _without_unused(rebased)
 
 

@@ -95,7 +95,7 @@ class Limits:
     registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
     serial_registers: int = 128
-    """The same where programs accumulate along rows: a second pass over the data would cost more than that saves."""
+    """The same where programs accumulate along rows of halves, of which two share a register when loaded."""
     max_warps: int = 16
     row_block: int = 2048
     lanes: int = 64
@@ -150,7 +150,9 @@ def fits_in_registers(
 ) -> bool:
     """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
     words = _words(kernel) + _sizes(accumulated)
-    most = limits.serial_registers if accumulated else limits.registers
+    inner = {axis.name for axis in kernel.with_role("reduction")}
+    halves = all(s.dtype.itemsize < 4 for s in kernel.body if isinstance(s, Load) and s.axes & inner)
+    most = limits.serial_registers if accumulated and halves else limits.registers
     return words * -(-next_power(columns) // (WARP * limits.max_warps)) <= most
 
 

@@ -98,8 +98,8 @@ ARGUMENTS: dict[str, Any] = {
     "softmax": lambda: [draw(5, 4)],
     "cross_entropy": lambda: [draw(5, 4), torch.tensor([0, 3, 1, -100, 2])],
     "rope": lambda: [draw(2, 3, 4), draw(3, 4).detach(), draw(3, 4).detach()],
-    "lstm_cell": lambda: [draw(3, 8), draw(3, 2)],
-    "chain": lambda: [draw(5, 4), draw(5, 4)],
+    "lstm_cell": lambda: [draw(2, 4), draw(2, 1)],
+    "chain": lambda: [draw(2, 3), draw(2, 3)],
 }
 
 

@@ -97,7 +97,7 @@ DIFFERENCES: tuple[Difference, ...] = (
 )
 
 PARTLY = {
-    "dropout": "p of 0 or 1 alone: other numbers are drawn than torch draws. Its backward is run on a mask that torch drew",
+    "dropout": "p of 0 or 1 alone: other numbers are drawn than torch draws. Its backward is run on a mask of torch's",
     "embedding": "`sparse` gives a dense gradient",
     "batch_norm": "running statistics are left as they are, where eager updates them in place",
 }
