@@ -20,8 +20,9 @@ STRETCHES = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)
 """Numbers of stretches that are tried: half a power of two apart."""
 
 
-def checkpoints(problem: Problem) -> Iterator[set[Value]]:
-    """What to keep, for each number of stretches that the program can be cut into, fewest first."""
+def checkpoints(problem: Problem) -> Iterator[tuple[set[Value], int]]:
+    """For each number of stretches that the program can be cut into, fewest first: what to keep, and the bytes that
+    the backward wants of one stretch."""
     weights = _weights(problem)
     total = sum(weights.values())
     if not total:
@@ -30,7 +31,7 @@ def checkpoints(problem: Problem) -> Iterator[set[Value]]:
         if count > len(weights):
             return
         borders = _borders(problem, weights, total, count)
-        yield problem.closure(_living_across(problem, borders))
+        yield problem.closure(_living_across(problem, borders)), total // count
 
 
 def _weights(problem: Problem) -> dict[Node, int]:

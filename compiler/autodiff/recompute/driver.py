@@ -22,6 +22,10 @@ from .result import Recomputed
 from .segments import segmented
 
 
+MAX_WEIGHED = 3
+"""Sets of checkpoints that are rebuilt, which takes time, to weigh them: those that promise the lowest peaks."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Candidate:
     """One choice of what to keep, rebuilt; `peak` and `kept` in bytes, None where shapes are not known."""
@@ -102,10 +106,12 @@ def _within(problem: Problem, budget: int) -> Iterator[set[Value]]:
     cut = within_budget(problem, budget)
     if cut is not None:
         yield cut
-    for saved in checkpoints(problem):
+    fitting: list[tuple[int, int, set[Value]]] = []
+    for saved, stretch in checkpoints(problem):
         size = problem.storages.nbytes(saved)
         if size is not None and size <= budget:
-            yield saved
+            fitting.append((size + stretch, len(fitting), saved))
+    yield from (saved for _, _, saved in sorted(fitting)[:MAX_WEIGHED])
 
 
 def _candidate(problem: Problem, saved: set[Value], shapes: Sequence[Abstract] | None) -> _Candidate:
