@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from .runtime.executor import last_executed_graph, register_pass
     from .runtime.failure import RuntimeFailure
     from .runtime.function import Function
-    from .runtime.modes import set_autodiff_debugging, set_capture_checking, set_optimize, set_profiling
+    from .runtime.modes import (
+        set_autodiff_debugging,
+        set_autotuning,
+        set_capture_checking,
+        set_optimize,
+        set_profiling,
+    )
     from .runtime.operators import ops
     from .runtime.random import local_seed, manual_seed
     from .runtime.script import script
@@ -63,6 +69,7 @@ _HOMES = {
     "set_autodiff_debugging": "runtime.modes",
     "set_capture_checking": "runtime.modes",
     "set_optimize": "runtime.modes",
+    "set_autotuning": "runtime.modes",
     "set_profiling": "runtime.modes",
     "tape_grad": "runtime.tape.backward",
     "trace": "runtime.tracer",
@@ -96,6 +103,7 @@ __all__ = [
     "reset_counters",
     "script",
     "set_autodiff_debugging",
+    "set_autotuning",
     "set_capture_checking",
     "set_optimize",
     "set_profiling",

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..compiler.autodiff import differentiate
+from ..compiler.autodiff import Gradient, differentiate
 from ..compiler.autodiff.flatten import flatten_signature, leaves
 from ..compiler.autodiff.recompute import Policy, Recomputed, recompute
 from ..compiler.autodiff.wrapper import differentiable_graph
@@ -47,6 +47,7 @@ class Derivatives:
         self.output_types = [value.type for value in self._graph.outputs]
         self._known: dict[tuple[tuple[bool, ...], tuple[int, ...]], Linearized] = {}
         self._rematerialized: dict[Hashable, tuple[Linearized, Recomputed]] = {}
+        self._last: tuple[Hashable, Gradient] | None = None
         self._lock = RLock()
 
     def linearize(self, values: Sequence[Any]) -> Linearized:
@@ -74,17 +75,23 @@ class Derivatives:
         requires_grad = tuple([m and is_floating(v) for m, v in zip(leaves(mask, self.input_types), flat, strict=True)])
         absent = tuple([i for i, value in enumerate(flat) if value is None])
         shapes = [_abstract(value) for value in flat]
-        key = (policy, requires_grad, tuple(map(_hashable, shapes)))
+        key = (policy, requires_grad, _hashable(shapes))
         with self._lock:
             if key not in self._rematerialized:
-                graph = straighten(specialize_optionals(flatten_signature(self._graph), absent), shapes)
-                gradient = differentiate(graph, requires_grad, temporaries=False)
-                gradient = replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False))
-                recomputed = recompute(gradient, shapes, policy)
+                recomputed = recompute(self._straight(shapes, requires_grad, absent), shapes, policy)
                 while len(self._rematerialized) >= MAX_REMATERIALIZED:
                     del self._rematerialized[next(iter(self._rematerialized))]
                 self._rematerialized[key] = Linearized(recomputed.gradient, shapes), recomputed
             return self._rematerialized[key]
+
+    def _straight(self, shapes: Sequence[Abstract], requires_grad: tuple[bool, ...], absent: Sequence[int]) -> Gradient:
+        """The gradient of the program written out for arguments of these shapes; the last one is kept."""
+        key = (requires_grad, _hashable(shapes))
+        if self._last is None or self._last[0] != key:
+            graph = straighten(specialize_optionals(flatten_signature(self._graph), absent), shapes)
+            gradient = differentiate(graph, requires_grad, temporaries=False)
+            self._last = key, replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False))
+        return self._last[1]
 
 
 def _each(type: Type, value: Any) -> Any:

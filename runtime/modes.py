@@ -18,11 +18,13 @@ OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
 PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
 SLICE_EVERYTHING: ContextVar[bool] = ContextVar("slice_everything", default=False)
 CHECK_CAPTURES: ContextVar[bool] = ContextVar("check_captures", default=False)
+AUTOTUNE: ContextVar[bool] = ContextVar("autotune", default=False)
 DEFAULTS: dict[ContextVar[bool], bool] = {
     OPTIMIZE: True,
     PROFILING: False,
     SLICE_EVERYTHING: False,
     CHECK_CAPTURES: False,
+    AUTOTUNE: False,
 }
 
 
@@ -91,3 +93,12 @@ def set_capture_checking(enabled: bool) -> Setting:
     reads every captured byte twice.
     """
     return Setting(CHECK_CAPTURES, enabled)
+
+
+def set_autotuning(enabled: bool) -> Setting:
+    """Whether kernels that are built from here on are tuned: a few block sizes are timed, and the quickest is kept.
+
+    The first launch on a device takes as long as building and running each candidate some times. What was found is
+    stored in the cache directory, per kernel and kind of device, and used again without timing.
+    """
+    return Setting(AUTOTUNE, enabled)

@@ -6,7 +6,6 @@ from there, and so do debuggers and profilers.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -19,6 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .kernels.store import KernelStore
+
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
     "sm_90": ("cuda", 90, 32),
@@ -26,6 +27,8 @@ TARGETS: dict[str, tuple[str, int | str, int]] = {
     "gfx942": ("hip", "gfx942", 64),
 }
 """Names of targets → Triton's backend, architecture and threads of a warp."""
+
+_MODULES = KernelStore("modules")
 
 Signature = Mapping[str, str | int]
 """Parameters in order → Triton's type (`*fp32`, `i32`, …), or the value of one that is constant."""
@@ -50,31 +53,9 @@ class Binary:
     shared: int
 
 
-def cache_directory() -> Path:
-    """`$GRADSCRIPT_CACHE`, else a folder in the user's cache directory; made if missing, for its owner alone."""
-    named = os.environ.get("GRADSCRIPT_CACHE")
-    if named:
-        path = Path(named)
-    elif sys.platform == "win32":
-        path = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "gradscript"
-    else:
-        path = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gradscript"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path
-
-
 def write_module(text: str) -> Path:
     """The file that holds a module's text. Writing is atomic: another process finds the whole text or none."""
-    folder = cache_directory() / "triton"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    path = folder / f"kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}.py"
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return path
-    descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
-    return path
+    return _MODULES.text_file(".py", text)
 
 
 def load_module(path: Path) -> ModuleType:

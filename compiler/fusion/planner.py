@@ -26,6 +26,7 @@ from .group import Group
 from .index import constant
 from .kernel import Kernel
 from .layout import Layout, View, views_of
+from .partials import Unsplittable
 from .program import Argument, ExternStep, KernelStep, Program, Ref, Step
 from .reductions import Reduction, reduction_of
 from .split import split_reductions
@@ -77,11 +78,15 @@ class Planner:
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
-        self._classify()
-        for node in self.graph.nodes:
-            self._visit(node)
-        outputs = tuple(self._argument(value) for value in self.graph.outputs)
-        steps = self._assembled()
+        try:
+            self._classify()
+            for node in self.graph.nodes:
+                self._visit(node)
+            outputs = tuple(self._argument(value) for value in self.graph.outputs)
+            steps = self._assembled()
+        except (Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
+            # What the data has wrong is told by the ops themselves, run one by one.
+            raise Unfusable(f"{type(error).__name__}: {error}") from error
         return Program(self.name, self._inputs, self.layouts, steps, outputs, self.constants)
 
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:

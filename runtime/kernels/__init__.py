@@ -5,6 +5,7 @@ program         one program: its tensors allocated, its steps in order
 triton_kernel   one kernel by Triton: text, build, prepared launch
 torch_ops       an op as torch has it, for what no kernel holds
 whole           a graph op by op, where it is no straight line
+tuning          schedules by timing a few
 store           files that are checked before they are used
 triton_store    Triton's own cache, over such files
 listing         `f.kernels(…)`: what is launched, as data

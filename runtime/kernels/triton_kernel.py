@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from statistics import median
 from threading import RLock
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,44 +16,31 @@ from ...compiler.codegen.triton import (
     constants,
     dynamic_axes,
     emit_triton,
+    function_name,
     grid,
 )
 from ...compiler.fusion.kernel import Kernel
 from ...compiler.fusion.schedule import Schedule, choose_schedule
-from .store import KernelStore
+from ..modes import AUTOTUNE
+from ..triton_compile import load_module, write_module
+from .tuning import FAILED, tuned_schedule
 
 ALIGNMENT = 16
 """Bytes. Triton makes wide loads of pointers that are multiples of it, and takes them for granted in what it built."""
-_TEXTS = KernelStore("text")
+TRIALS = 15
+"""Launches by which a schedule is timed, after as many as warm it up."""
 _BUILDING = RLock()
-_MODULES: dict[str, ModuleType] = {}
 
 
-def load_module(text: str) -> ModuleType:
-    """The module of a generated text. Triton reads the source of a kernel from its file, so there is one."""
-    with _BUILDING:
-        found = _MODULES.get(text)
-        if found is None:
-            path = _TEXTS.text_file(".py", text)
-            spec = importlib.util.spec_from_file_location(f"gradscript_{path.stem}", path)
-            assert spec is not None and spec.loader is not None
-            found = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(found)
-            _MODULES[text] = found
-        return found
+class Built:
+    """A kernel under one schedule. Nothing touches a driver before the first launch."""
 
-
-class TritonKernel:
-    """A kernel with its schedule. Nothing touches a driver before the first launch."""
-
-    def __init__(self, kernel: Kernel, schedule: Schedule | None = None) -> None:
+    def __init__(self, kernel: Kernel, schedule: Schedule) -> None:
         self.kernel = kernel
-        self.schedule = schedule if schedule is not None else choose_schedule(kernel)
-        self.grid = grid(kernel, self.schedule)
-        self._sizes = tuple(axis.size for axis in dynamic_axes(kernel))
-        self._constants = constants(kernel, self.schedule)
-        self._options = {**configuration(self.schedule), **COMPILE_OPTIONS}
-        self._prepared: dict[Any, Callable[..., None]] = {}
+        self.schedule = schedule
+        self.grid = grid(kernel, schedule)
+        self._constants = constants(kernel, schedule)
+        self._options = {**configuration(schedule), **COMPILE_OPTIONS}
 
     @cached_property
     def text(self) -> str:
@@ -64,32 +50,83 @@ class TritonKernel:
     @cached_property
     def function(self) -> Any:
         """Triton's own object for the kernel, or for its interpretation."""
-        module = load_module(self.text)
-        return next(f for f in vars(module).values() if getattr(f, "__name__", "") == self.kernel.name)
+        with _BUILDING:
+            return getattr(load_module(write_module(self.text)), function_name(self.kernel))
+
+    def interpret(self, arguments: Sequence[Any]) -> None:
+        """Run by Triton's interpreter, on the CPU."""
+        self.function[self.grid](*arguments, **self._constants, **self._options)
+
+    def prepare(self, arguments: Sequence[Any]) -> Callable[..., None]:
+        """A launch for arguments of these types and alignments, on the current device."""
+        from .triton_store import checked_cache
+
+        with _BUILDING, checked_cache():
+            compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **self._options)
+            launch: Callable[..., None] = compiled[self.grid]
+        blocks = tuple(self._constants.values())
+        return lambda *given: launch(*given, *blocks)
+
+
+class TritonKernel:
+    """A kernel, ready to be launched on any device; its schedule is the default one, or on a device a tuned one."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._built = Built(kernel, choose_schedule(kernel))
+        self._sizes = tuple(axis.size for axis in dynamic_axes(kernel))
+        self._prepared: dict[Any, Callable[..., None]] = {}
+        self._tunes = AUTOTUNE.get()
+
+    @property
+    def text(self) -> str:
+        """The Triton module, under the default schedule."""
+        return self._built.text
 
     def launch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> None:
         """Run on the current stream of the tensors' device. Tensors are those of the buffers, in their order."""
-        if 0 in self.grid:
+        if 0 in self._built.grid:
             return
         arguments = (*tensors, *self._sizes, *numbers)
         device = tensors[0].device
         if device.type == "cpu":
-            self.function[self.grid](*arguments, **self._constants, **self._options)
+            self._built.interpret(arguments)
             return
         aligned = tuple([tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors])
         key = (device.index, aligned)
         run = self._prepared.get(key) or self._prepare(key, device, arguments)
         if torch.cuda.current_device() == device.index:
-            run(*arguments, *self._constants.values())
+            run(*arguments)
             return
         with torch.cuda.device(device):
-            run(*arguments, *self._constants.values())
+            run(*arguments)
 
     def _prepare(self, key: Any, device: torch.device, arguments: Sequence[Any]) -> Callable[..., None]:
-        from .triton_store import checked_cache
-
-        with _BUILDING, torch.cuda.device(device), checked_cache():
-            compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **self._options)
-            run: Callable[..., None] = compiled[self.grid]
-            self._prepared[key] = run
+        with torch.cuda.device(device):
+            built = self._tuned(device, arguments) if self._tunes else self._built
+            run = self._prepared[key] = built.prepare(arguments)
             return run
+
+    def _tuned(self, device: torch.device, arguments: Sequence[Any]) -> Built:
+        name = f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}"
+        schedule = tuned_schedule(self.kernel, name, lambda tried: self._seconds(tried, arguments))
+        return Built(self.kernel, schedule)
+
+    def _seconds(self, schedule: Schedule, arguments: Sequence[Any]) -> float:
+        """The median time of a launch; a kernel writes the same results each time."""
+        try:
+            run = Built(self.kernel, schedule).prepare(arguments)
+            times = [_timed(run, arguments) for _ in range(2 * TRIALS)]
+        except Exception:
+            # Triton has many ways to say that a schedule asks for more than a device has.
+            return FAILED
+        return median(times[TRIALS:])
+
+
+def _timed(run: Callable[..., None], arguments: Sequence[Any]) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    run(*arguments)
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) / 1e3

@@ -100,7 +100,7 @@ def test_a_loop_keeps_a_state_per_round() -> None:
     assert "x × 6" in str(report)
 
 
-@pytest.mark.parametrize("count", [64, 300])
+@pytest.mark.parametrize("count", [36, 300])
 def test_a_budget_checkpoints_a_long_loop(count: int) -> None:
     x, w = np.ones((4, 8)), np.full((8, 8), 0.1)
     everything = UNIT.steps.memory(x, w, count, policy="save_all")

@@ -21,7 +21,6 @@ from .rebuild import rebuild
 from .result import Recomputed
 from .segments import segmented
 
-
 MAX_WEIGHED = 3
 """Sets of checkpoints that are rebuilt, which takes time, to weigh them: those that promise the lowest peaks."""
 

@@ -1,7 +1,8 @@
 """What it costs to run a node of the forward again, in the currency of the bytes that this saves.
 
 A byte kept costs SCALE. A node that is fused with what uses it moves nothing: it costs its arithmetic alone. Another
-one reads its operands and writes its results.
+one reads its operands and writes its results; where it is pointwise, once for each primitive that it is made of: `tanh`
+is one, the `gelu` that is approximated by it nine.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from math import isqrt
 
 from ...ir import RETURN, Node, Value
 from ...meta import Meta
+from ...ops.elementwise import SYMBOLIC
 from ...ops.registry import OPS, Trait
 from .problem import UNKNOWN, Problem
 from .storage import is_alias, size_of
@@ -54,12 +56,23 @@ def _own_price(problem: Problem, node: Node) -> int:
     if not made:
         return 0
     op = OPS.of(node.schema)
-    cost = ARITHMETIC * made
+    steps = _primitives(problem, node)
+    cost = ARITHMETIC * made * steps
     if op is not None and op.has(Trait.MATMUL):
         cost += MULTIPLY_ADDS * _multiply_adds(problem, node)
     if op is None or not op.has(Trait.POINTWISE) or not is_fused(problem, node):
-        cost += TRAFFIC * (made + _bytes(known.get(v, UNKNOWN) for v in node.inputs))
+        cost += TRAFFIC * (made * (2 * steps - 1) + _bytes(known.get(v, UNKNOWN) for v in node.inputs))
     return max(cost, 1)
+
+
+def _primitives(problem: Problem, node: Node) -> int:
+    """How many primitives a pointwise op is made of; 1 for any other op."""
+    op = OPS.of(node.schema)
+    if op is None or op.scalar is None:
+        return 1
+    values = [(problem.known or {}).get(value, UNKNOWN) for value in node.inputs]
+    given = [SYMBOLIC if value is UNKNOWN or isinstance(value, Meta) else value for value in values]
+    return max(1, sum(bool(step.operands) for step in op.scalar.specialize(given).steps))
 
 
 def is_fused(problem: Problem, node: Node) -> bool:
