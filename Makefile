@@ -7,16 +7,18 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels check lint types layers bench bench-memory reference torchscript format clean
+.PHONY: help demo test test-kernels check lint types layers bench bench-memory bench-gpu kernels-table reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make test     run the tests"
-	@echo "make test-kernels compile every kernel of the tests for every GPU target"
+	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
+	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
+	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
 	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
 	@echo "make format   rewrite the code as 'make lint' wants it"
@@ -37,9 +39,13 @@ demo: .venv/demo.stamp
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal
 
-# Thousands of compilations, which take minutes; `make test` compiles a few of them.
+# Thousands of compilations, which take minutes; `make test` compiles a few of them. ARGS=--keep writes docs/kernels.md.
 test-kernels: .venv/dev.stamp
+	for dtype in float32 float16 bfloat16; do \
+	  TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python tests/kernels/program_running.py $$dtype || exit 1; \
+	done
 	$(BIN)/python tests/codegen/compiled_kernels.py
+	$(BIN)/python tests/kernels/compiled_suite.py $(ARGS)
 
 # --- what CI runs besides ---
 
@@ -63,6 +69,14 @@ bench: .venv/dev.stamp
 # What backwards keep, in bytes and time; ARGS=--keep writes docs/memory.md.
 bench-memory: .venv/dev.stamp
 	@$(BIN)/python benchmarks/memory.py $(ARGS)
+
+# Times on a GPU; without one it says so. ARGS=--keep writes benchmarks/results/.
+bench-gpu: .venv/dev.stamp
+	@$(BIN)/python benchmarks/kernels.py $(ARGS)
+
+# Rewrites what docs/kernels.md says of the suite's kernels; a test says when that is due.
+kernels-table: .venv/dev.stamp
+	@$(BIN)/python benchmarks/kernel_table.py --keep
 
 # Rewrites docs/ops from the schemas and formulas; a test says when that is due.
 reference: .venv/dev.stamp
