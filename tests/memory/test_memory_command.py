@@ -38,6 +38,15 @@ def steps(x, w, n: int):
 def picky(x):
     assert x.size(0) == 12345
     return x.sum()
+
+
+def looked_up(table, index: Tensor):
+    assert table.size(0) == 7
+    return torch.exp(table[index]).sum()
+
+
+def looked_up_examples():
+    return [(torch.zeros([7, 3]), torch.tensor([0, 6]))]
 """
 GOLDEN = """gate: min_cut saves 128.00 KiB, peak 2.50 MiB, of which arguments 1.12 MiB
   arguments that the backward reads: x, w, v
@@ -96,6 +105,10 @@ def test_indices_by_dtype_and_by_name(file: str) -> None:
     assert by_name["input_bytes"] == 10 * 16 * 4 + 5 * 8
     by_dtype = data_of(file, "rows", "-s", "table=10,16", "-s", "index=5:int32")
     assert by_dtype["input_bytes"] == 10 * 16 * 4 + 5 * 4
+
+
+def test_examples_beside_the_function(file: str) -> None:
+    assert data_of(file, "looked_up")["input_bytes"] == 7 * 3 * 4 + 2 * 8
 
 
 def test_lists_numbers_and_keywords(file: str) -> None:

@@ -1,0 +1,254 @@
+"""Kernels on a GPU: the suite beside float64, streams, CUDA graphs, devices, threads. Skipped without one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from kernel_peers import TORCH  # noqa: E402
+from program_running import CASES, TOLERANCES  # noqa: E402
+
+DEVICE = "cuda"
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+SUITE = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
+RANDOM = ("dropout_add_layer_norm",)
+NO_BACKWARD = ("adamw",)
+DIFFERENTIABLE = ("bias_gelu", "swiglu", "rms_norm", "layer_norm", "softmax", "rope", "lstm_cell", "chain")
+
+
+def draw(*shape: int) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def placed(values: list[Any], dtype: Any, device: str = DEVICE) -> list[Any]:
+    """On the device, with the strides that they have; floats of the dtype, with gradients."""
+    return [_placed(value, dtype, device) for value in values]
+
+
+def _placed(value: Any, dtype: Any, device: str) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.is_floating_point():
+        return value.to(device)
+    if 0 in value.stride() or not value.numel():
+        return value[:1].to(device, dtype).expand(value.shape).requires_grad_()
+    moved = torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=device)
+    return moved.copy_(value).requires_grad_()
+
+
+def reference(name: str) -> Callable[..., Any]:
+    """Torch's own; what is random in float64 by our plans for arrays, which draw the same numbers."""
+    return SUITE[name] if name in RANDOM else TORCH[name]
+
+
+def outputs_of(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def close(found: Any, wanted: Any, tolerance: float) -> None:
+    assert found.shape == wanted.shape
+    scale = max(float(wanted.abs().max()) if wanted.numel() else 1.0, 1e-3)
+    torch.testing.assert_close(found.detach().cpu().double(), wanted.double(), rtol=tolerance, atol=tolerance * scale)
+
+
+def both_passes(function: Callable[..., Any], values: list[Any], seeds: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Outputs, and the gradient of each floating argument."""
+    gs.manual_seed(7)
+    outputs = outputs_of(function(*values))
+    inputs = [value for value in values if is_floating(value)]
+    own = [seed.to(output) for seed, output in zip(seeds, outputs, strict=True)]
+    return outputs, list(torch.autograd.grad(outputs, inputs, own, allow_unused=True))
+
+
+# --- results and gradients ---
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_suite_is_that_of_float64(case: str, dtype: str) -> None:
+    name, make = CASES[case]
+    tolerance, kind = TOLERANCES[dtype], getattr(torch, dtype)
+    narrow = placed(make(), kind)
+    wide = [v.detach().cpu().double().requires_grad_() if is_floating(v) else _on_cpu(v) for v in narrow]
+    if name in NO_BACKWARD:
+        with torch.no_grad():
+            for found, wanted in zip(SUITE[name](*narrow), TORCH[name](*wide), strict=True):
+                close(found, wanted, tolerance)
+        return
+    gs.manual_seed(7)
+    wanted = outputs_of(reference(name)(*wide))
+    seeds = [draw(*output.shape).to(kind).double() if output.dim() else draw(1)[0] for output in wanted]
+    wanted, expected = both_passes(reference(name), wide, seeds)
+    outputs, gradients = both_passes(SUITE[name], narrow, seeds)
+    for output, want in zip(outputs, wanted, strict=True):
+        assert output.device.type == DEVICE and output.dtype == kind
+        close(output, want.detach(), tolerance)
+    inputs = [value for value in narrow if is_floating(value)]
+    for value, gradient, want in zip(inputs, gradients, expected, strict=True):
+        if name == "rope" and want is not None and gradient is None:
+            continue  # the angles are detached in ours
+        assert gradient.dtype == kind and gradient.shape == value.shape
+        close(gradient, want, 4 * tolerance)
+
+
+def _on_cpu(value: Any) -> Any:
+    return value.cpu() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_to_second_order(name: str) -> None:
+    _, make = CASES[f"{name} 7×13"]
+    values = [value[:3] if i == 0 and name not in ("rope", "lstm_cell") else value for i, value in enumerate(make())]
+    if name in ("swiglu", "chain"):
+        values = [value[:3] for value in values]
+    inputs = placed(values, torch.float64)
+    if name == "rope":
+        inputs[1:] = [value.detach() for value in inputs[1:]]
+    assert torch.autograd.gradcheck(SUITE[name], inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(SUITE[name], inputs, fast_mode=True)
+
+
+def test_products_go_to_the_library_and_branches_are_taken() -> None:
+    unit = gs.CompilationUnit(
+        "def layer(x, w, b):\n    return F.gelu(torch.tanh(x) @ w + b).sum(0)\n\n\n"
+        "def clipped(x, w):\n    if (x * w).sum() > 0:\n        x = x * 2\n    return x * w\n"
+    )
+    values = [draw(33, 20), draw(20, 17), draw(17)]
+    x, w, b = placed(values, torch.float64)
+    wide = [value.clone().requires_grad_() for value in values]
+    wanted = torch.nn.functional.gelu(torch.tanh(wide[0]) @ wide[1] + wide[2]).sum(0)
+    found = unit.layer(x, w, b)
+    close(found, wanted.detach(), 1e-10)
+    for gradient, want in zip(
+        torch.autograd.grad(found.sum(), (x, w, b)), torch.autograd.grad(wanted.sum(), wide), strict=True
+    ):
+        close(gradient, want, 1e-10)
+    for sign in (1.0, -1.0):
+        a, c = placed([draw(5).abs(), sign * draw(5).abs()], torch.float64)
+        close(unit.clipped(a, c), ((a * 2 if sign > 0 else a) * c).detach().cpu(), 1e-12)
+
+
+def test_results_are_the_same_to_the_bit() -> None:
+    values = placed([draw(3000, 200), draw(200), draw(200)], torch.float32)
+    seeds = [draw(3000, 200)]
+    first, again = (both_passes(SUITE.layer_norm, values, seeds) for _ in range(2))
+    for one, other in zip([*first[0], *first[1]], [*again[0], *again[1]], strict=True):
+        assert torch.equal(one, other)
+
+
+def test_one_function_serves_batches_of_any_size() -> None:
+    weight, bias = placed([draw(100), draw(100)], torch.float32)
+    for rows in (1, 2, 7, 64, 1000, 4097):
+        (x,) = placed([draw(rows, 100)], torch.float32)
+        want = torch.nn.functional.layer_norm(x.double(), [100], weight.double(), bias.double())
+        close(SUITE.layer_norm(x, weight, bias), want.detach().cpu(), 3e-5)
+
+
+def test_pointers_need_no_alignment() -> None:
+    """After a call on aligned ones, for which other code was made."""
+    for offset in (0, 1, 2, 4):
+        x, g = (torch.randn(64 * 32 + offset, device=DEVICE)[offset:].view(64, 32) for _ in range(2))
+        close(SUITE.swiglu(x, g), (torch.nn.functional.silu(x.double()) * g.double()).cpu(), 1e-5)
+
+
+# --- how they are launched ---
+
+
+def test_work_is_on_the_current_stream() -> None:
+    """What a stream computes before is there: it is slow, and nothing waits for it."""
+    a = torch.randn(4096, 4096, device=DEVICE) / 64
+    bias = torch.randn(4096, device=DEVICE)
+    SUITE.bias_gelu(a, bias)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x = a
+        for _ in range(8):
+            x = x @ a
+        found = SUITE.bias_gelu(x, bias)
+    stream.synchronize()
+    close(found, torch.nn.functional.gelu(x.double() + bias.double()).cpu(), 1e-5)
+
+
+def test_a_call_waits_for_nothing() -> None:
+    x, g = (torch.randn(64, 64, device=DEVICE) for _ in range(2))
+    SUITE.swiglu(x, g)
+    slow = torch.randn(8192, 8192, device=DEVICE)
+    torch.cuda.synchronize()
+    done = torch.cuda.Event()
+    for _ in range(10):
+        slow = slow @ slow
+    done.record()
+    SUITE.swiglu(x, g)
+    assert not done.query()
+    torch.cuda.synchronize()
+
+
+def test_calls_are_captured_in_cuda_graphs() -> None:
+    x, weight, bias = placed([draw(256, 128), draw(128), draw(128)], torch.float32)
+    seed = torch.randn(256, 128, device=DEVICE)
+
+    def step() -> tuple[Any, ...]:
+        result = SUITE.layer_norm(x, weight, bias)
+        return result.detach(), *torch.autograd.grad(result, (x, weight, bias), seed)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    with torch.no_grad():
+        x.copy_(torch.randn(256, 128, device=DEVICE))
+    graph.replay()
+    torch.cuda.synchronize()
+    for found, want in zip(captured, step(), strict=True):
+        assert torch.equal(found, want)
+
+
+def test_threads_share_functions() -> None:
+    values = [placed([draw(rows, 64), draw(rows, 64)], torch.float32) for rows in range(20, 36)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda pair: SUITE.geglu(*pair), values))
+    for result, (x, g) in zip(found, values, strict=True):
+        want = torch.nn.functional.gelu(x.double(), approximate="tanh") * g.double()
+        close(result, want.detach().cpu(), 3e-5)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one device")
+def test_each_device_runs_its_own_tensors() -> None:
+    for index in (1, 0, 1):
+        x, g = placed([draw(40, 64), draw(40, 64)], torch.float32, f"{DEVICE}:{index}")
+        found = SUITE.swiglu(x, g)
+        assert found.device.index == index and torch.cuda.current_device() == 0
+        found.sum().backward()
+        assert x.grad.device.index == index
+        close(found, (torch.nn.functional.silu(x.double()) * g.double()).detach().cpu(), 1e-5)
+
+
+def test_tuned_kernels_compute_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    unit = gs.CompilationUnit("def f(x, w):\n    return F.softmax(x * w, -1)\n")
+    x, w = placed([draw(500, 300), draw(300)], torch.float32)
+    with gs.set_autotuning(True):
+        found = unit.f(x, w)
+    close(found, torch.softmax((x * w).double(), -1).detach().cpu(), 3e-5)
