@@ -27,6 +27,8 @@ FAMILIES = (
     "reduction_norms",
     "reduction_order",
     "reduction_scan",
+    "reduction_lists",
+    "reduction_lists",
     "linalg",
     "linalg_solvers",
     "linalg_structure",

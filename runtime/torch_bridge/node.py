@@ -226,7 +226,7 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
     key = _key(values, _requires_grad) if torch.is_grad_enabled() else ()
     if True in key:
         if device_of(values) != "cpu":
-            program = kernel_program(program, values)
+            program = kernel_program(program, on_device(values))
         step = step_of(program, key)
         if step.input_vjps:
             return record(GradscriptFunction, step, values)
