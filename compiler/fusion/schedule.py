@@ -92,6 +92,8 @@ class Limits:
     tile: int = 1024
     """Elements that several short rows make up together."""
     elements_per_thread: int = 8
+    accumulating: int = 4
+    """The same of a thread that accumulates along rows of float32: with more, assemblers spill to fit more programs."""
     registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
     serial_registers: int = 128
@@ -265,6 +267,9 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     columns = next_power(extent(reduction))
     rows = max(1, min(limits.tile // columns, next_power(extent(kernel.with_role("serial")))))
     words = _words(kernel) + _accumulators(kernel)
+    inner = {axis.name for axis in reduction}
+    if any(s.dtype.itemsize >= 4 for s in kernel.body if isinstance(s, Load) and s.axes & inner):
+        limits = replace(limits, elements_per_thread=limits.accumulating)
     return Serial(_warps(rows * columns, limits, words), 1, rows, columns)
 
 
