@@ -86,7 +86,8 @@ class DeviceProgram:
 
         def run(slots: Slots) -> None:
             result = run_op(op, [read(slots) for read in readers], device)
-            found = [result] if is_single and not isinstance(result, list | tuple) else list(result)
+            # A list of tensors has a slot for each, one of unknown length has one for all.
+            found = [result] if is_single and (layouts[0] is None or not _is_several(result)) else list(result)
             for number, layout, value in zip(results, layouts, found, strict=True):
                 # Kernels were planned for contiguous tensors; what a library gives may be another view of them.
                 slots[number] = value if is_view or layout is None else value.contiguous()
@@ -114,6 +115,10 @@ class DeviceProgram:
             if name not in kept:
                 free[position].append(self._slot[name])
         return free
+
+
+def _is_several(result: Any) -> bool:
+    return isinstance(result, list | tuple)
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:

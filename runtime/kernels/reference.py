@@ -20,7 +20,7 @@ def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
         if isinstance(step, KernelStep):
             _run_kernel(program, step, held)
         else:
-            _run_extern(step, held)
+            _run_extern(program, step, held)
     return [_argument(output, held) for output in program.outputs]
 
 
@@ -59,11 +59,12 @@ def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
     return run_kernel(kernel.with_body(body), arrays, numbers)[output] != 0
 
 
-def _run_extern(step: ExternStep, held: dict[str, Any]) -> None:
+def _run_extern(program: Program, step: ExternStep, held: dict[str, Any]) -> None:
     op = OPS.of(step.node.schema)
     assert op is not None
     result = op.evaluate(*[_argument(argument, held) for argument in step.arguments])
-    if len(step.results) == 1 and not isinstance(result, list | tuple):
+    is_whole = step.results[0] not in program.layouts or not isinstance(result, list | tuple)
+    if len(step.results) == 1 and is_whole:
         held[step.results[0]] = result
     else:
         held.update(zip(step.results, result, strict=True))

@@ -76,11 +76,9 @@ class KernelRunner:
 def _planned(graph: Graph, values: Sequence[Any], device: torch.device, settled: bool) -> DeviceProgram | None:
     try:
         return DeviceProgram(fuse(graph, [given(value, settled) for value in values], supports), device)
-    except Unfusable:
+    except (Unfusable, ShapeError):
+        # What the data has wrong is told by the ops themselves, run one by one.
         return None
-    except ShapeError as error:
-        cause = error.__cause__
-        raise RuntimeFailure("R101", error.node.kind, str(cause), span=error.node.span) from cause
 
 
 def given(value: Any, settled: bool) -> Any:

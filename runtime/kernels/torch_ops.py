@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import add
 from typing import Any
 
 import ml_dtypes
@@ -49,7 +50,9 @@ def _holds_tensor(type: Type) -> bool:
 
 @cache
 def _torch_function(op: Op) -> Callable[..., Any] | None:
-    """torch's op of the same name, overload and arguments."""
+    """torch's op of the same name, overload and arguments, or what stands for one of ours."""
+    if op.schema.full_name in _OWN:
+        return _OWN[op.schema.full_name]
     namespace, _, name = op.schema.name.partition("::")
     if namespace != "aten":
         return None
@@ -61,6 +64,16 @@ def _torch_function(op: Op) -> Callable[..., Any] | None:
     ours = [(argument.name, argument.keyword_only) for argument in op.schema.arguments]
     function: Callable[..., Any] = found
     return function if theirs == ours else None
+
+
+def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
+    if not terms:
+        raise RuntimeError("add_n: expected a non-empty list of tensors")
+    return reduce(add, terms[1:], terms[0]) if len(terms) > 1 else terms[0].clone()
+
+
+_OWN: dict[str, Callable[..., Any]] = {"gs::add_n": _add_n}
+"""Ops that torch has no name for, in terms of its own."""
 
 
 def _by_definition(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
