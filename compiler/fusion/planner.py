@@ -9,8 +9,6 @@ elements only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from math import prod
 from typing import Any
 
 from ..constants import TensorConstant
@@ -20,22 +18,17 @@ from ..meta import Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..rewrite import CONSTANT
 from ..types import TensorType
-from .collapse import collapse_axes
+from .assemble import assembled
 from .elements import Rule, checked, element_rule
 from .group import Group
 from .index import constant
-from .kernel import Kernel
 from .layout import Layout, View, views_of
 from .partials import Unsplittable
-from .program import Argument, ExternStep, KernelStep, Program, Ref, Step
-from .reductions import Reduction, reduction_of
-from .split import split_reductions
+from .program import Argument, ExternStep, Program, Ref
+from .reductions import Reduction, is_of_rows, reduction_of
 
 MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
-MIN_ROWS = 32
-MAX_COLUMNS = 16_384
-"""A reduction of fewer rows, each longer than that, is shared among programs."""
 Supports = Callable[[str, DType], bool]
 Given = Layout | Sequence[Layout] | None
 
@@ -83,7 +76,7 @@ class Planner:
             for node in self.graph.nodes:
                 self._visit(node)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
-            steps = self._assembled()
+            steps = assembled(self._steps, self.name, self.layouts, self._unique)
         except (Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one.
             raise Unfusable(f"{type(error).__name__}: {error}") from error
@@ -213,7 +206,7 @@ class Planner:
     def _place_reduction(self, value: Value) -> None:
         reduction = self.reductions[value]
         shape = self.known[reduction.operand].shape
-        is_row = _is_row(shape, reduction.dims)
+        is_row = is_of_rows(shape, reduction.dims)
         for group in self._candidates():
             if self._joins(group, value, reduction, is_row):
                 break
@@ -398,30 +391,7 @@ class Planner:
             return known
         raise Unfusable(f"the result of {value.node.kind} is not known before it runs")
 
-    # --- putting together ---
-
-    def _assembled(self) -> tuple[Step, ...]:
-        steps: list[Step] = []
-        groups = [step for step in self._steps if isinstance(step, Group)]
-        for step in self._steps:
-            if isinstance(step, ExternStep):
-                steps.append(step)
-                continue
-            name = self.name if len(groups) == 1 else f"{self.name}_{groups.index(step) + 1}"
-            steps += self._kernel_steps(step, name)
-        return tuple(steps)
-
-    def _kernel_steps(self, group: Group, name: str) -> list[Step]:
-        steps: list[Step] = []
-        arguments = dict(group.arguments)
-        for kernel in map(_of_any_batch, split_reductions(collapse_axes(group.kernel(name)))):
-            for buffer in kernel.buffers:
-                if buffer.name not in arguments:
-                    arguments[buffer.name] = partial = self._unique(buffer.name)
-                    self.layouts[partial] = Layout(buffer.shape, buffer.dtype, buffer.strides)
-            own = [*(b.name for b in kernel.buffers), *(p.name for p in kernel.parameters)]
-            steps.append(KernelStep(kernel, {n: arguments[n] for n in own}))
-        return steps
+    # --- names ---
 
     def _new_name(self, value: Value) -> str:
         is_output = any(use.user is self.graph.body.ret for use in value.uses)
@@ -440,23 +410,5 @@ _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
 
 
-def _of_any_batch(kernel: Kernel) -> Kernel:
-    """The kernel with the size of its first axis left out of the text: the same text serves batches of any size."""
-    first, *rest = kernel.axes or (None,)
-    if first is None or first.role != "parallel" or kernel.with_role("serial"):
-        return kernel
-    return replace(kernel, axes=(replace(first, dynamic=True), *rest))
-
-
 def _has_tensor(known: Any) -> bool:
     return isinstance(known, Meta) or (isinstance(known, list | tuple) and any(map(_has_tensor, known)))
-
-
-def _is_row(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
-    """Whether a reduction is one of rows: over the last dimensions, and with work for each row."""
-    real = [d for d, size in enumerate(shape) if size != 1]
-    if list(dims) != real[len(real) - len(dims) :]:
-        return False
-    columns = prod(shape[d] for d in dims)
-    rows = prod(shape[d] for d in real if d not in dims)
-    return rows >= MIN_ROWS or columns <= MAX_COLUMNS

@@ -13,6 +13,10 @@ from ..meta import Meta, is_known
 from ..ops.dims import axes_of
 from .kernel import Combine
 
+MIN_ROWS = 32
+MAX_COLUMNS = 16_384
+"""A reduction of fewer rows, each longer than that, is shared among programs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -42,6 +46,16 @@ def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:
     if not all(is_known(value) for value in arguments.values() if not isinstance(value, Meta)):
         return None
     return rule(node, arguments, operand, result)
+
+
+def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
+    """Whether a reduction is one of rows: over the last dimensions, and with work for each row."""
+    real = [d for d, size in enumerate(shape) if size != 1]
+    if list(dims) != real[len(real) - len(dims) :]:
+        return False
+    columns = prod(shape[d] for d in dims)
+    rows = prod(shape[d] for d in real if d not in dims)
+    return rows >= MIN_ROWS or columns <= MAX_COLUMNS
 
 
 def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]:

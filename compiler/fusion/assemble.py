@@ -1,0 +1,51 @@
+"""From groups to the kernels that run: axes merged, reductions shared out, what passes between given a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .collapse import collapse_axes
+from .group import Group
+from .kernel import Kernel
+from .layout import Layout
+from .program import ExternStep, KernelStep, Step
+from .split import split_reductions
+
+
+def assembled(
+    steps: Sequence[Group | ExternStep], name: str, layouts: dict[str, Layout], unique: Callable[[str], str]
+) -> tuple[Step, ...]:
+    """The steps of a program, in order. Partial results get names by `unique` and places in `layouts`."""
+    made: list[Step] = []
+    groups = [step for step in steps if isinstance(step, Group)]
+    for step in steps:
+        if isinstance(step, ExternStep):
+            made.append(step)
+            continue
+        own = name if len(groups) == 1 else f"{name}_{groups.index(step) + 1}"
+        made += _kernel_steps(step, own, layouts, unique)
+    return tuple(made)
+
+
+def _kernel_steps(
+    group: Group, name: str, layouts: dict[str, Layout], unique: Callable[[str], str]
+) -> list[KernelStep]:
+    steps: list[KernelStep] = []
+    arguments = dict(group.arguments)
+    for kernel in map(_of_any_batch, split_reductions(collapse_axes(group.kernel(name)))):
+        for buffer in kernel.buffers:
+            if buffer.name not in arguments:
+                arguments[buffer.name] = partial = unique(buffer.name)
+                layouts[partial] = Layout(buffer.shape, buffer.dtype, buffer.strides)
+        own = [*(b.name for b in kernel.buffers), *(p.name for p in kernel.parameters)]
+        steps.append(KernelStep(kernel, {n: arguments[n] for n in own}))
+    return steps
+
+
+def _of_any_batch(kernel: Kernel) -> Kernel:
+    """The kernel with the size of its first axis left out of the text: the same text serves batches of any size."""
+    first, *rest = kernel.axes or (None,)
+    if first is None or first.role != "parallel" or kernel.with_role("serial"):
+        return kernel
+    return replace(kernel, axes=(replace(first, dynamic=True), *rest))
