@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..compiler.codegen.triton import most_registers
 from .kernels.store import KernelStore
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
@@ -91,8 +92,11 @@ def compile_offline(
     constants = {(i,): v for i, v in enumerate(signature.values()) if not isinstance(v, str)}
     aligned = {(i,): [["tt.divisibility", 16]] for i, v in enumerate(types.values()) if v.startswith("*")}
     source = ASTSource(kernel, types, constants, aligned)
+    chosen = dict(options or {})
+    if TARGETS[target][0] == "cuda":
+        chosen.setdefault("maxnreg", most_registers(chosen.get("num_warps", 4)))
     try:
-        compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=dict(options or {}))
+        compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=chosen)
     except Exception as error:
         raise KernelFailure(f"Triton does not compile {name} for {target}: {error}") from error
     if TARGETS[target][0] == "hip":

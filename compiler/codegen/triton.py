@@ -25,7 +25,7 @@ from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT
 from ..fusion.casts import without_round_trips
 from ..fusion.kernel import Axis, Kernel, Statement
 from ..fusion.padding import choose_others
-from ..fusion.schedule import Schedule
+from ..fusion.schedule import WARP, Schedule
 from .naming import Names
 from .phases import phases_of
 from .triton_body import INDENT, Body
@@ -42,11 +42,16 @@ __all__ = [
     "emit_triton",
     "function_name",
     "grid",
+    "most_registers",
     "parameter_names",
     "signature",
     "supports",
 ]
 
+REGISTERS = 65_536
+"""32-bit registers that the programs of a multiprocessor share, of compute capability 8.0 to 10.0."""
+MAX_REGISTERS = 255
+"""Of a thread."""
 COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
 does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
@@ -81,6 +86,14 @@ def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
 def constants(kernel: Kernel, schedule: Schedule) -> dict[str, int]:
     """The block sizes by the names of their parameters."""
     return {d.label: d.block for d in _labelled(layout_of(kernel, schedule))}
+
+
+def most_registers(num_warps: int) -> int:
+    """The `maxnreg` with which a program of so many warps is compiled for NVIDIA's devices: all that it may have.
+
+    Left to itself the assembler spills a few values where that lets one more program run beside.
+    """
+    return min(MAX_REGISTERS, REGISTERS // (WARP * num_warps))
 
 
 def configuration(schedule: Schedule) -> dict[str, int]:

@@ -188,11 +188,10 @@ def is_across(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> 
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
-    block = limits.flat_block
-    if sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy:
-        block //= 2
-    block = min(block, next_power(extent(kernel.axes)))
-    return Flat(_warps(block, limits, most=4), 1, block)
+    points = next_power(extent(kernel.axes))
+    warps = _warps(min(limits.flat_block, points), limits, most=4)
+    is_heavy = sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy
+    return Flat(warps, 1, min(limits.flat_block // 2 if is_heavy else limits.flat_block, points))
 
 
 def _tiled(kernel: Kernel, limits: Limits) -> Tiled | None:

@@ -18,6 +18,7 @@ from ...compiler.codegen.triton import (
     emit_triton,
     function_name,
     grid,
+    most_registers,
 )
 from ...compiler.fusion.kernel import Kernel
 from ...compiler.fusion.schedule import Schedule, choose_schedule
@@ -61,8 +62,11 @@ class Built:
         """A launch for arguments of these types and alignments, on the current device."""
         from .triton_store import checked_cache
 
+        options = dict(self._options)
+        if torch.version.hip is None:
+            options["maxnreg"] = most_registers(options["num_warps"])
         with _BUILDING, checked_cache():
-            compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **self._options)
+            compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **options)
             launch: Callable[..., None] = compiled[self.grid]
         blocks = tuple(self._constants.values())
         return lambda *given: launch(*given, *blocks)
