@@ -22,7 +22,7 @@ from .assemble import assembled
 from .elements import Rule, checked, element_rule
 from .group import Group
 from .index import constant
-from .layout import Layout, View, views_of
+from .layout import Layout, View, contiguous_strides, views_of
 from .partials import Unsplittable
 from .program import Argument, ExternStep, Program, Ref
 from .reductions import Reduction, is_of_rows, reduction_of
@@ -245,6 +245,11 @@ class Planner:
         if placed is not None:
             return placed[0]
         node = value.node
+        source = self._same_as(value)
+        if source is not None:
+            name = self.materialize(source)
+            self._placed[value] = self._placed[source]
+            return name
         if self._is_cheap_view(node):
             return self._view_step(node, value)
         if node.kind in _TAKES and self._view_parts(node.inputs[0]):
@@ -258,6 +263,28 @@ class Planner:
             self._store(value, name, None, value)
         self._commit()
         return name
+
+    def _same_as(self, value: Value) -> Value | None:
+        """A value that is this one: of a sum of nothing, a conversion to what it is, a gradient that is alone."""
+        node = value.node
+        defined = [v for v in node.inputs if isinstance(self.known.get(v), Meta)]
+        if not defined or self.known[defined[0]] != self.known[value]:
+            return None
+        reduction = self.reductions.get(value)
+        if reduction is not None:
+            is_whole = not reduction.dims and reduction.divisor in (None, 1)
+            return defined[0] if is_whole and reduction.combine == "sum" else None
+        alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
+        keeps = node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
+        return defined[0] if alone or keeps or self._views_whole(node) else None
+
+    def _views_whole(self, node: Node) -> bool:
+        """Whether a view leaves each element where it is, as a reshape to the same shape does."""
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1:
+            return False
+        shape = self.known[node.output].shape
+        return self.views(node) == [View(shape, contiguous_strides(shape), 0)]
 
     def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
         for group in self._candidates():
@@ -407,6 +434,9 @@ class Planner:
 
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
+_KEEPS = ("aten::detach", "aten::contiguous", "prim::unchecked_cast", "prim::unchecked_unwrap_optional")
+_CONVERTS = ("aten::to.", "aten::type_as")
+"""Where the dtype and the shape stay, the same tensor."""
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")
 
 
