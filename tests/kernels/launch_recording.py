@@ -1,0 +1,102 @@
+"""Prepares and launches kernels with a driver that records instead of a GPU's: compilation and arguments are real.
+
+A script for a process of its own, for it takes the place of Triton's driver and of parts of torch.cuda.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import torch
+from gradscript.runtime.kernels.triton_kernel import TritonKernel
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+ROOT = Path(__file__).parents[2]
+STREAM = 1234
+launches: list[tuple[Any, ...]] = []
+loaded: list[str] = []
+
+
+class Launcher:
+    """What Triton makes of a compiled kernel's metadata, and calls with the grid, the stream and all arguments."""
+
+    def __init__(self, source: Any, metadata: Any) -> None:
+        self.metadata = metadata
+
+    def __call__(self, *arguments: Any) -> None:
+        launches.append(arguments)
+
+
+class Utils:
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[object, str, int, int, int]:
+        assert kernel[:4] == b"\x7fELF"
+        loaded.append(name)
+        return object(), f"function of {name}", 32, 0, 1024
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        return {"max_shared_mem": 232_448, "multiprocessor_count": 132, "warpSize": 32}
+
+
+class Driver:
+    launcher_cls = Launcher
+    utils = Utils()
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return STREAM
+
+
+class OnDevice:
+    """A tensor of the CPU that says it is on a GPU."""
+
+    device = torch.device("cuda", 0)
+
+    def __init__(self, tensor: torch.Tensor, offset: int = 0) -> None:
+        self.tensor = tensor
+        self.dtype = tensor.dtype
+        self.offset = offset
+
+    def data_ptr(self) -> int:
+        return 4096 + self.offset
+
+
+def main() -> int:
+    driver.set_active(Driver())
+    torch.cuda.device = lambda device: contextlib.nullcontext()  # type: ignore[misc,assignment]
+    torch.cuda.current_device = lambda: 0
+    unit = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
+    matrix, numbers = torch.zeros(64, 128), (1e-3, 0.9, 0.99, 1e-8, 0.1, 3.0)
+    (info,) = unit.adamw.kernels(matrix, matrix, matrix, matrix, *numbers).forward
+    kernel = TritonKernel(info.kernel)
+    tensors = [OnDevice(torch.zeros(buffer.shape)) for buffer in info.kernel.buffers]
+    given = [0.25 + i for i, _ in enumerate(info.kernel.parameters)]
+    kernel.launch(tensors, given)  # type: ignore[arg-type]
+    kernel.launch(tensors, given)  # type: ignore[arg-type]
+    assert len(loaded) == 1, "the second launch is prepared"
+    for launch in launches:
+        assert launch[:4] == (*info.grid, STREAM)
+        passed = launch[-len(info.signature) :]
+        assert list(passed[: len(tensors)]) == tensors
+        assert passed[len(tensors)] == 64 * 128
+        assert list(passed[len(tensors) + 1 :]) == [*given, *info.constants.values()]
+    kernel.launch([OnDevice(t.tensor, 4) for t in tensors], given)  # type: ignore[arg-type]
+    assert len(loaded) == 2, "pointers that are not aligned have a kernel of their own"
+    (empty,) = unit.swiglu.kernels(torch.zeros(0, 4), torch.zeros(0, 4)).forward
+    TritonKernel(empty.kernel).launch([OnDevice(torch.zeros(0, 4))] * 3, [])  # type: ignore[arg-type, list-item]
+    assert len(launches) == 3, "nothing is launched for no elements"
+    print("ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
