@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from .ir import Graph
+from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls
 from .passes.canonicalize import canonicalize
 from .passes.check_in_place import check_in_place
@@ -108,6 +109,8 @@ SIMPLIFY: tuple[Pass, ...] = (
     pool_constants,
     eliminate_dead_code,
 )
+AGGREGATE: tuple[Pass, ...] = (aggregate_gradients, eliminate_dead_code)
+"""What runs last on the backward of a Gradient, when nothing is going to differentiate it or draw it into kernels."""
 EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "specialize": (specialize_types,),
     "inline": (inline_functions,),
@@ -130,6 +133,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "decompose": (inline_functions, remove_hints, decompose_ops),
     "batch": (batch_matmuls,),
     "fuse": (),
+    "aggregate": (aggregate_gradients,),
     # Dtypes that were asked for have become constants since the last time.
     "finish": (peephole, pool_constants, eliminate_dead_code),
 }
@@ -149,13 +153,14 @@ PIPELINES: dict[str, tuple[Pass, ...]] = {
         lower_grad_of,
         *SIMPLIFY,
         canonicalize,
+        *AGGREGATE,
     ),
     "executor": tuple(pass_ for passes in EXECUTOR.values() for pass_ in passes),
 }
 """Sequences of passes by name; run one with run_passes, or with run_to_fixpoint."""
 
 _ONLY_DIFFERENTIABLE = ("inline_keeping_pairs", "autodiff")
-_ONLY_PLAIN = ("inline", "decompose", "batch", "fuse")
+_ONLY_PLAIN = ("inline", "decompose", "batch", "fuse", "aggregate")
 
 _registered: dict[str, list[Pass]] = {}
 

@@ -18,7 +18,7 @@ from ..compiler.passes.inline_functions import inline_functions
 from ..compiler.passes.lower_grad_of import lower_grad_of
 from ..compiler.passes.remove_hints import remove_hints
 from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
-from ..compiler.pipeline import SIMPLIFY, run_passes
+from ..compiler.pipeline import AGGREGATE, SIMPLIFY, run_passes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .failure import RuntimeFailure
@@ -72,7 +72,7 @@ class Linearized:
         plan = self._backward.get(pattern)
         if plan is None:
             df = specialized(self.gradient.df, [_gradient_type(dtype) for dtype in pattern])
-            plan = self._backward[pattern] = build_plan(settled(df, self._abstract(vjps)))
+            plan = self._backward[pattern] = build_plan(aggregated(settled(df, self._abstract(vjps))))
         return plan
 
     def _known_values(self, shapes: Sequence[Abstract] | None) -> list[Abstract] | None:
@@ -174,6 +174,12 @@ def settle(graph: Graph, known: Sequence[Abstract] | None = None) -> None:
     if known is not None:
         settle_shapes(graph, known, unroll=False)
     _optimize(graph)
+
+
+def aggregated(df: Graph) -> Graph:
+    """A settled graph of gradients, in which those that meet have become sums of any number of terms; in place."""
+    run_passes(df, AGGREGATE, verify_between=False)
+    return df
 
 
 def optimized(graph: Graph) -> Graph:

@@ -311,6 +311,24 @@ def _chosen(group: Group, index: Index, parts: list[tuple[int, Operand]], dtype:
     return result
 
 
+def _add_n(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """The elements of a list's tensors, which are broadcast, added up from the left."""
+    dtype = register_dtype(group.known[node.output].dtype)
+    total: Operand | None = None
+    for number, found in enumerate(group.known[node.inputs[0]]):
+        own = place[len(place) - found.rank :]
+        inner = tuple(constant(0) if size == 1 else index for index, size in zip(own, found.shape, strict=True))
+        term = yield _of_list(group, node.inputs[0], number, inner, guards)
+        total = term if total is None else group.body.compute(node.output.name_hint, "add", dtype, [total, term])
+    return total
+
+
+def _adds_one_dtype(node: Node, known: Known) -> bool:
+    """Sums of unlike dtypes are promoted one by one; each of bools is one of its own."""
+    dtypes = {found.dtype for found in known[node.inputs[0]]}
+    return len(dtypes) == 1 and BOOL not in dtypes
+
+
 def _slice_scatter(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The source within the slice, the tensor around it."""
     tensor, source, *rest = node.inputs
@@ -514,6 +532,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("repeat", "tile"), _repeat),
     **dict.fromkeys(("cat", "concat", "concatenate"), _cat),
     "stack": _stack,
+    "add_n": _add_n,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
     **dict.fromkeys(("pad", "constant_pad_nd"), _pad),
@@ -530,6 +549,7 @@ _RULES: dict[str, Rule] = {
 """By the name of an op; of ops that are pointwise or views, the trait says enough."""
 _CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
     _pad: _pads_with_constant,
+    _add_n: _adds_one_dtype,
     _scatter_one: _scatters_one,
     _picked: lambda node, known: isinstance(node.output.type, TensorType),
     # Triton's generator gives the first word of a block.

@@ -96,8 +96,10 @@ class Limits:
     """The same of a thread that accumulates along rows of float32: with more, assemblers spill to fit more programs."""
     registers: int = 112
     """32-bit registers of a thread that tiles may take; the others are for addresses and temporaries."""
-    serial_registers: int = 128
-    """The same where programs accumulate along rows of halves, of which two share a register when loaded."""
+    full_registers: int = 104
+    """The same where programs accumulate along rows of float32 beside what they compute."""
+    half_registers: int = 128
+    """The same along rows of halves, of which two share a register when loaded."""
     max_warps: int = 16
     row_block: int = 2048
     lanes: int = 64
@@ -154,7 +156,9 @@ def fits_in_registers(
     words = _words(kernel) + _sizes(accumulated)
     inner = {axis.name for axis in kernel.with_role("reduction")}
     halves = all(s.dtype.itemsize < 4 for s in kernel.body if isinstance(s, Load) and s.axes & inner)
-    most = limits.serial_registers if accumulated and halves else limits.registers
+    most = limits.registers
+    if accumulated:
+        most = limits.half_registers if halves else limits.full_registers
     return words * -(-next_power(columns) // (WARP * limits.max_warps)) <= most
 
 

@@ -28,7 +28,6 @@ FAMILIES = (
     "reduction_order",
     "reduction_scan",
     "reduction_lists",
-    "reduction_lists",
     "linalg",
     "linalg_solvers",
     "linalg_structure",

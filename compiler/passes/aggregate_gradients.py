@@ -24,7 +24,8 @@ could cost memory: between two of its sums, if something is computed there, at m
 alone, since the chain would keep one too: the sum so far. Terms that are used later are there anyway.
 
 Gradients of one value have one shape and one dtype, and the accounting relies on that; where types say otherwise, a
-sum is left alone. Sums of gradients that may be undefined (prim::AutogradAdd) are left alone as well.
+sum is left alone. Sums of gradients that may be undefined (prim::AutogradAdd) are left alone as well. A sum that a
+user wrote is as good as one of gradients.
 """
 
 from __future__ import annotations

@@ -35,6 +35,9 @@ def _length(start: float, end: float, step: float) -> Shape:
     return (ceil((end - start) / step),)
 
 
+shape_of("add_n")(all_broadcast)
+
+
 @shape_of("arange")
 def arange(a: Arguments) -> Shape:
     return _length(a.get("start", 0), a["end"], a.get("step", 1))

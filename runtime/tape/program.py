@@ -25,7 +25,7 @@ from ...lang.diagnostics import CompileError
 from ..differentiable import DifferentiableGroup
 from ..function import Function
 from ..interpreter import execute, run_plan
-from ..linearized import optimized, settled, specialized
+from ..linearized import aggregated, optimized, settled, specialized
 from ..plan import ExecutionPlan, build_plan
 from ..snippets import SNIPPET
 from .uniform import is_uniform, settled_for_one_shape, sums_broadcasts
@@ -78,13 +78,17 @@ class Program:
 
     def _planned(self) -> ExecutionPlan:
         with _COMPILING:
-            self._plan = self._plan or build_plan(settled(self.graph))
+            self._plan = self._plan or build_plan(self._finished(settled(self.graph)))
             return self._plan
 
     def _planned_for_one_shape(self) -> ExecutionPlan:
         with _COMPILING:
-            self._uniform_plan = self._uniform_plan or build_plan(settled_for_one_shape(self.graph))
+            self._uniform_plan = self._uniform_plan or build_plan(self._finished(settled_for_one_shape(self.graph)))
             return self._uniform_plan
+
+    def _finished(self, graph: Graph) -> Graph:
+        """The settled graph as it runs."""
+        return graph
 
     def linearize(self, key: Key) -> Linearization | CompileError:
         """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""
@@ -118,6 +122,13 @@ class GroupProgram(Program):
         if not absent and [*wanted] == self._group.requires_grad:
             return self._group.gradient
         return super()._differentiate(wanted, absent)
+
+
+class GradientProgram(Program):
+    """The backward of a program."""
+
+    def _finished(self, graph: Graph) -> Graph:
+        return aggregated(graph)
 
 
 class Linearization:
@@ -163,7 +174,7 @@ class Linearization:
                 found = self._backward.get(pattern)
                 if found is None:
                     df = specialized(self.gradient.df, self._types(pattern))
-                    found = self._backward[pattern] = Program(df, f"{self.name}_gradient")
+                    found = self._backward[pattern] = GradientProgram(df, f"{self.name}_gradient")
         return found
 
     def _types(self, pattern: Pattern) -> list[Type]:

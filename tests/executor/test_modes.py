@@ -128,7 +128,7 @@ def test_the_passes_are_in_the_executors_order() -> None:
         *("pool_constants", "remove_expands", "canonicalize", "eliminate_dead_code"),
         *("fold_constants", "propagate_types", "propagate_requires_grad"),
         *("eliminate_dead_code", "eliminate_common_subexpressions", "pool_constants", "peephole"),
-        *("fold_constants", "unroll_loops", "check_in_place", "decompose_ops", "batch_matmuls"),
+        *("fold_constants", "unroll_loops", "check_in_place", "decompose_ops", "batch_matmuls", "aggregate_gradients"),
     ):
         assert wanted in names, f"{wanted} does not follow"
 
@@ -137,7 +137,7 @@ def test_the_table_is_in_the_executors_order() -> None:
     plain, sliced = stages(differentiable=False), stages(differentiable=True)
     assert plain == (
         *("specialize", "inline", "lower", "required", "propagate", "optimize"),
-        *("decompose", "batch", "fuse", "finish"),
+        *("decompose", "batch", "fuse", "aggregate", "finish"),
     )
     assert sliced == (
         *("specialize", "inline_keeping_pairs", "lower", "required", "propagate", "optimize"),

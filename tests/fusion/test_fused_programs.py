@@ -9,9 +9,10 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from array_programs import check_fused, random_source
+from array_programs import check_fused, fused, random_source
 from gradscript.compiler.fusion.fuse import Unfusable, fuse
 from gradscript.compiler.fusion.kernel import Reduce
+from gradscript.compiler.fusion.program import KernelStep
 from gradscript.runtime.kernels.listing import layout_of
 
 SUITE = gs.CompilationUnit(
@@ -131,3 +132,14 @@ def test_halves_are_computed_in_float32() -> None:
         kernels = check_fused(SUITE.layer_norm, values, tolerance=1e-2 if dtype == np.float16 else 3e-2)
         for kernel in kernels:
             assert all(not s.dtype.is_half for s in kernel.body if isinstance(s, Reduce))
+
+
+@pytest.mark.parametrize("terms", ["x, x * y, y, torch.exp(x)", "y[0], x, y.sum(0, True)", "x", "*"])
+def test_sums_of_lists(terms: str) -> None:
+    """Of tensors that are broadcast, of one, and of the parts of another."""
+    total = "torch.add_n((x * y).split(2))" if terms == "*" else f"torch.add_n([{terms}])"
+    unit = gs.CompilationUnit(f"def f(x, y):\n    return torch.sin({total})\n")
+    values = [draw(4, 6), draw(4, 6) + 1]
+    check_fused(unit.f, values)
+    steps = fused(unit.f, values).forward.steps
+    assert all(isinstance(step, KernelStep) or step.is_view for step in steps)

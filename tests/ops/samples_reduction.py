@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import inf
 from typing import Any
 
-from array_samples import OWN, Call, call, t
+import torch
+from array_samples import OWN, Call, call, literal, t
 from gradscript.compiler.dtypes import FLOAT64, INT32
 
 _SHAPES = [call(t(3, 4)), call(t()), call(t(0)), call(t(2, 3, 4)), call(t(3, 4).with_nan())]
@@ -110,6 +112,14 @@ CASES: dict[str, list[Call]] = {
         call(t(0, 3), 2, [0]),
     ],
     "dist": [call(t(3, 4), t(4)), call(t(3), t(3), 1), call(t(3), t(3), inf), call(t(3), t(3), 0)],
+    "add_n": [
+        call([t(2, 3), t(2, 3), t(2, 3), t(2, 3)]),
+        call([t(3), t(1, 3), t(2, 1), t()]),
+        call([t(2, 3), t(2, 3), literal([[1, 2, 3]], FLOAT64)]),
+        call([t(2, 3)]),
+        call([t(), t(), t()]),
+        call([t(0, 2), t(2), t(0, 1)]),
+    ],
     "cumsum": _SCAN_DTYPE,
     "cumprod": _SCAN_DTYPE,
     "logcumsumexp": _SCAN,
@@ -134,7 +144,7 @@ CASES: dict[str, list[Call]] = {
     "topk": [call(t(3, 7), 3), call(t(3, 7), 2, 0, False), call(t(), 1), call(t(3, 7), 0), call(t(4, 6).with_nan(), 3)],
 }
 
-REFERENCES: dict[str, Any] = {}
+REFERENCES: dict[str, Any] = {"add_n": lambda terms: reduce(torch.add, terms[1:], terms[0])}
 
 ANY_INDEX = {"median.dim", "nanmedian.dim", "mode", "kthvalue", "sort", "argsort", "topk", "min.dim", "max.dim"}
 """Among equal elements torch may name any: values are compared, and what the indices point at."""

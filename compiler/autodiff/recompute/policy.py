@@ -35,7 +35,7 @@ _MOVES = frozenset(
 _CHEAP_OPS = frozenset(
     (
         *("cat", "concat", "concatenate", "stack", "flip", "roll", "tril", "triu", "constant_pad_nd", "pad"),
-        *("gather", "index", "index_select", "embedding", "masked_fill", "masked_dropout", "to", "type_as"),
+        *("gather", "index", "index_select", "embedding", "masked_fill", "masked_dropout", "to", "type_as", "add_n"),
         *(
             "uniform",
             "random_bits",
