@@ -13,7 +13,7 @@ from ..dtypes import BOOL, FLOAT64, INT64
 from ..ir import Node, Value
 from ..meta import Meta
 from .body import Body, register_dtype
-from .elements import Guards, Incompatible, Place, as_dtype
+from .element_types import Guards, Incompatible, Place, as_dtype
 from .index import Index, axis, constant
 from .kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
 from .layout import Layout

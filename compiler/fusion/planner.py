@@ -19,7 +19,8 @@ from ..ops.registry import OPS, Trait
 from ..rewrite import CONSTANT
 from ..types import TensorType
 from .assemble import assembled
-from .elements import Rule, checked, element_rule
+from .element_types import Rule
+from .elements import checked, element_rule
 from .group import Group
 from .index import constant
 from .layout import Layout, View, contiguous_strides, views_of

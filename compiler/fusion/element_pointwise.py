@@ -1,0 +1,131 @@
+"""Elements of pointwise ops, conversions and sums of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...lang.trampoline import Walk
+from ..dtypes import BOOL, DType
+from ..ir import Node, Value
+from ..meta import Meta, UnknownType, is_known
+from ..ops.arrays import numpy_dtype
+from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization
+from ..ops.registry import OPS
+from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
+from ..types import NUMBERS
+from .body import register_dtype
+from .element_types import Guards, Known, Place, as_dtype
+from .kernel import Constant
+
+if TYPE_CHECKING:
+    from .group import Group
+
+
+def _samples(node: Node, known: Known) -> list[Any]:
+    """Arguments that stand for the real ones where only their dtypes and ranks matter."""
+    return [_sample(value, known.get(value)) for value in node.inputs]
+
+
+def _sample(value: Value, found: Any) -> Any:
+    if isinstance(found, Meta):
+        return np.ones((1,) * found.rank, numpy_dtype(found.dtype))
+    if isinstance(found, UnknownType) and value.type in NUMBERS:
+        return 1 if str(value.type) in ("int", "bool") else 1.0
+    return found
+
+
+def _specialization(node: Node, known: Known) -> Specialization:
+    found = [known.get(value) for value in node.inputs]
+    op = OPS.of(node.schema)
+    assert op is not None
+    scalar: Pointwise = op.scalar
+    return scalar.specialize([SYMBOLIC if isinstance(f, Meta | UnknownType) else f for f in found])
+
+
+def pointwise_fits(node: Node, known: Known, supports: Callable[[str, DType], bool]) -> bool:
+    for index, value in enumerate(node.inputs):
+        found = known.get(value)
+        number = isinstance(found, UnknownType) and value.type in NUMBERS
+        if not (number or is_known(found)) or (number and index in _static_arguments(node)):
+            return False
+    try:
+        special = _specialization(node, known)
+        compute, _ = special.dtypes(_samples(node, known))
+    except Exception:
+        return False
+    if compute.is_half:
+        return False
+    return all(supports(step.op, compute) for step in special.steps if step.operands)
+
+
+def _static_arguments(node: Node) -> Sequence[int]:
+    op = OPS.of(node.schema)
+    assert op is not None
+    arguments = op.schema.arguments
+    return [i for i in op.scalar.static if str(arguments[i].type) in ("int", "bool", "str")]
+
+
+def pointwise(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    special = _specialization(node, group.known)
+    compute, result = special.dtypes(_samples(node, group.known))
+    hint = node.output.name_hint
+    body, made = group.body, []
+    last = len(special.steps) - 1
+    for number, step in enumerate(special.steps):
+        if step.op == PARAMETER:
+            dtype = BOOL if step.kind == "bool" else compute
+            made.append((yield _argument(group, node.inputs[step.value], dtype, place, guards)))
+        elif step.op == CONSTANT:
+            made.append(Constant(step.value))
+        elif step.op in LIMITS:
+            made.append(Constant(LIMITS[step.op](numpy_dtype(result)).item()))
+        else:
+            dtype = BOOL if step.kind == "bool" else compute
+            made.append(body.compute(hint if number == last else "", step.op, dtype, [made[o] for o in step.operands]))
+    return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
+
+
+def _argument(group: Group, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:
+    """An argument of a pointwise op: an element of a tensor that is broadcast to the result, or a number."""
+    found = group.known.get(value)
+    if not isinstance(found, Meta):
+        yield from ()
+        return group.number(value) if found is None or isinstance(found, UnknownType) else Constant(found)
+    operand = yield group.element(value, place[len(place) - found.rank :], guards)
+    return as_dtype(group, operand, register_dtype(found.dtype), dtype)
+
+
+def add_gradients(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    dtype = group.known[node.output].dtype
+    parts = []
+    for value in node.inputs:
+        if group.known.get(value) is not None:
+            parts.append((yield _argument(group, value, register_dtype(dtype), place, guards)))
+    if len(parts) == 1:
+        return parts[0]
+    return group.body.compute(node.output.name_hint, "add", register_dtype(dtype), parts)
+
+
+def cast(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """A conversion rounds where it is written, also to halves."""
+    source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
+    operand = yield group.element(node.inputs[0], place, guards)
+    if wanted == source:
+        return operand
+    if wanted.is_half and register_dtype(source) != wanted and not isinstance(operand, Constant):
+        rounded = group.body.cast(operand, wanted)
+        return group.body.cast(rounded, register_dtype(wanted))
+    return as_dtype(group, operand, register_dtype(source), wanted)
+
+
+def identity(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    return (yield group.element(node.inputs[0], place, guards))
+
+
+def materialized(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    if group.known.get(node.inputs[0]) is not None:
+        return (yield group.element(node.inputs[0], place, guards))
+    return Constant(0)

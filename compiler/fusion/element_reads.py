@@ -1,0 +1,120 @@
+"""Elements that are read by index, and those that are made of nothing: numbers, positions, random ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lang.trampoline import Walk
+from ..dtypes import BOOL, INT64
+from ..ir import Node, Value
+from ..meta import Meta
+from ..ops.dims import wrap_dim
+from .body import register_dtype
+from .element_types import Guards, Known, Place, as_dtype
+from .index import constant
+from .index import value as index_value
+from .kernel import Constant, Number
+from .layout import contiguous_strides
+
+if TYPE_CHECKING:
+    from .group import Group
+
+
+def _index_operand(group: Group, value: Value, place: Place, guards: Guards, size: int | None = None) -> Walk:
+    """An element of an index tensor, as an index. A negative one counts from the end where `size` is given."""
+    operand = yield group.element(value, place, guards)
+    operand = group.body.cast(operand, INT64)
+    if size is not None and isinstance(operand, str):
+        negative = group.body.compute("", "lt", BOOL, [operand, Constant(0)])
+        wrapped = group.body.compute("", "add", INT64, [operand, Constant(size)])
+        operand = group.body.where(negative, wrapped, operand, INT64)
+    return constant(int(operand.value)) if isinstance(operand, Constant) else index_value(operand)
+
+
+def gather(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    source, dim, index = node.inputs[:3]
+    axis_number = wrap_dim(group.known[dim], group.known[source].rank)
+    found = yield _index_operand(group, index, place, guards)
+    inner = (*place[:axis_number], found, *place[axis_number + 1 :])
+    return (yield group.element(source, inner, guards))
+
+
+def index_select(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    source, dim, index = node.inputs
+    axis_number = wrap_dim(group.known[dim], group.known[source].rank)
+    position = place[axis_number : axis_number + group.known[index].rank]
+    found = yield _index_operand(group, index, position, guards)
+    return (yield group.element(source, (*place[:axis_number], found, *place[axis_number + 1 :]), guards))
+
+
+def embedding(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    weight, indices = node.inputs[:2]
+    rank = group.known[indices].rank
+    found = yield _index_operand(group, indices, place[:rank], guards)
+    return (yield group.element(weight, (found, *place[rank:]), guards))
+
+
+def scatter_one(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """scatter_add of a single slice: the source where the index says so, added to what was there."""
+    tensor, dim, index, source = node.inputs[:4]
+    number = wrap_dim(group.known[dim], group.known[tensor].rank)
+    dtype = register_dtype(group.known[node.output].dtype)
+    single = (*place[:number], constant(0), *place[number + 1 :])
+    wanted = group.body.cast((yield group.element(index, single, guards)), INT64)
+    hit = group.body.compute("", "eq", BOOL, [group.body.position(place[number]), wanted])
+    base = yield group.element(tensor, place, guards)
+    added = yield group.element(source, single, guards)
+    added = as_dtype(group, added, register_dtype(group.known[source].dtype), dtype)
+    if isinstance(base, Constant) and base.value == 0:
+        return group.body.where(hit, added, base, dtype)
+    return group.body.where(hit, group.body.compute("", "add", dtype, [base, added]), base, dtype)
+
+
+def scatters_one(node: Node, known: Known) -> bool:
+    tensor, dim, index, source = node.inputs[:4]
+    found, whole = known.get(index), known.get(tensor)
+    if not isinstance(found, Meta) or not isinstance(whole, Meta) or not found.rank:
+        return False
+    number = wrap_dim(known[dim], found.rank)
+    others = [d for d in range(found.rank) if d != number]
+    covers = all(found.shape[d] == whole.shape[d] for d in others)
+    return found.shape[number] == 1 and known[source].shape == found.shape and covers
+
+
+# --- making ---
+
+
+def filled(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    yield from ()
+    arguments = dict(zip([a.name for a in node.schema.arguments], node.inputs, strict=True))  # type: ignore[union-attr]
+    dtype = register_dtype(group.known[node.output].dtype)
+    name = node.schema.base_name  # type: ignore[union-attr]
+    if "fill_value" in arguments or "s" in arguments:
+        return group.body.cast(Constant(group.known[arguments.get("fill_value") or arguments["s"]]), dtype)
+    return group.body.cast(Constant(1 if "ones" in name else 0), dtype)
+
+
+def arange(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    yield from ()
+    arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
+    start: Number = arguments.get("start") or 0
+    step: Number = 1 if arguments.get("step") is None else arguments["step"] or 0
+    dtype = register_dtype(group.known[node.output].dtype)
+    if isinstance(start, int) and isinstance(step, int):
+        return group.body.cast(group.body.position(place[0] * step + start), dtype)
+    position = group.body.cast(group.body.position(place[0]), dtype)
+    return group.body.compute(
+        "", "add", dtype, [group.body.compute("", "mul", dtype, [position, Constant(step)]), Constant(start)]
+    )
+
+
+def uniform(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    yield from ()
+    meta = group.known[node.output]
+    seed = group.known.get(node.inputs[0])
+    operand = Constant(seed) if isinstance(seed, int) else group.number(node.inputs[0])
+    counter = constant(0)
+    for index, stride in zip(place, contiguous_strides(meta.shape), strict=True):
+        counter += index * stride
+    drawn = group.body.uniform(node.output.name_hint or "uniform", operand, counter)
+    return group.body.cast(drawn, register_dtype(meta.dtype))
