@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from ..compiler.codegen.triton import most_registers
-from .kernels.store import KernelStore
+from .kernels.store import KernelStore, cache_directory
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -83,10 +83,13 @@ def compile_offline(
         raise KernelFailure(f"unknown target {target!r}: give one of {', '.join(TARGETS)}")
     try:
         import triton
+        from triton import knobs
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
     except ImportError as error:
         raise KernelFailure("Triton is not installed: pip install 'gradscript[triton]'") from error
+    if knobs.runtime.interpret:
+        raise KernelFailure("TRITON_INTERPRET is set, so that Triton interprets kernels and compiles none: unset it")
     kernel = getattr(load_module(write_module(text)), name)
     types = {key: given if isinstance(given, str) else "constexpr" for key, given in signature.items()}
     constants = {(i,): v for i, v in enumerate(signature.values()) if not isinstance(v, str)}
@@ -95,8 +98,11 @@ def compile_offline(
     chosen = dict(options or {})
     if TARGETS[target][0] == "cuda":
         chosen.setdefault("maxnreg", most_registers(chosen.get("num_warps", 4)))
+    from .kernels.triton_store import checked_cache
+
     try:
-        compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=chosen)
+        with checked_cache():
+            compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=chosen)
     except Exception as error:
         raise KernelFailure(f"Triton does not compile {name} for {target}: {error}") from error
     if TARGETS[target][0] == "hip":
@@ -125,7 +131,7 @@ def _assembler_report(assembly: str) -> str:
 
     architecture = _field(r"\.target (\w+)", assembly)
     tool = get_ptxas(int(_field(r"(\d+)", architecture))).path
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(assembly, encoding="utf-8")
         command = [tool, "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]
