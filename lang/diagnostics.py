@@ -113,6 +113,10 @@ class Diagnostics:
 
 def did_you_mean(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A note naming the nearest known spelling, or nothing. Of very many, only those that may be near are compared."""
+    known = tuple(known)
+    if name[-1:] == "_" and name[:-1] in known:
+        # An in-place spelling, which comes before names that only look like it.
+        return (f"did you mean '{name[:-1]}'?",)
     plausible = [k for k in known if abs(len(k) - len(name)) <= 3 and (k[:1] == name[:1] or k[1:3] == name[1:3])]
     near = get_close_matches(name, plausible[:_MAX_COMPARED], n=1, cutoff=0.7)
     return (f"did you mean '{near[0]}'?",) if near else ()
