@@ -117,7 +117,8 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "inline_keeping_pairs": (inline_keeping_pairs,),
     "lower": (lower_grad_of, specialize_autograd_zero, lower_tuples, pool_constants),
     "required": (remove_expands, canonicalize, eliminate_dead_code),
-    "propagate": (fold_constants, propagate_types, propagate_requires_grad),
+    # A dtype that is asked for is a constant once types are known, and types then follow from it.
+    "propagate": (fold_constants, propagate_types, fold_constants, propagate_types, propagate_requires_grad),
     "optimize": (
         eliminate_dead_code,
         eliminate_common_subexpressions,
