@@ -9,19 +9,22 @@ import torch
 
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
 from ...compiler.ops.registry import OPS
-from .torch_ops import TORCH_DTYPES, constant_tensor, run_op
-from .triton_kernel import TritonKernel
+from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
+from .triton_kernel import TritonKernel, current_stream
 
 Slots = list[Any]
+Run = Callable[[Slots, Any], None]
+"""A step: what it reads and writes, and the stream that it is put on."""
 
 
 class DeviceProgram:
-    """A program for one device, with a slot per value; a tensor leaves its slot after its last use.
+    """A program for one device and for values like `values`, with a slot per value; a tensor leaves its slot after its
+    last use.
 
     Runs on the device's current stream and waits for nothing. May run in several threads at once.
     """
 
-    def __init__(self, program: Program, device: torch.device) -> None:
+    def __init__(self, program: Program, values: Sequence[Any], device: torch.device) -> None:
         self.program = program
         self.device = device
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
@@ -29,41 +32,53 @@ class DeviceProgram:
         names += [name for step in program.steps for name in _written(step) if name not in names]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._constants = [constant_tensor(array, device) for array in program.constants.values()]
+        self._foreign = [
+            len(self._constants) + i for i, value in enumerate(_flat(values)) if _is_foreign(value, device)
+        ]
         self.kernels: list[TritonKernel] = []
         self._made: set[str] = set()
-        self._steps = [self._step(step) for step in program.steps]
-        self._free = self._last_uses()
-        self._outputs = [self._reader(output) for output in program.outputs]
-        self._size = len(self._slot)
+        self._steps = [(self._step(step), free) for step, free in zip(program.steps, self._last_uses(), strict=True)]
+        self._results = [self._result(output) for output in program.outputs]
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_flat(program.inputs)))
+        self.is_new = [self._is_from_kernel(output) for output in program.outputs]
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input."""
-        slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values)]
-        slots += [None] * (self._size - len(slots))
-        for step, free in zip(self._steps, self._free, strict=True):
-            step(slots)
+        if not self.kernels or self.device.type == "cpu":
+            return self._run(values, None)
+        if torch.cuda.current_device() == self.device.index:
+            return self._run(values, current_stream(self.device.index))
+        with torch.cuda.device(self.device):
+            return self._run(values, current_stream(self.device.index))
+
+    def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
+        slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values), *self._empty]
+        for number in self._foreign:
+            slots[number] = slots[number].to(self.device)
+        for step, free in self._steps:
+            step(slots, stream)
             for number in free:
                 slots[number] = None
-        return [read(slots) for read in self._outputs]
+        return [slots[result] if isinstance(result, int) else result(slots) for result in self._results]
 
     # --- steps ---
 
-    def _step(self, step: KernelStep | ExternStep) -> Callable[[Slots], None]:
+    def _step(self, step: KernelStep | ExternStep) -> Run:
         return self._kernel(step) if isinstance(step, KernelStep) else self._extern(step)
 
-    def _kernel(self, step: KernelStep) -> Callable[[Slots], None]:
-        kernel = TritonKernel(step.kernel)
+    def _kernel(self, step: KernelStep) -> Run:
+        kernel = TritonKernel(step.kernel, self.device)
         self.kernels.append(kernel)
         buffers = [self._slot[step.arguments[buffer.name]] for buffer in step.kernel.buffers]
         numbers = [self._slot[step.arguments[parameter.name]] for parameter in step.kernel.parameters]
         made = [(n, b) for n, b in zip(buffers, step.kernel.buffers, strict=True) if self._is_new(b, step)]
         allocate = [(number, buffer.shape, TORCH_DTYPES[buffer.dtype]) for number, buffer in made]
-        device, launch = self.device, kernel.launch
+        device, launch, empty = self.device, kernel.launch, torch.empty
 
-        def run(slots: Slots) -> None:
+        def run(slots: Slots, stream: Any) -> None:
             for number, shape, dtype in allocate:
-                slots[number] = torch.empty(shape, dtype=dtype, device=device)
-            launch([slots[number] for number in buffers], [slots[number] for number in numbers])
+                slots[number] = empty(shape, dtype=dtype, device=device)
+            launch([slots[number] for number in buffers], [slots[number] for number in numbers], stream)
 
         return run
 
@@ -75,19 +90,20 @@ class DeviceProgram:
         self._made.add(name)
         return True
 
-    def _extern(self, step: ExternStep) -> Callable[[Slots], None]:
+    def _extern(self, step: ExternStep) -> Run:
         op = OPS.of(step.node.schema)
         assert op is not None
         readers = [self._reader(argument) for argument in step.arguments]
         results = [self._slot[name] for name in step.results]
         layouts = [self.program.layouts.get(name) for name in step.results]
         is_single = len(step.node.outputs) == 1 and len(results) == 1
-        device, is_view = self.device, step.is_view
+        evaluate, is_view = op_runner(op, self.device), step.is_view
 
-        def run(slots: Slots) -> None:
-            result = run_op(op, [read(slots) for read in readers], device)
+        def run(slots: Slots, stream: Any) -> None:
+            result = evaluate([read(slots) for read in readers])
             # A list of tensors has a slot for each, one of unknown length has one for all.
-            found = [result] if is_single and (layouts[0] is None or not _is_several(result)) else list(result)
+            is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
+            found = [result] if is_whole else list(result)
             for number, layout, value in zip(results, layouts, found, strict=True):
                 # Kernels were planned for contiguous tensors; what a library gives may be another view of them.
                 slots[number] = value if is_view or layout is None else value.contiguous()
@@ -103,6 +119,14 @@ class DeviceProgram:
             return lambda slots: [read(slots) for read in readers]
         return lambda slots: argument
 
+    def _result(self, output: Argument) -> int | Callable[[Slots], Any]:
+        """The slot that holds an output, or what reads it."""
+        return self._slot[output.name] if isinstance(output, Ref) else self._reader(output)
+
+    def _is_from_kernel(self, output: Argument) -> bool:
+        """Whether kernels alone write an output, in memory that they were given for it."""
+        return isinstance(output, Ref) and output.name in self._made
+
     def _last_uses(self) -> list[list[int]]:
         """After each step, the slots that nothing reads any more."""
         kept = {name for output in self.program.outputs for name in _names(output)}
@@ -117,8 +141,9 @@ class DeviceProgram:
         return free
 
 
-def _is_several(result: Any) -> bool:
-    return isinstance(result, list | tuple)
+def _is_foreign(value: Any, device: torch.device) -> bool:
+    """Whether a value is a single number on the CPU, which goes along to the device."""
+    return isinstance(value, torch.Tensor) and value.device != device
 
 
 def _flat(values: Sequence[Any]) -> list[Any]:

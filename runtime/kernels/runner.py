@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from threading import RLock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
@@ -24,61 +23,56 @@ from .whole import run_graph
 DTYPE_OF = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
+_PLANNING = RLock()
 
-Key = tuple[Hashable, ...]
 
+class KernelGraph:
+    """A graph with its programs; what `runtime.torch_bridge.devices.register_runner` takes makes one of these."""
 
-class KernelRunner:
-    """What `runtime.torch_bridge.devices.register_runner` takes, with the programs of every graph that ran."""
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._programs: dict[Hashable, DeviceProgram | None] = {}
 
-    def __init__(self) -> None:
-        self._programs: WeakKeyDictionary[Graph, dict[Key, DeviceProgram | None]] = WeakKeyDictionary()
-        self._lock = RLock()
-
-    def __call__(self, graph: Graph, values: Sequence[Any]) -> list[Any]:
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The results. Where control flow depends on what is in tensors, ops run one by one."""
-        device = device_of(values)
-        program = self._find(graph, values, device)
-        with torch.no_grad():
-            if program is not None:
-                return program.run([_on(device, value) for value in values])
-            try:
-                return run_graph(graph, values, device)
-            except (RuntimeError, TypeError, ValueError, IndexError) as error:
-                raise RuntimeFailure("R101", graph.name, str(error), span=graph.span) from error
+        program = self.fixed(values) or self._program(values, settled=True)
+        if program is not None:
+            return program.run(values)
+        try:
+            with torch.no_grad():
+                return run_graph(self._graph, values, device_of(values))
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise RuntimeFailure("R101", self._graph.name, str(error), span=self._graph.span) from error
 
-    def program(self, graph: Graph, values: Sequence[Any]) -> DeviceProgram | None:
-        """The program for such values, planned if need be; None where there can be none."""
-        return self._find(graph, values, device_of(values))
+    def fixed(self, values: Sequence[Any]) -> DeviceProgram | None:
+        """The program for values that differ from these in the elements of tensors and in floats, which are
+        parameters of kernels; None where something has to be decided by them."""
+        return self._program(values, settled=False)
 
-    def _find(self, graph: Graph, values: Sequence[Any], device: torch.device) -> DeviceProgram | None:
-        """Floats are parameters of kernels, unless something has to be decided by them."""
-        known = self._programs.get(graph) or {}
-        for settled in (False, True):
-            key = (device, settled, *[_key(value, settled) for value in values])
-            program = known[key] if key in known else self._plan(graph, values, key, device, settled)
-            if program is not None:
-                return program
-        return None
+    def _program(self, values: Sequence[Any], *, settled: bool) -> DeviceProgram | None:
+        key: list[Hashable] = [settled]
+        _describe(values, settled, key)
+        described = tuple(key)
+        try:
+            return self._programs[described]
+        except KeyError:
+            return self._plan(values, described, settled)
 
-    def _plan(
-        self, graph: Graph, values: Sequence[Any], key: Key, device: torch.device, settled: bool
-    ) -> DeviceProgram | None:
-        with self._lock, collection_paused():
-            known = self._programs.setdefault(graph, {})
-            if key not in known:
-                if len(known) >= MAX_PROGRAMS:
-                    del known[next(iter(known))]
-                known[key] = _planned(graph, values, device, settled)
-            return known[key]
+    def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
+        with _PLANNING, collection_paused():
+            if key not in self._programs:
+                if len(self._programs) >= MAX_PROGRAMS:
+                    del self._programs[next(iter(self._programs))]
+                self._programs[key] = self._planned(values, settled)
+            return self._programs[key]
 
-
-def _planned(graph: Graph, values: Sequence[Any], device: torch.device, settled: bool) -> DeviceProgram | None:
-    try:
-        return DeviceProgram(fuse(graph, [given(value, settled) for value in values], supports), device)
-    except (Unfusable, ShapeError):
-        # What the data has wrong is told by the ops themselves, run one by one.
-        return None
+    def _planned(self, values: Sequence[Any], settled: bool) -> DeviceProgram | None:
+        try:
+            program = fuse(self._graph, [given(value, settled) for value in values], supports)
+        except (Unfusable, ShapeError):
+            # What the data has wrong is told by the ops themselves, run one by one.
+            return None
+        return DeviceProgram(program, values, device_of(values))
 
 
 def given(value: Any, settled: bool) -> Any:
@@ -90,19 +84,19 @@ def given(value: Any, settled: bool) -> Any:
     return UNKNOWN if isinstance(value, float) and not settled else value
 
 
-def _key(value: Any, settled: bool) -> Hashable:
-    if isinstance(value, torch.Tensor):
-        return (value.dtype, value.shape, value.stride())
-    if isinstance(value, list):
-        return tuple([_key(item, settled) for item in value])
-    return float if isinstance(value, float) and not settled else (type(value), value)
-
-
-def _on(device: torch.device, value: Any) -> Any:
-    """A single number on the CPU goes along to the device."""
-    if isinstance(value, torch.Tensor):
-        return value if value.device == device else value.to(device)
-    return [_on(device, item) for item in value] if isinstance(value, list) else value
+def _describe(values: Sequence[Any], settled: bool, key: list[Hashable]) -> None:
+    """Add what a program depends on: of each value something that says what it is of, then the rest."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            key += (value.device, value.dtype, value.shape, value.stride())
+        elif isinstance(value, list):
+            key += (list, len(value))
+            _describe(value, settled, key)
+        elif isinstance(value, float):
+            # Zeros differ in their signs, which equality does not see.
+            key += (float, value.hex() if settled else None)
+        else:
+            key.append((type(value), value))
 
 
 def device_of(values: Sequence[Any]) -> torch.device:

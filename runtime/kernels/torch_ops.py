@@ -18,25 +18,35 @@ from ...compiler.types import ListType, OptionalType, TensorType, Type
 TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
 
 
-def run_op(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
-    """The result of an op on tensors of a device; a list or tuple for several.
+Evaluate = Callable[[Sequence[Any]], Any]
+
+
+@cache
+def op_runner(op: Op, device: torch.device) -> Evaluate:
+    """What gives the result of an op on tensors of a device, for a list of its arguments; several as a list or tuple.
 
     Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.
     """
     if _moves_values(op):
-        return op.evaluate(*arguments)
+        return lambda arguments: op.evaluate(*arguments)
     function = _torch_function(op)
     if function is None:
-        return _by_definition(op, arguments, device)
-    schema = op.schema.arguments
-    positional = [v for a, v in zip(schema, arguments, strict=True) if not a.keyword_only]
-    named = {a.name: v for a, v in zip(schema, arguments, strict=True) if a.keyword_only}
-    if "device" in named:
-        named["device"] = device
-    return function(*positional, **named)
+        return lambda arguments: _by_definition(op, arguments, device)
+    names = [argument.name for argument in op.schema.arguments if argument.keyword_only]
+    if not names:
+        return lambda arguments: function(*arguments)
+    count = len(op.schema.arguments) - len(names)
+    assert all(argument.keyword_only for argument in op.schema.arguments[count:])
+
+    def run(arguments: Sequence[Any]) -> Any:
+        named = dict(zip(names, arguments[count:], strict=True))
+        if "device" in named:
+            named["device"] = device
+        return function(*arguments[:count], **named)
+
+    return run
 
 
-@cache
 def _moves_values(op: Op) -> bool:
     """Whether an op is of lists, or of numbers: it neither looks into a tensor nor makes one."""
     return not any(_holds_tensor(part.type) for part in (*op.schema.arguments, *op.schema.returns))
@@ -48,7 +58,6 @@ def _holds_tensor(type: Type) -> bool:
     return isinstance(type, TensorType)
 
 
-@cache
 def _torch_function(op: Op) -> Callable[..., Any] | None:
     """torch's op of the same name, overload and arguments, or what stands for one of ours."""
     if op.schema.full_name in _OWN:
@@ -105,4 +114,4 @@ def constant_tensor(array: Any, device: torch.device) -> torch.Tensor:
     return found
 
 
-__all__ = ["TORCH_DTYPES", "constant_tensor", "run_op"]
+__all__ = ["TORCH_DTYPES", "constant_tensor", "op_runner"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import median
 from threading import RLock
 from typing import Any
@@ -69,17 +69,19 @@ class Built:
             compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **options)
             launch: Callable[..., None] = compiled[self.grid]
         blocks = tuple(self._constants.values())
-        return lambda *given: launch(*given, *blocks)
+        return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
 
 
 class TritonKernel:
-    """A kernel, ready to be launched on any device; its schedule is the default one, or on a device a tuned one."""
+    """A kernel, ready to be launched on one device; its schedule is the default one, or a tuned one."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, device: torch.device) -> None:
         self.kernel = kernel
+        self.device = device
         self._built = Built(kernel, choose_schedule(kernel))
+        self._is_empty = 0 in self._built.grid
         self._sizes = tuple(axis.size for axis in dynamic_axes(kernel))
-        self._prepared: dict[Any, Callable[..., None]] = {}
+        self._prepared: dict[tuple[bool, ...], Callable[..., None]] = {}
         self._tunes = AUTOTUNE.get()
 
     @property
@@ -87,32 +89,29 @@ class TritonKernel:
         """The Triton module, under the default schedule."""
         return self._built.text
 
-    def launch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> None:
-        """Run on the current stream of the tensors' device. Tensors are those of the buffers, in their order."""
-        if 0 in self._built.grid:
-            return
-        arguments = (*tensors, *self._sizes, *numbers)
-        device = tensors[0].device
-        if device.type == "cpu":
-            self._built.interpret(arguments)
-            return
-        aligned = tuple([tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors])
-        key = (device.index, aligned)
-        run = self._prepared.get(key) or self._prepare(key, device, arguments)
-        if torch.cuda.current_device() == device.index:
-            run(*arguments)
-            return
-        with torch.cuda.device(device):
-            run(*arguments)
+    def launch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[float], stream: int | None) -> None:
+        """Run on a stream of the device, which is the current one. Tensors are those of the buffers, in their order.
 
-    def _prepare(self, key: Any, device: torch.device, arguments: Sequence[Any]) -> Callable[..., None]:
-        with torch.cuda.device(device):
-            built = self._tuned(device, arguments) if self._tunes else self._built
-            run = self._prepared[key] = built.prepare(arguments)
-            return run
+        On the CPU, Triton's interpreter runs it.
+        """
+        if self._is_empty:
+            return
+        if self.device.type == "cpu":
+            self._built.interpret((*tensors, *self._sizes, *numbers))
+            return
+        # Numbers, and not tensors: for these Triton would ask the driver where each of them is.
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        aligned = tuple([not pointer % ALIGNMENT for pointer in pointers])
+        run = self._prepared.get(aligned) or self._prepare(aligned, (*tensors, *self._sizes, *numbers))
+        run(*pointers, *self._sizes, *numbers, stream=stream)
 
-    def _tuned(self, device: torch.device, arguments: Sequence[Any]) -> Built:
-        name = f"{torch.cuda.get_device_name(device)}, torch {torch.__version__}"
+    def _prepare(self, aligned: tuple[bool, ...], arguments: Sequence[Any]) -> Callable[..., None]:
+        built = self._tuned(arguments) if self._tunes else self._built
+        run = self._prepared[aligned] = built.prepare(arguments)
+        return run
+
+    def _tuned(self, arguments: Sequence[Any]) -> Built:
+        name = f"{torch.cuda.get_device_name(self.device)}, torch {torch.__version__}"
         schedule = tuned_schedule(self.kernel, name, lambda tried: self._seconds(tried, arguments))
         return Built(self.kernel, schedule)
 
@@ -125,6 +124,19 @@ class TritonKernel:
             # Triton has many ways to say that a schedule asks for more than a device has.
             return FAILED
         return median(times[TRIALS:])
+
+
+@cache
+def _stream_of() -> Callable[[int], int]:
+    from triton.runtime import driver
+
+    found: Callable[[int], int] = driver.active.get_current_stream
+    return found
+
+
+def current_stream(index: int) -> int:
+    """The stream that work for a device goes to at present, as Triton takes it."""
+    return _stream_of()(index)
 
 
 def _timed(run: Callable[..., None], arguments: Sequence[Any]) -> float:

@@ -12,7 +12,7 @@ from ...compiler.dtypes import BY_CODE
 from ...compiler.ir import Block, Graph, Node, Value
 from ...compiler.ops.registry import OPS
 from ...lang.trampoline import Walk, run
-from .torch_ops import TORCH_DTYPES, constant_tensor, run_op
+from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
 
 
 def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list[Any]:
@@ -43,7 +43,7 @@ class _Interpreter:
         op = OPS.of(node.schema)
         if op is None:
             raise NotImplementedError(f"{node.kind} does not run on {self.device.type}")
-        result = run_op(op, inputs, self.device)
+        result = op_runner(op, self.device)(inputs)
         return [result] if len(node.outputs) == 1 else list(result or ())
 
     def branch(self, node: Node, inputs: list[Any]) -> Walk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +18,12 @@ from ..recorded import RecordedCall
 from ..tape.program import Program, program_of
 from .node import is_transformed, no_forward_mode, run_program
 from .places import each
+from .prepared import PreparedCall, prepare, signature
 from .tensors import Memory, checked, device_of, has_tangent, requires_grad, tensors_in
 from .tracing import hidden
+
+MAX_PREPARED = 128
+"""Calls of one function; beyond, the one prepared first is dropped."""
 
 
 class TorchCalls:
@@ -32,11 +36,17 @@ class TorchCalls:
     def __init__(self, function: Function) -> None:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph.span, checked)
+        self._prepared: dict[Hashable, PreparedCall] = {}
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
 
     @hidden
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result, several as a tuple. RuntimeFailure for data that does not fit."""
+        key = signature(args) if not kwargs else None
+        prepared = self._prepared.get(key)
+        return prepared(args) if prepared is not None else self._call(args, kwargs, key)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
         try:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:
@@ -50,7 +60,17 @@ class TorchCalls:
         if joins and self._opaque:
             self._check_opaque(values)
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
+        if key is not None:
+            self._prepare(device, args, values, key)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _prepare(self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable) -> None:
+        """Have the next such call find what this one found out."""
+        prepared = None if self._has_tuples else prepare(self._program[0], device, args, values)
+        if prepared is not None:
+            if len(self._prepared) >= MAX_PREPARED:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[key] = prepared
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""

@@ -19,12 +19,16 @@ from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...lang.collection import collection_paused
 from ..kernels.runner import given
-from ..tape.program import Program
+from ..tape.program import Key, Program
 
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""
 _MAKING = RLock()
 _PROGRAMS: WeakKeyDictionary[Program, dict[Hashable, KernelProgram]] = WeakKeyDictionary()
+
+
+class _Unsettled(Exception):
+    """What would be computed depends on elements, or on floats that are not given."""
 
 
 class KernelProgram(Program):
@@ -33,24 +37,45 @@ class KernelProgram(Program):
     def __init__(self, program: Program, arguments: Sequence[Any]) -> None:
         super().__init__(program.graph, program.name)
         self._arguments = arguments
+        self._unsettled: set[Key] = set()
+
+    def settles(self, key: Key) -> bool:
+        """Whether what is known of the arguments is enough to differentiate it."""
+        if key in self._unsettled:
+            return False
+        try:
+            self.linearize(key)
+        except _Unsettled:
+            self._unsettled.add(key)
+            return False
+        return True
 
     def _differentiate(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
         graph = specialize_optionals(self.graph, absent)
-        with collection_paused():
-            for settled in (False, True):
-                try:
-                    return kernel_gradient(graph, [given(value, settled) for value in self._arguments], wanted)
-                except (Unfusable, ShapeError):
-                    continue
-        # Control flow that elements decide: op by op, and what is wrong with the data comes up where it runs.
-        return super()._differentiate(wanted, absent)
+        try:
+            with collection_paused():
+                return kernel_gradient(graph, self._arguments, wanted)
+        except (Unfusable, ShapeError) as error:
+            raise _Unsettled from error
 
 
-def kernel_program(program: Program, values: Sequence[Any]) -> Program:
-    """The program for values of these shapes."""
-    if isinstance(program, KernelProgram):
-        return program
-    key = tuple([_key(value) for value in values])
+def kernel_program(program: Program, values: Sequence[Any], key: Key) -> Program:
+    """The program for values of these shapes, to be differentiated for a key: of any floats where that can be.
+
+    Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
+    up where it runs.
+    """
+    for settled in (False, True):
+        if settled and not any(isinstance(value, float) for value in values):
+            break
+        found = _known(program, values, settled)
+        if found.settles(key):
+            return found
+    return program
+
+
+def _known(program: Program, values: Sequence[Any], settled: bool) -> KernelProgram:
+    key = (settled, *[_key(value, settled) for value in values])
     known = _PROGRAMS.get(program)
     found = known.get(key) if known is not None else None
     if found is not None:
@@ -60,20 +85,22 @@ def kernel_program(program: Program, values: Sequence[Any]) -> Program:
         if key not in programs:
             if len(programs) >= MAX_SHAPES:
                 del programs[next(iter(programs))]
-            programs[key] = KernelProgram(program, [_without_elements(value) for value in values])
+            programs[key] = KernelProgram(program, [given(_without_elements(v), settled) for v in values])
         return programs[key]
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: Any, settled: bool) -> Hashable:
     if isinstance(value, torch.Tensor):
         return (value.dtype, value.shape)
     if isinstance(value, list):
-        return tuple([_key(item) for item in value])
+        return tuple([_key(item, settled) for item in value])
+    if isinstance(value, float):
+        return (float, value.hex() if settled else None)
     return (type(value), value)
 
 
 def _without_elements(value: Any) -> Any:
-    """A tensor of the shape and dtype that keeps no memory alive."""
+    """A tensor of the shape and dtype, contiguous: what is kept does not hang on how arguments lie in memory."""
     if isinstance(value, torch.Tensor):
         return torch.empty(value.shape, dtype=value.dtype, device="meta")
     return [_without_elements(item) for item in value] if isinstance(value, list) else value

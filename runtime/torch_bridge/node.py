@@ -18,8 +18,8 @@ import torch
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
 from ..failure import RuntimeFailure
-from ..tape.program import Program
-from .devices import DeviceMemory, run_on_device
+from ..tape.program import Key, Program
+from .devices import DeviceMemory
 from .kernels import kernel_program
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
@@ -54,7 +54,7 @@ class Call:
             found = self.step.run(memory.arrays(values))
         else:
             memory = DeviceMemory(values)
-            found = run_on_device(device, self.step.graph, on_device(values))
+            found = self.step.on(device)(on_device(values))
         for i in self.step.repeated:
             found[i] = None
         # A temporary may be a view of an argument or of an output; a result may not.
@@ -147,7 +147,7 @@ class Kept:
     def _spread(self, name: str, layout: Layout, result: Any, row: list[Any]) -> None:
         """Put gradients in the row; torch itself sums one whose argument was broadcast, and casts it."""
         if type(layout) is Place:
-            if result is not None and not _fits(self.shapes[layout], result.shape):
+            if result is not None and not fits(self.shapes[layout], result.shape):
                 raise self._unfit(name, result.shape, self.shapes[layout])
             row[layout] = result
         elif isinstance(layout, list) and result is not None:
@@ -170,7 +170,7 @@ def _pattern(vjp: Any) -> Any:
     return list if isinstance(vjp, list) else NUMPY_DTYPE[vjp.dtype]
 
 
-def _fits(shape: Sequence[int], wider: Sequence[int]) -> bool:
+def fits(shape: Sequence[int], wider: Sequence[int]) -> bool:
     """Whether a tensor of the one shape broadcasts to the other."""
     if shape == wider:
         return True
@@ -223,10 +223,10 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
         from .transforms import TransformedFunction
 
         return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
-    key = _key(values, _requires_grad) if torch.is_grad_enabled() else ()
+    key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
         if device_of(values) != "cpu":
-            program = kernel_program(program, on_device(values))
+            program = kernel_program(program, on_device(values), key)
         step = step_of(program, key)
         if step.input_vjps:
             return record(GradscriptFunction, step, values)
@@ -245,8 +245,8 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
     """The outputs, nothing recorded."""
     device = device_of(values)
     if device != "cpu":
-        graph = step_of(program, (False,) * len(values)).graph
-        return run_on_device(device, graph, on_device(values))
+        with torch.no_grad():
+            return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = Memory()
     results = program.run(memory.arrays(values))
     return each(results, memory.passed_on if passes_on else memory.owned)
@@ -256,7 +256,12 @@ _requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")
 _is_floating: Callable[[Any], bool] = torch.is_floating_point
 
 
-def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> tuple[bool | None, ...]:
+def gradient_key(values: Sequence[Any]) -> Key:
+    """Which values require a gradient; None for one that is absent."""
+    return _key(values, _requires_grad)
+
+
+def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> Key:
     return tuple([None if value is None else _any(value, wants) for value in values])
 
 

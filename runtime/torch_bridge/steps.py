@@ -14,6 +14,7 @@ from ...lang.diagnostics import CompileError
 from ..interpreter import run_plan
 from ..linearized import settled
 from ..tape.program import Key, Linearization, Pattern, Program
+from .devices import GraphRun, graph_run
 
 _MAKING = RLock()
 
@@ -35,6 +36,15 @@ class Step(ABC):
     repeated: Mapping[int, int]
     inputs: Sequence[str]
     """The names of the inputs."""
+
+    def on(self, device: str) -> GraphRun:
+        """What computes the outputs on another device."""
+        found = self._runs.get(device)
+        return found if found is not None else self._runs.setdefault(device, graph_run(device, self.graph))
+
+    @cached_property
+    def _runs(self) -> dict[str, GraphRun]:
+        return {}
 
     @abstractmethod
     def run(self, arrays: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,8 @@ what it saved as the other. So memory is tracked here (`Memory`), and no two ten
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,8 @@ DTYPE_OF: dict[Any, DType] = {getattr(torch, dtype.name): dtype for dtype in DTY
 """The dtypes of torch that programs compute with, as theirs."""
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+
+is_on_cpu: Callable[[Any], bool] = attrgetter("is_cpu")
 
 
 def checked(value: Any) -> Any:
@@ -71,7 +74,7 @@ def device_of(values: Sequence[Any]) -> str:
     """The kind of device that tensors are on: the first that is not the CPU."""
     for value in values:
         if isinstance(value, torch.Tensor):
-            found: str = "cpu" if value.is_cpu else value.device.type
+            found: str = "cpu" if is_on_cpu(value) else value.device.type
         else:
             found = device_of(value) if isinstance(value, list | tuple) else "cpu"
         if found != "cpu":
@@ -80,9 +83,12 @@ def device_of(values: Sequence[Any]) -> str:
 
 
 def on_device(value: Any) -> Any:
-    """The value as runners of other devices take it: numbers that are arrays become tensors."""
+    """The value as runners of other devices take it: numbers that are arrays become tensors, and what torch has put
+    off negating is negated."""
     if isinstance(value, list | tuple):
         return type(value)([on_device(item) for item in value])
+    if isinstance(value, torch.Tensor):
+        return value.resolve_neg() if value.is_neg() else value
     return tensor_of(value) if isinstance(value, np.ndarray) else value
 
 

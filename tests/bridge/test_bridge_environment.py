@@ -167,22 +167,31 @@ def test_among_variables_a_tensor_is_a_constant() -> None:
 # --- other devices ---
 
 
-def _on_meta(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    """A runner that computes with ones in the place of what has no data, and keeps shapes and dtypes."""
+class _OnMeta:
+    """Computes with ones in the place of what has no data, and keeps shapes and dtypes."""
 
-    def real(value: Any) -> Any:
-        if isinstance(value, list):
-            return [real(item) for item in value]
-        if not isinstance(value, torch.Tensor):
-            return value
-        return torch.ones(value.shape, dtype=value.dtype).numpy() if value.is_meta else value.numpy()
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
 
-    def shown(value: Any) -> Any:
-        if isinstance(value, list):
-            return [shown(item) for item in value]
-        return torch.from_numpy(np.array(value)).to("meta") if isinstance(value, np.ndarray) else value
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        return [_shown(result) for result in run_plan(build_plan(self._graph), [_real(value) for value in values])]
 
-    return [shown(result) for result in run_plan(build_plan(graph), [real(value) for value in values])]
+    def fixed(self, values: Sequence[Any]) -> None:
+        return None
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_real(item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.ones(value.shape, dtype=value.dtype).numpy() if value.is_meta else value.numpy()
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return torch.from_numpy(np.array(value)).to("meta") if isinstance(value, np.ndarray) else value
 
 
 def _meta(*shape: int) -> Any:
@@ -194,7 +203,7 @@ def test_a_device_with_a_runner(name: str) -> None:
     """What the runner is given and gives: graphs and tensors of the device, forward and backward, to second order."""
     from gradscript.runtime.torch_bridge.devices import register_runner
 
-    remove = register_runner("meta", _on_meta)
+    remove = register_runner("meta", _OnMeta)
     try:
         case = CASES[name]
         inputs = [_meta(*shape) for shape in case.shapes]
@@ -219,7 +228,11 @@ def test_views_that_a_runner_gives() -> None:
     """What it hands back of its arguments is a tensor of its own, once it is recorded."""
     from gradscript.runtime.torch_bridge.devices import register_runner
 
-    remove = register_runner("meta", lambda graph, values: [values[0], values[0].view(-1)][: len(graph.outputs)])
+    class Views(_OnMeta):
+        def __call__(self, values: Sequence[Any]) -> list[Any]:
+            return [values[0], values[0].view(-1)][: len(self._graph.outputs)]
+
+    remove = register_runner("meta", Views)
     try:
         x = _meta(3)
         out = UNIT.same(x)
@@ -234,7 +247,7 @@ def test_views_that_a_runner_gives() -> None:
 def test_numbers_beside_tensors_of_a_device() -> None:
     from gradscript.runtime.torch_bridge.devices import register_runner
 
-    remove = register_runner("meta", _on_meta)
+    remove = register_runner("meta", _OnMeta)
     try:
         assert UNIT.own(_meta(3), 2.0).is_meta
         assert UNIT.own(_meta(3), torch.tensor(2.0)).is_meta

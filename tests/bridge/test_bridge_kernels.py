@@ -1,11 +1,11 @@
 """Calls on a device with kernels: what is saved, and derivatives to second order.
 
-The device is the CPU under another name: kernels run by the meaning of kernel IR, in float64.
+In float64, on a device that is the CPU under another name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +13,17 @@ import gradscript as gs
 import pytest
 import torch
 from bridge_programs import CASES
-from gradscript.compiler.fusion.fuse import Unfusable, fuse
-from gradscript.compiler.ir import Graph
-from gradscript.runtime.kernels.reference import run_program
-from gradscript.runtime.kernels.runner import given
-from gradscript.runtime.kernels.whole import run_graph
-from gradscript.runtime.torch_bridge import calls, node
-from gradscript.runtime.torch_bridge.devices import register_runner
-from gradscript.runtime.torch_bridge.tensors import tensor_of
+from kernel_device import KernelRuns, kernel_device
 
 SUITE = gs.CompilationUnit(
     (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
 )
-KERNELS: list[int] = []
-"""How many kernels each call took; -1 for one that went op by op."""
-
-
-def _run(graph: Graph, values: Sequence[Any]) -> list[Any]:
-    try:
-        program = fuse(graph, [given(value, True) for value in values], lambda primitive, dtype: True)
-    except Unfusable:
-        KERNELS.append(-1)
-        return run_graph(graph, values, torch.device("cpu"))
-    KERNELS.append(len(program.kernels))
-    return _tensors(run_program(program, _arrays(values)))
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_arrays(item) for item in value]
-    return value.numpy() if isinstance(value, torch.Tensor) else value
-
-
-def _tensors(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_tensors(item) for item in value]
-    return tensor_of(value.copy()) if hasattr(value, "dtype") else value
 
 
 @pytest.fixture(autouse=True)
-def _device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    remove = register_runner("kernels", _run)
-    for module in (calls, node):
-        monkeypatch.setattr(module, "device_of", lambda values: "kernels")
-    monkeypatch.setattr(calls.TorchCalls, "_check_devices", lambda self, values: None)
-    KERNELS.clear()
-    yield
-    remove()
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRuns]:
+    with kernel_device(monkeypatch) as runs:
+        yield runs
 
 
 def draw(*shape: int) -> Any:
@@ -104,11 +68,11 @@ ARGUMENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_gradgradcheck(name: str) -> None:
+def test_gradgradcheck(name: str, runs: KernelRuns) -> None:
     inputs = ARGUMENTS[name]()
     assert torch.autograd.gradcheck(SUITE[name], inputs)
     assert torch.autograd.gradgradcheck(SUITE[name], inputs)
-    assert -1 not in KERNELS
+    assert -1 not in runs.kernels
 
 
 def test_statistics_are_saved_and_not_the_input_again() -> None:

@@ -1,18 +1,17 @@
 """Prepares and launches kernels with a driver that records instead of a GPU's: compilation and arguments are real.
 
-A script for a process of its own, for it takes the place of Triton's driver and of parts of torch.cuda.
+A script for a process of its own, for it takes the place of Triton's driver.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import torch
-from gradscript.runtime.kernels.triton_kernel import TritonKernel
+from gradscript.runtime.kernels.triton_kernel import TritonKernel, current_stream
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -64,7 +63,7 @@ class OnDevice:
     def __init__(self, tensor: torch.Tensor, offset: int = 0) -> None:
         self.tensor = tensor
         self.dtype = tensor.dtype
-        self.offset = offset
+        self.offset = offset + 64 * id(tensor)
 
     def data_ptr(self) -> int:
         return 4096 + self.offset
@@ -72,27 +71,26 @@ class OnDevice:
 
 def main() -> int:
     driver.set_active(Driver())
-    torch.cuda.device = lambda device: contextlib.nullcontext()  # type: ignore[misc,assignment]
-    torch.cuda.current_device = lambda: 0
     unit = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
     matrix, numbers = torch.zeros(64, 128), (1e-3, 0.9, 0.99, 1e-8, 0.1, 3.0)
     (info,) = unit.adamw.kernels(matrix, matrix, matrix, matrix, *numbers).forward
-    kernel = TritonKernel(info.kernel)
+    kernel = TritonKernel(info.kernel, OnDevice.device)
     tensors = [OnDevice(torch.zeros(buffer.shape)) for buffer in info.kernel.buffers]
     given = [0.25 + i for i, _ in enumerate(info.kernel.parameters)]
-    kernel.launch(tensors, given)  # type: ignore[arg-type]
-    kernel.launch(tensors, given)  # type: ignore[arg-type]
+    kernel.launch(tensors, given, current_stream(0))  # type: ignore[arg-type]
+    kernel.launch(tensors, given, current_stream(0))  # type: ignore[arg-type]
     assert len(loaded) == 1, "the second launch is prepared"
     for launch in launches:
         assert launch[:4] == (*info.grid, STREAM)
         passed = launch[-len(info.signature) :]
-        assert list(passed[: len(tensors)]) == tensors
+        assert list(passed[: len(tensors)]) == [tensor.data_ptr() for tensor in tensors]
         assert passed[len(tensors)] == 64 * 128
         assert list(passed[len(tensors) + 1 :]) == [*given, *info.constants.values()]
-    kernel.launch([OnDevice(t.tensor, 4) for t in tensors], given)  # type: ignore[arg-type]
+    kernel.launch([OnDevice(t.tensor, 4) for t in tensors], given, STREAM)  # type: ignore[arg-type]
     assert len(loaded) == 2, "pointers that are not aligned have a kernel of their own"
     (empty,) = unit.swiglu.kernels(torch.zeros(0, 4), torch.zeros(0, 4)).forward
-    TritonKernel(empty.kernel).launch([OnDevice(torch.zeros(0, 4))] * 3, [])  # type: ignore[arg-type, list-item]
+    nothing = [OnDevice(torch.zeros(0, 4))] * 3
+    TritonKernel(empty.kernel, OnDevice.device).launch(nothing, [], STREAM)  # type: ignore[arg-type]
     assert len(launches) == 3, "nothing is launched for no elements"
     print("ok")
     return 0

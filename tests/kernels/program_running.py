@@ -69,13 +69,13 @@ def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.d
     from gradscript.compiler.codegen.triton import supports
     from gradscript.compiler.fusion.fuse import KERNEL_POLICY, fuse_pair
     from gradscript.runtime.kernels.program import DeviceProgram
-    from gradscript.runtime.kernels.runner import KernelRunner, given
+    from gradscript.runtime.kernels.runner import KernelGraph, given
 
     narrow = [_as(value, dtype) for value in values]
     wide = [_as(value, torch.float64) for value in narrow]
     function, graph = unit[name], differentiable_graph(unit[name].callee)
     gs.manual_seed(7)
-    found = KernelRunner()(graph, narrow)
+    found = KernelGraph(graph)(narrow)
     gs.manual_seed(7)
     wanted, pull_back = gs.vjp(function, *wide)
     results = list(wanted) if isinstance(wanted, tuple) else [wanted]
@@ -87,12 +87,13 @@ def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.d
     requires_grad = [isinstance(value, torch.Tensor) and value.is_floating_point() for value in narrow]
     pair = fuse_pair(graph, [given(value, False) for value in narrow], requires_grad, KERNEL_POLICY, supports)
     gs.manual_seed(7)
-    outputs = DeviceProgram(pair.forward, torch.device("cpu")).run(narrow)
+    outputs = DeviceProgram(pair.forward, narrow, torch.device("cpu")).run(narrow)
     seeds = [torch.randn(r.shape, dtype=torch.float64).to(dtype) for r in results]
     gradient = pair.gradient
-    backward = DeviceProgram(pair.backward([given(seed, False) for seed in seeds]), torch.device("cpu"))
     residuals = [narrow[i] for i in gradient.captured_inputs] + [outputs[i] for i in gradient.captured_outputs]
-    gradients = backward.run([seeds[i] for i in gradient.input_vjps] + residuals)
+    taken = [seeds[i] for i in gradient.input_vjps] + residuals
+    backward = DeviceProgram(pair.backward([given(seed, False) for seed in seeds]), taken, torch.device("cpu"))
+    gradients = backward.run(taken)
     wide_seeds = tuple(seed.double() for seed in seeds)
     expected = pull_back(wide_seeds if len(seeds) > 1 else wide_seeds[0])
     for i, have in zip(gradient.output_vjps, gradients, strict=True):

@@ -24,11 +24,11 @@ def test_add_n(dtype: torch.dtype, shapes: list[tuple[int, ...]], monkeypatch: p
     monkeypatch.setattr(torch_ops, "_by_definition", refuse)
     generator = torch.Generator().manual_seed(0)
     terms = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    found = torch_ops.run_op(ADD_N, [terms], CPU)
+    found = torch_ops.op_runner(ADD_N, CPU)([terms])
     np.testing.assert_array_equal(found.numpy(), ADD_N.evaluate([term.numpy() for term in terms]))
     assert found.dtype == dtype and all(found.data_ptr() != term.data_ptr() for term in terms)
 
 
 def test_of_nothing() -> None:
     with pytest.raises(RuntimeError, match="non-empty list"):
-        torch_ops.run_op(ADD_N, [[]], CPU)
+        torch_ops.op_runner(ADD_N, CPU)([[]])

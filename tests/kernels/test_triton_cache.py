@@ -118,24 +118,24 @@ assert not {"torch", "triton"} & set(sys.modules)
 
 import torch
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
-from gradscript.runtime.kernels.runner import KernelRunner
+from gradscript.runtime.kernels.runner import KernelGraph
 x = torch.linspace(-1, 1, 40).reshape(5, 8)
-runner, graph = KernelRunner(), differentiable_graph(f.callee)
-assert runner.program(graph, [x]).kernels[0].text
+run = KernelGraph(differentiable_graph(f.callee))
+assert run.fixed([x]).kernels[0].text
 assert "triton" not in sys.modules and not torch.cuda.is_initialized()
 
 child = os.fork()
 if not child:
     try:
         assert f.kernels(np.zeros((5, 8), np.float32)).forward[0].text == text
-        (result,) = runner(graph, [x])
+        (result,) = run([x])
         assert torch.allclose(result, torch.relu(x * 2).sum(-1))
     except BaseException as error:
         print(repr(error), flush=True)
         os._exit(1)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-(result,) = runner(graph, [x])
+(result,) = run([x])
 assert torch.allclose(result, torch.relu(x * 2).sum(-1))
 print("both ran")
 """

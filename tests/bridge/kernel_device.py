@@ -1,0 +1,83 @@
+"""A device with kernels: the CPU under another name. Kernels run by the meaning of kernel IR, in any precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from gradscript.compiler.fusion.fuse import Unfusable, fuse
+from gradscript.compiler.fusion.program import Program
+from gradscript.compiler.ir import Graph
+from gradscript.compiler.shapes import ShapeError
+from gradscript.runtime.kernels.reference import run_program
+from gradscript.runtime.kernels.runner import KernelGraph, given
+from gradscript.runtime.torch_bridge import calls, node, prepared
+from gradscript.runtime.torch_bridge.devices import register_runner
+from gradscript.runtime.torch_bridge.tensors import tensor_of
+
+NAME = "kernels"
+
+
+class KernelRuns:
+    """What ran: of each graph that did the number of its kernels, -1 for one that went op by op."""
+
+    def __init__(self) -> None:
+        self.kernels: list[int] = []
+
+    def runner(self, graph: Graph) -> InterpretedGraph:
+        return InterpretedGraph(self, graph)
+
+
+class InterpretedGraph(KernelGraph):
+    def __init__(self, runs: KernelRuns, graph: Graph) -> None:
+        super().__init__(graph)
+        self._runs = runs
+
+    def _planned(self, values: Sequence[Any], settled: bool) -> Any:
+        try:
+            program = fuse(self._graph, [given(value, settled) for value in values], lambda primitive, dtype: True)
+        except (Unfusable, ShapeError):
+            if settled:
+                self._runs.kernels.append(-1)
+            return None
+        return FixedProgram(self._runs, program)
+
+
+class FixedProgram:
+    def __init__(self, runs: KernelRuns, program: Program) -> None:
+        self._runs = runs
+        self._program = program
+        self.is_new = [True] * len(program.outputs)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        self._runs.kernels.append(len(self._program.kernels))
+        results: list[Any] = _tensors(run_program(self._program, _arrays(values)))
+        return results
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_arrays(item) for item in value]
+    return value.detach().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tensors(item) for item in value]
+    return tensor_of(value.copy()) if hasattr(value, "dtype") else value
+
+
+@contextmanager
+def kernel_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRuns]:
+    """Have all tensors be on that device meanwhile."""
+    runs = KernelRuns()
+    remove = register_runner(NAME, runs.runner)
+    for module in (calls, node):
+        monkeypatch.setattr(module, "device_of", lambda values: NAME)
+    monkeypatch.setattr(prepared, "is_on_cpu", lambda value: False)
+    monkeypatch.setattr(calls.TorchCalls, "_check_devices", lambda self, values: None)
+    yield runs
+    remove()
