@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..lang.diagnostics import CompileError
+from ..runtime.arrays import on_host
 from ..runtime.failure import RuntimeFailure
 from ..runtime.function import Function
 from .blame import Blame, blame_shape, blame_value, returned_span, second_span
@@ -33,13 +34,14 @@ Progress = Callable[[int, int], None]
 def check(function: Function, *example: Any, **named: Any) -> CheckReport:
     """Hold the gradients of a function against finite differences of it in float64, to second order.
 
-    A function with its own backward is checked by that, any other by autodiff. Without an example the arguments are
-    found: those that a function `NAME_examples` beside it returns, else by a search over shapes, dtypes and values.
-    The report is true if all is well; its text is what `gradscript check` prints.
+    A function with its own backward is checked by that, any other by autodiff, on the CPU. Without an example the
+    arguments are found: those that a function `NAME_examples` beside it returns, else by a search over shapes, dtypes
+    and values. The report is true if all is well; its text is what `gradscript check` prints.
     """
     if not isinstance(function, Function):
         raise TypeError(f"gs.check takes a Function of a CompilationUnit, not {type(function).__name__}")
-    return Checker(function).run([(example, named)] if example or named else None)
+    given = (on_host(example), {name: on_host(value) for name, value in named.items()})
+    return Checker(function).run([given] if example or named else None)
 
 
 class Checker:

@@ -182,6 +182,21 @@ def any_torch(values: Sequence[Any]) -> bool:
     return False
 
 
+def any_on_device(values: Sequence[Any]) -> bool:
+    """Whether a torch tensor on another device than the CPU is among the values or inside their lists and tuples."""
+    for value in values:
+        if any_on_device(value) if isinstance(value, list | tuple) else is_torch(value) and not value.is_cpu:
+            return True
+    return False
+
+
+def on_host(value: Any) -> Any:
+    """A value whose torch tensors, in lists and tuples too, are copied to the CPU from other devices."""
+    if isinstance(value, list | tuple) and type(value) in (list, tuple):
+        return type(value)([on_host(item) for item in value])
+    return value.detach().cpu() if is_torch(value) and not value.is_cpu and not value.is_meta else value
+
+
 def dtype_code(value: Any) -> int | None:
     """The code of a NumPy, torch or Gradscript dtype; None for any other object; Unsuitable for an unsupported one."""
     if isinstance(value, DType):

@@ -19,23 +19,15 @@ from ..compiler.autodiff.flatten import flatten_signature, leaves
 from ..compiler.autodiff.recompute import Policy, Recomputed, recompute
 from ..compiler.autodiff.wrapper import differentiable_graph
 from ..compiler.meta import Meta
-from ..compiler.ops.arrays import dtype_of
 from ..compiler.shapes import Abstract
 from ..compiler.specialize import specialize_optionals
 from ..compiler.straighten import straighten
 from ..compiler.types import TupleType, Type
 from .function import Function
-from .linearized import Linearized, optimized
+from .linearized import Linearized, is_floating, optimized
 
 MAX_REMATERIALIZED = 64
 """Linearisations under a policy that are kept for a function, one for each kind and shape of arguments."""
-
-
-def is_floating(value: Any) -> bool:
-    """Whether a value can have a gradient: a floating array, or a list with one in it."""
-    if isinstance(value, list):
-        return any(is_floating(item) for item in value)
-    return isinstance(value, np.ndarray) and dtype_of(value).is_floating
 
 
 class Derivatives:

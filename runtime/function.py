@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from numpy import ndarray
 
@@ -15,7 +15,7 @@ from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.symbolic_script import GradPair
 from ..lang import ast
 from ..lang.diagnostics import did_you_mean
-from .arrays import any_torch, to_user
+from .arrays import any_on_device, any_torch, to_user
 from .binding import Binder
 from .counters import HITS
 from .executor import LAST, DebugState, Entry, GraphExecutor
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .kernels.listing import KernelListing
     from .memory_report import Report
     from .torch_bridge import TorchCalls
+    from .torch_bridge.values import Half, Linearization
 
 _MAKING = RLock()
 count_hit = HITS.add
@@ -46,7 +47,7 @@ class Function:
 
     Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. A call `f(x, y)` on tensors
     joins torch's autograd: see docs/torch.md. Calls raise RuntimeFailure. A result may share memory with an argument.
-    Functions may be called from several threads.
+    Functions may be called from several threads. A copy of one is itself, and it is not pickled (TypeError).
     """
 
     stages: tuple[str, ...] = tuple(STAGES)
@@ -171,6 +172,9 @@ class Function:
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result (a tuple of several), and the context that `backward` takes."""
+        if any_on_device([*args, *kwargs.values()]):
+            *outputs, context = self._torch_halves[0](args, kwargs)
+            return _unwrapped(outputs), context
         forward, _ = self._halves
         values = self.bind(args, kwargs)
         results = run_plan(forward, values)
@@ -180,6 +184,8 @@ class Function:
 
     def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
         """A tuple with one gradient per input, None where there is none."""
+        if any_on_device([context, *grad_outputs]):
+            return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
         _, backward = self._halves
         values = self._backward_binder.bind((context, *grad_outputs), {})
         results = run_plan(backward, values)
@@ -207,6 +213,13 @@ class Function:
         from .torch_bridge import TorchCalls
 
         return TorchCalls(self)
+
+    @cached_property
+    def on_device(self) -> Linearization:
+        """What differentiates the function where tensors of a device are: imports torch."""
+        from .torch_bridge.values import Linearization
+
+        return Linearization(self)
 
     @cached_property
     def _known(self) -> Mapping[Hashable, Entry]:
@@ -257,6 +270,16 @@ class Function:
         """The graph, the fallback plan and the plans by ArgumentSpec; each plan's `.graph` is what it was made of."""
         return self.executor.debug_state()
 
+    def __copy__(self) -> Self:
+        """Itself, as Python's own functions: nothing of it changes. So modules that hold one can be copied."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"'{self.name}' is compiled code, which is not pickled: keep its source and compile it again")
+
     @cached_property
     def _binder(self) -> Binder:
         return Binder.of(self.schema, self.graph.span)
@@ -267,10 +290,21 @@ class Function:
         return self._plans.plan(pair.forward), self._plans.plan(pair.backward)
 
     @cached_property
+    def _torch_halves(self) -> tuple[Half, Half]:
+        """The pair on tensors of a device: imports torch."""
+        from .torch_bridge.values import Half
+
+        pair = self._own_pair()
+        forward = Half(self.name, self.schema.arguments, pair.forward)
+        return forward, Half(f"{self.name}.backward", self._backward_arguments, pair.backward)
+
+    @cached_property
     def _backward_binder(self) -> Binder:
-        backward = self._own_pair().backward
-        arguments = [Argument(value.name_hint or "context", value.type) for value in backward.inputs]
-        return Binder(f"{self.name}.backward", arguments, backward.span)
+        return Binder(f"{self.name}.backward", self._backward_arguments, self._own_pair().backward.span)
+
+    @property
+    def _backward_arguments(self) -> list[Argument]:
+        return [Argument(value.name_hint or "context", value.type) for value in self._own_pair().backward.inputs]
 
     def _own_pair(self) -> GradPair:
         if self.pair is None:

@@ -21,6 +21,7 @@ from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
 from ..compiler.pipeline import AGGREGATE, SIMPLIFY, run_passes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
+from .arrays import to_array
 from .failure import RuntimeFailure
 from .interpreter import execute, run_plan
 from .plan import ExecutionPlan, build_plan
@@ -61,6 +62,15 @@ class Linearized:
         registers = [*vjps, *residuals, *plan.template]
         residuals.clear()
         return self.fitted(values, execute(plan, registers))
+
+    @staticmethod
+    def is_floating(output: Any) -> bool:
+        return is_floating(output)
+
+    @staticmethod
+    def seed(given: Any, output: Any) -> Any:
+        """The gradient of an output as an array in its dtype; Unsuitable for what is none."""
+        return to_array(given).astype(output.dtype, copy=False)
 
     def vjps(self, seeds: Sequence[Any]) -> list[Any]:
         """What the backward takes first, given one gradient per output."""
@@ -130,6 +140,13 @@ def _own(gradient: Any, taken: set[int]) -> Any:
         taken.add(id(gradient))
         return gradient
     return gradient.copy()
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value can have a gradient: a floating array, or a list with one in it."""
+    if isinstance(value, list):
+        return any(is_floating(item) for item in value)
+    return isinstance(value, np.ndarray) and dtype_of(value).is_floating
 
 
 def _gradient_type(dtype: DType | None) -> Type:

@@ -37,7 +37,7 @@ from ..compiler.types import (
 )
 from ..lang.diagnostics import Abort, Diagnostics
 from ..lang.source import NO_SPAN, Span
-from .arrays import Unsuitable, dtype_code, to_array
+from .arrays import Unsuitable, dtype_code, on_host, to_array
 from .failure import RuntimeFailure
 from .function import Function
 from .python_source import PythonSource
@@ -66,7 +66,7 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
 
         f = gs.trace(lambda x, w: (x @ w).tanh().sum(1), x, w)
 
-    Its parameters are those of the function for which examples are given: arrays, numbers, lists and tuples of them.
+    Its parameters are those of the function for which examples are given: arrays, tensors, numbers, lists and tuples.
     Arrays from around the function become constants of the graph, copied. Operators, methods, `gs.ops`, and the
     common functions of NumPy and torch are recorded; a compiled function that is called is put in whole, its branches
     and loops kept, and differentiated by its own backward if it has one. Python's own control flow is not seen: the
@@ -84,7 +84,7 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
         inner = getattr(function, "__name__", "function")
         raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")
     names = _parameters(function, len(example))
-    values = [native(value, i) for i, value in enumerate(example)]
+    values = [native(on_host(value), i) for i, value in enumerate(example)]
     tracer = Tracer(_name_of(function), PythonSource().definition(function))
     traced = tracer.finish(tracer.run(function, names, values))
     if check:
@@ -256,7 +256,7 @@ class Tracer:
         known = self._constants.get(id(item))
         if known is None:
             try:
-                constant = TensorConstant(to_array(item))
+                constant = TensorConstant(to_array(on_host(item)))
             except Unsuitable as error:
                 raise TypeError(f"in the trace of '{self.name}': {error.message}") from None
             first = self._graph.body.param.next
@@ -289,7 +289,7 @@ def _checked(result: Any, name: str) -> Any:
             pending += item
         elif not isinstance(item, Recorded | bool | int | float | str | None):
             try:
-                to_array(item)
+                to_array(on_host(item))
             except Unsuitable as error:
                 kind = type(item).__name__
                 what = error.message if error.kind else f"'{name}' returns a value of type {kind}"
@@ -303,7 +303,7 @@ def _example(value: Any) -> Any:
         return value.peek()
     if isinstance(value, list):
         return [_example(item) for item in value]
-    return tuple([_example(item) for item in value]) if isinstance(value, tuple) else value
+    return tuple([_example(item) for item in value]) if isinstance(value, tuple) else on_host(value)
 
 
 def _type_of(example: Any, name: str) -> Type:

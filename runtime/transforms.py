@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..compiler.autodiff.flatten import leaves, rebuilt
 from ..compiler.autodiff.joint import gradient_graph
@@ -14,11 +14,15 @@ from ..compiler.autodiff.wrapper import differentiable_graph
 from ..compiler.ir import Callee
 from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.types import TupleType, Type, is_differentiable
-from .arrays import Unsuitable, any_torch, to_array, to_user
-from .derivatives import derivatives_of, is_floating
+from .arrays import Unsuitable, any_on_device, any_torch, to_user
+from .derivatives import derivatives_of
 from .failure import RuntimeFailure
 from .function import Function
+from .linearized import Linearized
 from .rematerialized import RematerializedGradient
+
+if TYPE_CHECKING:
+    from .torch_bridge.values import Linearization
 
 Pullback = Callable[..., tuple[Any, ...]]
 
@@ -37,29 +41,44 @@ def vjp(
     "save_all" or a number of bytes to keep; results are the same to the bit. What a policy compiles is for the shapes
     of these arguments; None keeps everything, for arguments of any shape.
 
+    On tensors of a GPU, kernels decide what is computed again, and there is no policy.
+
     Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient, ValueError for
     an unknown policy.
     """
     _check_function(function, "gs.vjp")
-    values = function.bind(args, kwargs)
     as_torch = any_torch([*args, *kwargs.values()])
     derivatives = derivatives_of(function)
-    if policy is None:
-        linearized = derivatives.linearize(values)
+    chosen = None if policy is None else as_policy(policy)
+    linearized: Linearized | Linearization
+    if any_on_device([*args, *kwargs.values()]):
+        linearized, values = _on_device(function, args, kwargs, chosen)
     else:
-        linearized, _ = derivatives.rematerialize(values, as_policy(policy))
+        values = function.bind(args, kwargs)
+        linearized = derivatives.linearize(values) if chosen is None else derivatives.rematerialize(values, chosen)[0]
     flat = leaves(values, derivatives.input_types)
     outputs, residuals = linearized.run(flat)
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
-        seeds = [_seed(function, i, output, g) for i, (output, g) in enumerate(zip(outputs, given, strict=True))]
+        pairs = enumerate(zip(outputs, given, strict=True))
+        seeds = [_seed(function, linearized, i, output, g) for i, (output, g) in pairs]
         gradients = iter(linearized.pull_back(flat, seeds, residuals))
         found = rebuilt(gradients, derivatives.input_types)
         return tuple([to_user(gradient, as_torch or any_torch(cotangents)) for gradient in found])
 
     results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def _on_device(
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None
+) -> tuple[Linearization, list[Any]]:
+    if policy is not None:
+        message = "a policy of recomputation is for arrays and tensors on the CPU"
+        note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
+        raise RuntimeFailure("R003", function.name, message, span=function.graph.span, notes=[note])
+    return function.on_device, function.on_device.bind(args, kwargs)
 
 
 def grad(
@@ -162,22 +181,22 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
     return given
 
 
-def _seed(function: Function, index: int, output: Any, given: Any) -> Any:
-    if given is None or not is_floating(output):
+def _seed(function: Function, linearized: Linearized | Linearization, index: int, output: Any, given: Any) -> Any:
+    if given is None or not linearized.is_floating(output):
         return None
     if isinstance(output, list):
         if not isinstance(given, list | tuple) or len(given) != len(output):
             raise _bad_cotangent(function, f"output {index} is a list of {len(output)} tensors", index)
-        seeds = [_seed(function, index, o, g) for o, g in zip(output, given, strict=True)]
+        seeds = [_seed(function, linearized, index, o, g) for o, g in zip(output, given, strict=True)]
         return [o * 0 if s is None else s for o, s in zip(output, seeds, strict=True)]
     try:
-        array = to_array(given)
+        seed = linearized.seed(given, output)
     except Unsuitable as error:
         raise _bad_cotangent(function, f"the gradient of output {index}: {error.message}", index) from None
-    if array.shape != output.shape:
-        message = f"the gradient of output {index} has shape {list(array.shape)}, the output {list(output.shape)}"
+    if seed.shape != output.shape:
+        message = f"the gradient of output {index} has shape {list(seed.shape)}, the output {list(output.shape)}"
         raise _bad_cotangent(function, message, index)
-    return array.astype(output.dtype, copy=False)
+    return seed
 
 
 def _bad_cotangent(function: Function, message: str, index: int | None) -> RuntimeFailure:

@@ -19,7 +19,7 @@ from ..tape.program import Program, program_of
 from .node import is_transformed, no_forward_mode, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
-from .tensors import Memory, checked, device_of, has_tangent, requires_grad, tensors_in
+from .tensors import Memory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import hidden
 
 MAX_PREPARED = 128
@@ -53,7 +53,7 @@ class TorchCalls:
             return call.taker.call_function(self._function, args, dict(kwargs))
         device = device_of(values)
         if device != "cpu":
-            self._check_devices(values)
+            check_devices(self._function.name, self._function.schema.arguments, values, self._function.graph.span)
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
         if not joins and has_tangent(values):
             raise no_forward_mode(self._function.name, self._function.graph.span)
@@ -94,27 +94,14 @@ class TorchCalls:
         graph = self._program[1]
         return any(isinstance(value.type, TupleType) for value in (*graph.inputs, *graph.outputs))
 
-    def _check_devices(self, values: list[Any]) -> None:
-        """RuntimeFailure where tensors are on several devices. As in torch, a single number may be on the CPU."""
-        found: dict[str, str] = {}
-        for argument, value in zip(self._function.schema.arguments, values, strict=True):
-            for item in tensors_in(value):
-                place = str(item.device) if isinstance(item, torch.Tensor) else "cpu"
-                if place != "cpu" or item.ndim:
-                    found.setdefault(place, argument.name)
-        if len(found) > 1:
-            where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
-            raise self._failure("R003", f"the arguments are on several devices: {where}", "move them to one: `x.to(…)`")
-
     def _check_opaque(self, values: list[Any]) -> None:
         """RuntimeFailure where a gradient is required through what carries none: better than to leave it out."""
         for i, name in self._opaque:
             if requires_grad([values[i]]):
                 message = f"argument '{name}': no gradient flows through a {self._function.schema.arguments[i].type}"
-                raise self._failure("R003", message, "pass tensors, lists of them, or tuples of both; or `x.detach()`")
-
-    def _failure(self, code: str, message: str, note: str) -> RuntimeFailure:
-        return RuntimeFailure(code, self._function.name, message, span=self._function.graph.span, notes=[note])
+                notes = ["pass tensors, lists of them, or tuples of both; or `x.detach()`"]
+                span = self._function.graph.span
+                raise RuntimeFailure("R003", self._function.name, message, span=span, notes=notes)
 
 
 def _carries_gradients(type: Type) -> bool:

@@ -18,6 +18,8 @@ from torch.autograd import forward_ad
 
 from ...compiler.dtypes import DTYPES, DType
 from ...compiler.ops.arrays import Array
+from ...compiler.schema import Argument
+from ...lang.source import Span
 from ..arrays import Unsuitable, check_torch, to_array
 from ..failure import RuntimeFailure
 from .devices import has_runner
@@ -80,6 +82,20 @@ def device_of(values: Sequence[Any]) -> str:
         if found != "cpu":
             return found
     return "cpu"
+
+
+def check_devices(function: str, arguments: Sequence[Argument], values: Sequence[Any], span: Span) -> None:
+    """RuntimeFailure where tensors are on several devices. As in torch, a single number may be on the CPU."""
+    found: dict[str, str] = {}
+    for argument, value in zip(arguments, values, strict=True):
+        for item in tensors_in(value):
+            place = str(item.device) if isinstance(item, torch.Tensor) else "cpu"
+            if place != "cpu" or item.ndim:
+                found.setdefault(place, argument.name)
+    if len(found) > 1:
+        where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
+        message = f"the arguments are on several devices: {where}"
+        raise RuntimeFailure("R003", function, message, span=span, notes=["move them to one: `x.to(…)`"])
 
 
 def on_device(value: Any) -> Any:

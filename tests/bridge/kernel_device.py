@@ -12,6 +12,8 @@ from gradscript.compiler.fusion.fuse import Unfusable, fuse
 from gradscript.compiler.fusion.program import Program
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.shapes import ShapeError
+from gradscript.runtime import function, transforms
+from gradscript.runtime.arrays import any_torch
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, given
 from gradscript.runtime.torch_bridge import calls, node, prepared
@@ -75,9 +77,11 @@ def kernel_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRuns]:
     """Have all tensors be on that device meanwhile."""
     runs = KernelRuns()
     remove = register_runner(NAME, runs.runner)
-    for module in (calls, node):
-        monkeypatch.setattr(module, "device_of", lambda values: NAME)
-    monkeypatch.setattr(prepared, "is_on_cpu", lambda value: False)
-    monkeypatch.setattr(calls.TorchCalls, "_check_devices", lambda self, values: None)
-    yield runs
+    with monkeypatch.context() as patch:
+        for module in (calls, node):
+            patch.setattr(module, "device_of", lambda values: NAME)
+        for module in (function, transforms):
+            patch.setattr(module, "any_on_device", any_torch)
+        patch.setattr(prepared, "is_on_cpu", lambda value: False)
+        yield runs
     remove()

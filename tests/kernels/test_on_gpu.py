@@ -167,6 +167,49 @@ def test_pointers_need_no_alignment() -> None:
         close(SUITE.swiglu(x, g), (torch.nn.functional.silu(x.double()) * g.double()).cpu(), 1e-5)
 
 
+def test_what_works_on_values() -> None:
+    """Pullbacks, the gradients' own functions, traces and checks take tensors that are there."""
+    x, g, seed = (value.detach() for value in placed([draw(5, 7), draw(5, 7), draw(5, 7)], torch.float64))
+    wide = [value.cpu().requires_grad_() for value in (x, g)]
+    wanted = torch.nn.functional.silu(wide[0]) * wide[1]
+    expected = torch.autograd.grad(wanted, wide, seed.cpu())
+    value, pull_back = gs.vjp(SUITE.swiglu, x, g)
+    close(value, wanted.detach(), 1e-12)
+    for gradient, want in zip(pull_back(seed), expected, strict=True):
+        close(gradient, want, 1e-12)
+    unit = gs.CompilationUnit(
+        "def scaled(x, g):\n    def backward(grad):\n        return grad * g, grad * x\n"
+        "    return x * g, backward\n\n\n"
+        "def loss(x, g):\n    return scaled(x, g).sum()\n"
+    )
+    out, context = unit.scaled.forward(x, g)
+    close(out, (x * g).cpu(), 1e-12)
+    for gradient, want in zip(unit.scaled.backward(context, seed), (seed * g, seed * x), strict=True):
+        close(gradient, want.cpu(), 1e-12)
+    loss, gradient = gs.value_and_grad(unit.loss)(x, g)
+    close(loss, (x * g).sum().cpu(), 1e-12)
+    close(gradient, g.cpu(), 1e-12)
+    traced = gs.trace(lambda a, b: (a * b).tanh().sum(1), x, g)
+    close(traced(x, g), (x * g).tanh().sum(1).cpu(), 1e-12)
+    assert gs.check(unit.scaled, x, g)
+
+
+def test_calls_of_one_kind_are_prepared_once() -> None:
+    """Elements, floats, and what requires a gradient are those of each call."""
+    unit = gs.CompilationUnit("def f(x, w, factor: float):\n    return torch.tanh(x * w) * factor\n")
+    for seed in range(3):
+        for factor in (0.5, 2.0):
+            x, w = placed([draw(3, 40) + seed, draw(40)], torch.float64)
+            found = unit.f(x, w if seed else w.detach(), factor)
+            want = torch.tanh(x * w) * factor
+            close(found, want.detach().cpu(), 1e-12)
+            inputs = (x, w) if seed else (x,)
+            for gradient, expected in zip(
+                torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(want.sum(), inputs), strict=True
+            ):
+                close(gradient, expected.cpu(), 1e-12)
+
+
 # --- how they are launched ---
 
 

@@ -1,0 +1,132 @@
+"""What works on values, on a device with kernels: halves of pairs and pullbacks give what they give on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from gradscript.runtime.arrays import any_on_device, on_host
+from kernel_device import KernelRuns, kernel_device
+
+UNIT = gs.CompilationUnit("""
+def swish(x, beta, scale: float = 1.0):
+    s = torch.sigmoid(beta * x)
+    def backward(grad):
+        grad_x = grad * s * (1 + beta * x * (1 - s)) * scale
+        return grad_x, (grad * x * x * s * (1 - s) * scale).sum_to_size(beta.size()), None
+    return x * s * scale, backward
+
+def several(x, w, pair: Tuple[Tensor, int]):
+    y = torch.tanh(x @ w) * pair[0]
+    return y, y.sum(0), y.argmax(1)
+
+def listed(parts: List[Tensor], w):
+    return [part * w for part in parts], w
+""")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRuns]:
+    with kernel_device(monkeypatch) as runs:
+        yield runs
+
+
+def draw(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def tensors(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)([tensors(item) for item in value])
+    return torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+
+
+def alike(have: Any, want: Any) -> None:
+    if isinstance(want, list | tuple):
+        assert type(have) is type(want) and len(have) == len(want)
+        for one, other in zip(have, want, strict=True):
+            alike(one, other)
+    elif isinstance(want, np.ndarray):
+        assert isinstance(have, torch.Tensor) and not have.requires_grad
+        np.testing.assert_allclose(have.numpy(), want, rtol=1e-12, atol=1e-14, strict=True)
+    else:
+        assert have == want
+
+
+def test_halves_of_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    args, grad = (draw(3, 4), draw(1, 4), 2.0), draw(3, 4, seed=1)
+    out, context = UNIT.swish.forward(*args)
+    gradients = UNIT.swish.backward(context, grad)
+    with kernel_device(monkeypatch) as runs:
+        found, kept = UNIT.swish.forward(*tensors(args))
+        alike(found, out)
+        alike(UNIT.swish.backward(kept, tensors(grad)), gradients)
+        recorded = [t.requires_grad_() if isinstance(t, torch.Tensor) else t for t in tensors(args)]
+        alike(UNIT.swish.forward(*recorded)[0], out)
+    assert runs.kernels and -1 not in runs.kernels
+
+
+CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "one output": ((draw(3, 4), draw(4), 0.5), (draw(3, 4, seed=2),)),
+    "no gradient": ((draw(3, 4), draw(4)), (None,)),
+    "several": (
+        (draw(5, 3), draw(3, 4), (draw(4), 2)),
+        ((draw(5, 4, seed=3), None, None),),
+    ),
+    "lists": (([draw(3), draw(3, seed=1)], draw(3, seed=2)), (([draw(3), None], draw(3, seed=4)),)),
+    "unreached": (([draw(3), draw(3, seed=1)], draw(3, seed=2)), ((None, draw(3, seed=4)),)),
+}
+NAMES = {"several": "several", "lists": "listed", "unreached": "listed"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pullbacks(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    args, cotangents = CASES[case]
+    function = UNIT[NAMES.get(case, "swish")]
+    value, pull_back = gs.vjp(function, *args)
+    gradients = pull_back(*cotangents)
+    with kernel_device(monkeypatch):
+        found, pulled = gs.vjp(function, *tensors(args))
+        alike(found, value)
+        for _ in range(2):
+            alike(pulled(*tensors(cotangents)), gradients)
+        # Arrays and other dtypes are taken too.
+        alike(pulled(*cotangents), gradients)
+
+
+def test_a_pullback_leaves_the_arguments_alone(runs: KernelRuns) -> None:
+    x, beta = (tensors(draw(4)).requires_grad_() for _ in range(2))
+    out, pull_back = gs.vjp(UNIT.swish, x, beta)
+    pull_back(torch.ones_like(out))
+    assert x.grad is None and not out.requires_grad
+
+
+def test_what_does_not_fit(runs: KernelRuns) -> None:
+    x, beta = tensors(draw(3)), tensors(draw(3))
+    out, pull_back = gs.vjp(UNIT.swish, x, beta)
+    with pytest.raises(gs.RuntimeFailure, match=r"gradient of output 0 has shape \[2\], the output \[3\]"):
+        pull_back(torch.ones(2))
+    with pytest.raises(gs.RuntimeFailure, match="2 gradients for 1 outputs"):
+        pull_back(out, out)
+    with pytest.raises(gs.RuntimeFailure, match="a Tensor is needed"):
+        pull_back("one")
+    with pytest.raises(gs.RuntimeFailure, match="policy of recomputation"):
+        gs.vjp(UNIT.swish, x, beta, policy="mirror")
+    with pytest.raises(ValueError, match="polic"):
+        gs.vjp(UNIT.swish, x, beta, policy="no such")
+    with pytest.raises(gs.RuntimeFailure, match="missing"):
+        UNIT.swish.forward(x)
+    with pytest.raises(gs.RuntimeFailure, match="holds no data"):
+        UNIT.swish.forward(x, torch.ones(3, device="meta"))
+
+
+def test_tensors_elsewhere() -> None:
+    there, here = torch.ones(2, device="meta"), torch.ones(2)
+    assert any_on_device([here, [there]]) and any_on_device([(1, there)])
+    assert not any_on_device([here, [here, 2.0], np.ones(2), None])
+    assert on_host(here) is here and on_host([here, (1, "a")]) == [here, (1, "a")]
+    assert on_host(there) is there, "meta tensors hold nothing to copy"
