@@ -126,7 +126,7 @@ class NodeCall:
 
     def gradients(self, numbers: Values, saved: Values, given: Values) -> list[Any]:
         """The gradients of the tensors, in a row."""
-        vjps = [None if place is None else given[place] for place in self._vjps]
+        vjps = [None if place is None else _negated(given[place]) for place in self._vjps]
         captures = self._captures(numbers, saved)
         if _grad_enabled() or is_transformed():
             return self._kept(captures).gradients((), given)
@@ -134,11 +134,8 @@ class NodeCall:
         run = self._backwards.get(pattern) or self._backward(pattern, len(vjps) + len(captures))
         row: list[Any] = [None] * len(self._tensors)
         for place, result in zip(self._arguments, run([*vjps, *captures]), strict=True):
-            if (
-                result is not None
-                and result.shape != self._shapes[place]
-                and not fits(result.shape, self._shapes[place])
-            ):
+            shape = self._shapes[place]
+            if result is not None and result.shape != shape and not fits(result.shape, shape):
                 return self._kept(captures).gradients((), given)
             row[place] = result
         return row
@@ -198,6 +195,11 @@ def prepare(program: Program, device: str, args: Values, values: Values) -> Prep
     if any(_is_list_of_tensors(output.type) for output in outputs):
         return None
     return NodeCall(device, step, fixed, values, rest)
+
+
+def _negated(gradient: Any) -> Any:
+    """A gradient that torch has put off negating is negated."""
+    return gradient if gradient is None or not gradient.is_neg() else gradient.resolve_neg()
 
 
 def _is_list_of_tensors(type: Type) -> bool:

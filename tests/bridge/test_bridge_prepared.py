@@ -163,7 +163,8 @@ def test_results_share_no_memory_with_arguments() -> None:
 
 def test_gradients_in_any_strides_and_dtypes() -> None:
     x, w, b = draw(3, 4), draw(4), draw(4)
-    for seed in (torch.ones(()).expand(3, 4), draw(4, 3).t(), draw(3, 8)[:, ::2], draw(3, 4).flip(0)):
+    negated = torch.complex(draw(3, 4).detach(), draw(3, 4).detach()).conj().imag
+    for seed in (torch.ones(()).expand(3, 4), draw(4, 3).t(), draw(3, 8)[:, ::2], draw(3, 4).flip(0), negated):
         seed = seed.detach().double()
         want = torch.autograd.grad(torch.nn.functional.layer_norm(x, [4], w, b), (x, w, b), seed)
         for _ in range(2):
