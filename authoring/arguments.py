@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..compiler.dtypes import BY_NAME, DType
-from ..compiler.ops.arrays import numpy_dtype
+from ..compiler.ops.arrays import Array, numpy_dtype
 from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.types import NONE, ListType, strip_optional
 from ..runtime.function import Function
@@ -25,18 +27,28 @@ from .values import parse_arguments
 
 MAX_ELEMENTS = 1 << 31
 """Of an array that is drawn."""
+Make = Callable[[Shape, DType], Array]
+"""What makes an array; OverflowError or MemoryError for a shape that is too large."""
 _SHAPE = re.compile(r"\s*[(\[]?\s*(\d+(?:\s*,\s*\d+)*)?\s*,?\s*[)\]]?\s*")
 
 
 def arguments_for(
-    function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: str, seed: int = 0
+    function: Function,
+    shapes: Sequence[str],
+    texts: Sequence[str],
+    dtype: str,
+    seed: int = 0,
+    *,
+    only_shapes: bool = False,
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments, positional and by name, of a call as the command line describes it.
 
     `shapes` are `x=64,512` or `y=64:int64`, for a list of tensors `xs=2,3;2,3`; `texts` are as for `gradscript run`.
-    Floating tensors are of `dtype`. Problem for what does not read, and where nothing is found that fits beside them.
+    Floating tensors are of `dtype`. With `only_shapes`, what is in arrays does not matter, and large ones are not
+    filled. Problem for what does not read, and where nothing is found that fits beside them.
     """
-    return _arguments(function, shapes, texts, _dtype(dtype, "--dtype"), np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return _arguments(function, shapes, texts, _dtype(dtype, "--dtype"), rng, only_shapes)
 
 
 def _dtype(name: str, where: str) -> DType:
@@ -46,18 +58,24 @@ def _dtype(name: str, where: str) -> DType:
 
 
 def _arguments(
-    function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: DType, rng: Rng
+    function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: DType, rng: Rng, only_shapes: bool
 ) -> tuple[list[Any], dict[str, Any]]:
     if not dtype.is_floating:
         raise Problem(f"--dtype is that of tensors with gradients; '{dtype}' has none")
     schema = function.schema
-    given = _drawn(function, shapes, dtype, rng) | _parsed(schema, texts)
+    parsed = _parsed(schema, texts)
+    shaped = _shaped(function, shapes, dtype, _unfilled if only_shapes else partial(_drawn, rng))
+    twice = next((schema.arguments[i].name for i in shaped if i in parsed), None)
+    if twice is not None:
+        raise Problem(f"'{twice}' is given by --shape and by --arg; write --arg NAME=VALUE for another parameter")
+    given = shaped | parsed
     if not given:
         beside = examples_beside(function)
         if beside:
             return [map_arrays(value, lambda array: array.astype(numpy_dtype(dtype))) for value in beside[0][0]], {}
     missing = [i for i, a in enumerate(schema.arguments) if i not in given and (a.required or not given)]
     if missing:
+        given = _shaped(function, shapes, dtype, partial(_drawn, rng)) | parsed if only_shapes else given
         given = _found(function, given, dtype, rng)
     positional = [given[i] for i in range(len(schema.positional)) if i in given]
     named = {a.name: given[i] for i, a in enumerate(schema.arguments) if a.keyword_only and i in given}
@@ -92,7 +110,7 @@ def _parsed(schema: FunctionSchema, texts: Sequence[str]) -> dict[int, Any]:
 # --- shapes ---
 
 
-def _drawn(function: Function, texts: Sequence[str], dtype: DType, rng: Rng) -> dict[int, Any]:
+def _shaped(function: Function, texts: Sequence[str], dtype: DType, make: Make) -> dict[int, Any]:
     """Arrays by number of the parameter."""
     by_name = {a.name: i for i, a in enumerate(function.schema.arguments)}
     found: dict[int, Any] = {}
@@ -108,7 +126,7 @@ def _drawn(function: Function, texts: Sequence[str], dtype: DType, rng: Rng) -> 
             raise Problem(f"--shape {text}: '{name}' is {argument.type}, not a Tensor; give it by --arg")
         sizes, colon, own = shape.partition(":")
         kind = _dtype(own.strip(), f"--shape {text}") if colon else _likely_dtype(function, by_name[name], dtype)
-        found[by_name[name]] = _array(argument, sizes, kind, rng, text)
+        found[by_name[name]] = _array(argument, sizes, kind, make, text)
     return found
 
 
@@ -121,26 +139,34 @@ def _likely_dtype(function: Function, index: int, dtype: DType) -> DType:
     return BY_NAME["int64" if kind == "index" else "bool"]
 
 
-def _array(argument: Argument, sizes: str, dtype: DType, rng: Rng, text: str) -> Any:
+def _array(argument: Argument, sizes: str, dtype: DType, make: Make, text: str) -> Any:
     if isinstance(strip_optional(argument.type), ListType):
-        return [_one(part, dtype, rng, text) for part in sizes.split(";") if part.strip()]
-    return _one(sizes, dtype, rng, text)
+        return [_one(part, dtype, make, text) for part in sizes.split(";") if part.strip()]
+    return _one(sizes, dtype, make, text)
 
 
-def _one(sizes: str, dtype: DType, rng: Rng, text: str) -> Any:
+def _one(sizes: str, dtype: DType, make: Make, text: str) -> Array:
     shape = _shape(sizes, text)
+    try:
+        return make(shape, dtype)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise Problem(f"--shape {text}: {prod(shape):,} elements are more than fit") from error
+
+
+def _drawn(rng: Rng, shape: Shape, dtype: DType) -> Array:
+    if prod(shape) > MAX_ELEMENTS:
+        raise OverflowError
     domain = "real" if dtype.is_floating else "bool" if dtype == BY_NAME["bool"] else "index"
     return DOMAINS[domain](rng, shape).astype(numpy_dtype(dtype))
+
+
+def _unfilled(shape: Shape, dtype: DType) -> Array:
+    """Zeros, of which no page is there before it is looked at."""
+    return np.zeros(shape, numpy_dtype(dtype))
 
 
 def _shape(sizes: str, text: str) -> Shape:
     match = _SHAPE.fullmatch(sizes)
     if match is None:
         raise Problem(f"--shape {text}: sizes are whole numbers with commas between them, such as 64,512")
-    shape = tuple(int(size) for size in match[1].split(",")) if match[1] else ()
-    count = 1
-    for size in shape:
-        count *= size
-    if count > MAX_ELEMENTS:
-        raise Problem(f"--shape {text}: {count:,} elements are more than fit")
-    return shape
+    return tuple(int(size) for size in match[1].split(",")) if match[1] else ()

@@ -31,7 +31,7 @@ class KernelText:
 
 def kernels_of(function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: str) -> KernelListing:
     """The kernels for the arguments that the command line describes. Problem for what does not read."""
-    args, kwargs = arguments_for(function, shapes, texts, dtype)
+    args, kwargs = arguments_for(function, shapes, texts, dtype, only_shapes=True)
     return function.kernels(*args, **kwargs)
 
 
@@ -52,8 +52,8 @@ def _ir(listing: KernelListing, target: str) -> KernelText:
 
 def _triton(listing: KernelListing, target: str) -> KernelText:
     data = [_described(part, info) | {"triton": info.text} for part, info in _parts(listing)]
-    texts = (info.text.rstrip() for _, info in _parts(listing))
-    return KernelText("\n\n\n".join(texts), _data(listing, data))
+    texts = [info.text.rstrip() for _, info in _parts(listing)]
+    return KernelText("\n\n\n".join(texts) or _nothing(listing, "#"), _data(listing, data))
 
 
 def _assembly(listing: KernelListing, target: str) -> KernelText:
@@ -64,6 +64,8 @@ def _assembly(listing: KernelListing, target: str) -> KernelText:
     ]
     heading = f"compiled for {target}:\n" + table(["kernel", "registers", "spills", "shared memory"], rows)
     mark = ";" if target.startswith("gfx") else "//"
+    if not compiled:
+        heading = _nothing(listing, mark)
     texts = [f"{mark} {info.name}\n{binary.assembly.strip()}" for _, info, binary in compiled]
     data = [_described(part, info) | _binary(binary) for part, info, binary in compiled]
     return KernelText("\n\n".join([heading, *texts]), _data(listing, data))
@@ -71,6 +73,11 @@ def _assembly(listing: KernelListing, target: str) -> KernelText:
 
 STAGES: dict[str, Callable[[KernelListing, str], KernelText]] = {"kernels": _ir, "triton": _triton, "ptx": _assembly}
 """By name; the target is what the last one compiles for."""
+
+
+def _nothing(listing: KernelListing, mark: str) -> str:
+    """What is said, as a comment, of a function that has no kernels."""
+    return f"{mark} no kernels; by the library: {', '.join(listing.library) or 'nothing'}"
 
 
 def _compiled(info: KernelInfo, target: str) -> Binary:

@@ -41,6 +41,8 @@ TITLES: dict[str, str] = {
     "random": "Random numbers and dropout",
     "lists": "Lists of tensors",
     "functional": "More of torch.nn.functional",
+    "functional_losses": "More losses of torch.nn.functional",
+    "sampling": "Images at given places",
     "composites": "More of torch and torch.linalg",
     "torchscript": "Names of TorchScript",
     "hints": "What a backward keeps",

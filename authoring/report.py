@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..lang.diagnostics import Diagnostic, render
-from ..lang.source import Span
+from ..lang.source import Span, span_dict
 from ..runtime.tables import table
 
 ORDERS = {1: "1st", 2: "2nd"}
@@ -48,22 +48,9 @@ class Failure:
             "kind": self.kind,
             "order": self.order,
             "message": self.message,
-            "span": _span_dict(self.span),
+            "span": span_dict(self.span),
             "notes": list(self.notes),
         }
-
-
-def _span_dict(span: Span | None) -> dict[str, Any] | None:
-    if span is None:
-        return None
-    return {
-        "file": span.source.filename,
-        "line": span.line,
-        "column": span.column,
-        "end_line": span.end_line,
-        "end_column": span.end_column,
-        "text": span.text,
-    }
 
 
 @dataclass(frozen=True, slots=True)

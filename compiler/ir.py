@@ -288,19 +288,19 @@ def enclosing_blocks(block: Block | None) -> Iterator[Block]:
         block = block.node.owner if block.node is not None else None
 
 
-def copy_node(node: Node, env: dict[Value, Value], into: Callable[[Node], Any]) -> Node:
+def copy_node(node: Node, env: dict[Value, Value], into: Callable[[Node], Any], span: Span | None = None) -> Node:
     """Copy a node with all inside it and hand the copy to `into`, which links it.
 
     `env` maps values of the original to those of the copy; what is missing from it stays as it is. It gains
-    the copied outputs.
+    the copied outputs. With `span` the copies have that one: what an op is made of is told at the line that uses it.
     """
-    top = _shallow_copy(node, env)
+    top = _shallow_copy(node, env, span)
     into(top)
     pending = [(node, top)]
     while pending:
         original, copied = pending.pop()
         for block in original.blocks:
-            pending += _copy_block_shallow(block, copied.add_block(), env)
+            pending += _copy_block_shallow(block, copied.add_block(), env, span)
     _map_inputs(node, top, env)
     return top
 
@@ -319,26 +319,33 @@ def copy_block(block: Block, into: Block, env: dict[Value, Value]) -> None:
         into.ret.add_input(env.get(value, value))
 
 
-def copy_nodes(block: Block, env: dict[Value, Value], into: Callable[[Node], Any]) -> list[Value]:
-    """Copy the nodes of a block (not its parameters, which `env` must map) and return the mapped results."""
+def copy_nodes(
+    block: Block, env: dict[Value, Value], into: Callable[[Node], Any], span: Span | None = None
+) -> list[Value]:
+    """Copy the nodes of a block (not its parameters, which `env` must map) and return the mapped results.
+
+    `span` as for `copy_node`.
+    """
     for node in block.nodes:
-        copy_node(node, env, into)
+        copy_node(node, env, into, span)
     return [env.get(value, value) for value in block.outputs]
 
 
-def _shallow_copy(node: Node, env: dict[Value, Value]) -> Node:
-    copied = Node(node.kind, node.schema, dict(node.attrs), node.span)
+def _shallow_copy(node: Node, env: dict[Value, Value], span: Span | None) -> Node:
+    copied = Node(node.kind, node.schema, dict(node.attrs), span or node.span)
     for value in node.outputs:
         env[value] = copied.add_output(value.type, value.name_hint)
     return copied
 
 
-def _copy_block_shallow(block: Block, into: Block, env: dict[Value, Value]) -> list[tuple[Node, Node]]:
+def _copy_block_shallow(
+    block: Block, into: Block, env: dict[Value, Value], span: Span | None = None
+) -> list[tuple[Node, Node]]:
     for value in block.inputs:
         env[value] = into.add_input(value.type, value.name_hint)
     pairs = []
     for node in block.nodes:
-        copied = _shallow_copy(node, env)
+        copied = _shallow_copy(node, env, span)
         into.append(copied)
         pairs.append((node, copied))
     return pairs

@@ -96,9 +96,10 @@ def constant_of(value: Value) -> Any:
 
 def precise_type(value: Any, declared: Type) -> Type:
     """The type that a constant of a declared type has: its own where that says more."""
-    if isinstance(value, list) and not value:
+    try:
+        own = constant_type(value)
+    except ValueError:
         return declared
-    own = constant_type(value)
     return own if is_subtype(own, declared) and constant_fits(value, own) else declared
 
 

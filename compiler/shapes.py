@@ -19,57 +19,59 @@ from .autodiff.formulas import formula
 from .constants import TensorConstant
 from .dtypes import BY_CODE, promote
 from .ir import Block, Graph, Node, Value
+from .loop_shapes import Combine, Memory, propagate_loop
 from .meta import UNKNOWN, Meta, UnknownType, is_known, join
 from .ops.composite import is_composite
 from .ops.registry import OPS, Op
-from .rewrite import constant_of
 from .shaping import infer
 from .shaping.rules import broadcast
-from .steady_rounds import advanced, has_steady_shapes, progress
 
 Abstract: TypeAlias = Any
 """Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""
 
-MAX_ROUNDS = 20_000
-"""Of a loop; the values of one that takes longer are UNKNOWN."""
-
-STEADY_AFTER = 2
-"""Rounds that are looked at before the rest is taken to be like them, where that can be told."""
-
-__all__ = ["UNKNOWN", "Abstract", "Meta", "UnknownType", "is_known", "propagate_shapes"]
-
-
-Combine: TypeAlias = Callable[[Abstract, Abstract], Abstract]
-"""What stands for a value that a loop makes twice."""
+__all__ = ["UNKNOWN", "Abstract", "Combine", "Meta", "UnknownType", "is_known", "propagate_shapes"]
 
 
 def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Combine = join) -> dict[Value, Abstract]:
     """The abstract value of every value in the graph, given one per input.
 
-    Values inside a loop stand for all its rounds, as `combine` says: what rounds do not share is UNKNOWN. Values in a
-    branch that is not taken are missing. ShapeError, with the node, where an op that is sure to run refuses its
-    arguments.
+    Values inside a loop stand for all its rounds: what rounds do not share is UNKNOWN, or, for a tensor or a list, what
+    `combine` makes of two. Values in a branch that is not taken are missing. ShapeError, with the node of the source,
+    where an op that is sure to run refuses its arguments.
     """
-    walk = _Propagation(graph, combine)
+    walk = _Propagation(graph, combine, Memory())
     walk.known.update(zip(graph.inputs, arguments, strict=True))
     results = run(walk.block(graph.body))
     if isinstance(results, ShapeError):
-        raise results from results.__cause__
+        raise results
     return walk.known
 
 
 class ShapeError(Exception):
-    """An op that cannot be applied to arguments of these shapes; `.node` is where, `.__cause__` what it said."""
+    """An op that cannot be applied to arguments of these shapes; `.__cause__` is what it said.
 
-    def __init__(self, node: Node, error: Exception) -> None:
+    `.node` is where in the source, `.function` the function that it stands in, `.inputs` are the abstract values that
+    it takes. Where that is looked through into the library, `.inner` is the node there that fails. `.callers` has the
+    function and the node of each call that led here, from the inside out.
+    """
+
+    def __init__(
+        self, function: str, node: Node, inputs: Sequence[Abstract], error: BaseException, inner: Node | None = None
+    ) -> None:
+        self.function = function
         self.node = node
+        self.inputs = tuple(inputs)
+        self.inner = inner
+        self.callers: list[tuple[str, Node]] = []
+        self.__cause__ = error
         super().__init__(f"{node.kind}: {error}")
 
 
 class _Propagation:
-    def __init__(self, graph: Graph, combine: Combine) -> None:
+    def __init__(self, graph: Graph, combine: Combine, memory: Memory) -> None:
         self.graph = graph
         self.combine = combine
+        self.memory = memory
         self.known: dict[Value, Abstract] = {}
 
     def block(self, block: Block) -> Walk:
@@ -81,9 +83,9 @@ class _Propagation:
             if control is not None:
                 results = yield control(self, node, inputs)
             elif op is not None and is_composite(op):
-                results = yield self.composite(op, inputs)
+                results = yield self.composite(node, op, inputs)
             else:
-                results = _simple(node, op, inputs)
+                results = self.simple(node, inputs)
             if isinstance(results, ShapeError):
                 return results
             self.set_all(node.outputs, results)
@@ -92,6 +94,19 @@ class _Propagation:
     def set_all(self, values: Sequence[Value], results: Sequence[Abstract]) -> None:
         for value, result in zip(values, results, strict=True):
             self.known[value] = result
+
+    def simple(self, node: Node, inputs: list[Abstract]) -> Sequence[Abstract] | ShapeError:
+        """The results of a node without blocks."""
+        op = OPS.of(node.schema)
+        structural = _STRUCTURAL.get(node.kind)
+        try:
+            if structural is not None:
+                return structural(node, inputs)
+            if op is None:
+                return [UNKNOWN] * len(node.outputs)
+            return infer(op, inputs, [value.type for value in node.inputs])
+        except Exception as error:
+            return ShapeError(self.graph.name, node, inputs, error)
 
     # --- control flow ---
 
@@ -108,58 +123,7 @@ class _Propagation:
         return [_either(*pair) for pair in pairs]
 
     def loop(self, node: Node, inputs: list[Abstract]) -> Walk:
-        (body,) = node.blocks
-        trips, condition, *carried = inputs
-        if not (isinstance(trips, int) and trips <= MAX_ROUNDS and isinstance(condition, bool)):
-            return (yield self._unbounded(body, carried))
-        inside = _values_in(body)
-        seen: dict[Value, Abstract] = {}
-        turn = 0
-        while turn < trips and condition is True:
-            self.set_all(body.inputs, [turn, *carried])
-            results = yield self.block(body)
-            if isinstance(results, ShapeError):
-                return results
-            condition, *after = results
-            self._join_into(seen, inside)
-            turn += 1
-            if not isinstance(condition, bool):
-                carried = yield self._unbounded(body, [join(a, b) for a, b in zip(carried, after, strict=True)])
-                self._join_into(seen, inside)
-                break
-            if turn == STEADY_AFTER and turn < trips - 1:
-                after, turn = self._skipped(body, carried, after, turn, trips)
-            carried = after
-        self.known.update(seen)
-        return carried
-
-    def _skipped(
-        self, body: Block, before: list[Abstract], after: list[Abstract], turn: int, trips: int
-    ) -> tuple[list[Abstract], int]:
-        """What is carried into the last round, and its number, if all rounds have the same shapes."""
-        steps = None
-        if constant_of(body.outputs[0]) is True and has_steady_shapes(body, self.known):
-            steps = progress(before, after)
-        return (after, turn) if steps is None else (advanced(after, steps, trips - 1 - turn), trips - 1)
-
-    def _unbounded(self, body: Block, carried: list[Abstract]) -> Walk:
-        """Rounds nobody has counted: joined until nothing changes. Each round only forgets, so there are few."""
-        while True:
-            self.set_all(body.inputs, [UNKNOWN, *carried])
-            results = yield self.block(body)
-            if isinstance(results, ShapeError):
-                return carried
-            joined = [join(a, b) for a, b in zip(carried, results[1:], strict=True)]
-            if all(_is_same(a, b) for a, b in zip(joined, carried, strict=True)):
-                return joined
-            carried = joined
-
-    def _join_into(self, seen: dict[Value, Abstract], inside: Sequence[Value]) -> None:
-        """Add what a round has found of the values inside a loop."""
-        for value in inside:
-            if value in self.known:
-                found = self.known[value]
-                seen[value] = self.combine(seen[value], found) if value in seen else found
+        return (yield propagate_loop(self, node, inputs))
 
     def inside(self, node: Node, inputs: list[Abstract]) -> Walk:
         (block,) = node.blocks
@@ -179,38 +143,40 @@ class _Propagation:
         callee = self.graph.functions.get(node.attr("callee"))
         if callee is None:
             return [UNKNOWN] * len(node.outputs)
-        return (yield self.results_of(callee.graph, inputs, len(node.outputs)))
+        results = yield self.results_of(callee.graph, inputs, len(node.outputs))
+        if not isinstance(results, ShapeError):
+            return results
+        if callee.graph.span.source.is_library:
+            return self.told_at(node, inputs, results)
+        results.callers.append((self.graph.name, node))
+        return results
 
-    def composite(self, op: Op, inputs: list[Abstract]) -> Walk:
+    def composite(self, node: Node, op: Op, inputs: list[Abstract]) -> Walk:
         callee = formula(op.schema)
         assert callee is not None, f"{op.schema.full_name} is written in the language"
-        return (yield self.results_of(callee.graph, inputs, len(op.schema.returns)))
+        results = yield self.results_of(callee.graph, inputs, len(op.schema.returns))
+        return self.told_at(node, inputs, results) if isinstance(results, ShapeError) else results
+
+    def told_at(self, node: Node, inputs: Sequence[Abstract], error: ShapeError) -> ShapeError:
+        """An error in the library, as one of the node that led there."""
+        assert error.__cause__ is not None
+        return ShapeError(self.graph.name, node, inputs, error.__cause__, error.inner or error.node)
 
     def results_of(self, graph: Graph, inputs: Sequence[Abstract], count: int) -> Walk:
         """The first results of another graph; a closure behind them is left out."""
-        inner = _Propagation(graph, self.combine)
-        inner.known.update(zip(graph.inputs, inputs, strict=True))
-        results = yield inner.block(graph.body)
-        return results if isinstance(results, ShapeError) else results[:count]
+        key = self.memory.key_of(graph, inputs)
+        if key not in self.memory.calls:
+            inner = _Propagation(graph, self.combine, self.memory)
+            inner.known.update(zip(graph.inputs, inputs, strict=True))
+            results = yield inner.block(graph.body)
+            if isinstance(results, ShapeError):
+                return results
+            self.memory.calls[key] = results
+        return self.memory.calls[key][:count]
 
     def closure(self, node: Node, inputs: list[Abstract]) -> Walk:
         yield from ()
         return [UNKNOWN]
-
-
-def _simple(node: Node, op: Op | None, inputs: list[Abstract]) -> Sequence[Abstract] | ShapeError:
-    """A node without blocks."""
-    structural = _STRUCTURAL.get(node.kind)
-    try:
-        if structural is not None:
-            return structural(node, inputs)
-        if op is None:
-            return [UNKNOWN] * len(node.outputs)
-        return infer(op, inputs, [value.type for value in node.inputs])
-    except Exception as error:
-        failed = ShapeError(node, error)
-        failed.__cause__ = error
-        return failed
 
 
 def _either(then: Value, left: Abstract, otherwise: Value, right: Abstract) -> Abstract:
@@ -218,21 +184,6 @@ def _either(then: Value, left: Abstract, otherwise: Value, right: Abstract) -> A
     if otherwise.node.kind == "prim::Uninitialized":
         return left
     return right if then.node.kind == "prim::Uninitialized" else join(left, right)
-
-
-def _is_same(left: Abstract, right: Abstract) -> bool:
-    return left is right or (type(left) is type(right) and repr(left) == repr(right))
-
-
-def _values_in(block: Block) -> list[Value]:
-    found, stack = list(block.inputs), [block]
-    while stack:
-        for node in stack.pop().nodes:
-            found += node.outputs
-            for inner in node.blocks:
-                found += inner.inputs
-                stack.append(inner)
-    return found
 
 
 # --- structural kinds ---

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .builder import Builder
-from .fusion.settle import settle_shapes
 from .ir import Graph, Node, Value, copy_nodes, walk
 from .passes.inline_functions import inline_functions
 from .rewrite import replace_node
+from .settle import settle_shapes
 from .shapes import Abstract, ShapeError, propagate_shapes
 from .symbolic_script import without_closure
 from .types import ListType, is_tensor

@@ -20,7 +20,7 @@ from ..lang.diagnostics import Diagnostics
 from .builder import Builder
 from .ir import Block, Graph, Node, Value, copy_node, copy_nodes, walk
 from .schema import Argument, FunctionSchema
-from .types import CLOSURE, NONE, TENSOR, ListType, TupleType, Type, is_differentiable, is_tensor, strip_optional
+from .types import CLOSURE, NONE, ListType, TupleType, Type, is_differentiable, is_tensor, strip_optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +280,8 @@ def _check_types(
     found = len(diagnostics.found)
     for argument, value in zip(inputs, outputs, strict=False):
         expected = strip_optional(argument.type)
-        actual = strip_optional(value.type)
-        takes_gradient = is_tensor(expected) or (isinstance(expected, ListType) and is_tensor(expected.element))
-        fits = takes_gradient and isinstance(actual, ListType) == isinstance(expected, ListType)
-        if actual == NONE or (fits and (is_tensor(actual) or actual == ListType(TENSOR))):
+        takes_gradient = is_tensor(_element(expected))
+        if value.type == NONE or (takes_gradient and _is_gradient_of(value.type, expected)):
             continue
         wanted = f"a {expected}" if takes_gradient else "None"
         diagnostics.report(
@@ -292,6 +290,21 @@ def _check_types(
             value.node.span if value.node.span.end else function.span,
         )
     return len(diagnostics.found) == found
+
+
+def _element(type: Type) -> Type:
+    """What a list of lists holds in the end."""
+    while isinstance(type, ListType):
+        type = strip_optional(type.element)
+    return type
+
+
+def _is_gradient_of(gradient: Type, type: Type) -> bool:
+    """Whether a gradient is a tensor, for a tensor, or a list of what the gradients of its elements are, for a list."""
+    gradient = strip_optional(gradient)
+    while isinstance(gradient, ListType) and isinstance(type, ListType):
+        gradient, type = gradient.element, strip_optional(type.element)
+    return is_tensor(gradient) and not isinstance(type, ListType)
 
 
 def _count(count: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 _LINE_BREAK = re.compile(r"\r\n?|\n")
@@ -14,11 +14,13 @@ _LINE_BREAK = re.compile(r"\r\n?|\n")
 class Source:
     """One piece of source text, with a filename for messages.
 
-    Offsets count code points of `text`. Lines and columns are 1-based; a column counts code points.
+    Offsets count code points of `text`. Lines and columns are 1-based; a column counts code points. What goes wrong in
+    text of the library is told at the line that calls it.
     """
 
     text: str
     filename: str = "<string>"
+    is_library: bool = field(default=False, kw_only=True)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -73,6 +75,20 @@ class Span:
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.filename}:{line}:{column}"
+
+
+def span_dict(span: Span | None) -> dict[str, str | int] | None:
+    """A span as data, for JSON; None for one of no source."""
+    if span is None or not span.source.text:
+        return None
+    return {
+        "file": span.source.filename,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "text": span.text,
+    }
 
 
 NO_SOURCE = Source("", "<generated>")

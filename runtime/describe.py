@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ir import Node
+from ..compiler.meta import UNKNOWN, Meta
 from .recorded import Recorded
 
 MAX_ITEMS = 6
@@ -20,8 +21,15 @@ def describe(value: Any) -> str:
     """A value in a few words: dtype and shape of an array, the elements of a list, a number itself."""
     if isinstance(value, Recorded):
         return describe(value.peek())
+    if isinstance(value, Meta):
+        return str(value)
+    if value is UNKNOWN:
+        return "not known before it runs"
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "shape"):
+        # Of a tensor on a device the elements would have to be waited for.
+        return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, list | tuple):
         shown = ", ".join([describe(item) for item in value[:MAX_ITEMS]])
         more = f", … {len(value)} in all" if len(value) > MAX_ITEMS else ""

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiler.ops.prim import GradscriptRaise
-from .describe import describe_operands
+from .failed_node import failure_at
 from .failure import RuntimeFailure
 from .plan import (
     BINARY,
@@ -28,12 +27,9 @@ from .plan import (
     Registers,
     Slots,
 )
-from .wording import in_our_words
 
 Frame = tuple[ExecutionPlan, Registers, int, Slots, Slots]
 """A caller that waits: its plan and registers, where to go on, where the results go, what to clear then."""
-MAX_CALLERS = 5
-"""A message names this many of the calls that led to a failure."""
 
 
 def run_plan(plan: ExecutionPlan, arguments: Sequence[Any]) -> list[Any]:
@@ -124,27 +120,6 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
 def _failure(
     error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[Frame]
 ) -> RuntimeFailure:
-    """The error in terms of the source: which op, on what, where, and called from where."""
-    node = plan.nodes[address]
-    callers = [
-        f"called from {frame_plan.graph.name} at {frame_plan.nodes[at - 1].span}"
-        for frame_plan, _, at, _, _ in reversed(frames[-MAX_CALLERS:])
-    ]
-    if len(frames) > MAX_CALLERS:
-        callers.append(f"and {len(frames) - MAX_CALLERS} more calls before that")
-    if isinstance(error, GradscriptRaise):
-        kind = error.kind or "RuntimeError"
-        message = f"{kind}: {error}" if str(error) else kind
-        return RuntimeFailure("R102", plan.graph.name, message, span=node.span, notes=callers)
     operands = [registers[slot] for slot in plan.operands[address]]
-    described = describe_operands(node, operands)
-    code = "R103" if isinstance(error, MemoryError) else "R101"
-    return RuntimeFailure(code, node.kind, _message(error), span=node.span, notes=[*described, *callers])
-
-
-def _message(error: Exception) -> str:
-    """What went wrong in one line, with the kind of the error where the text does not tell it."""
-    text = in_our_words(" ".join(str(error).split()))
-    if isinstance(error, KeyError):
-        text = f"unknown key {text}"
-    return text or type(error).__name__
+    callers = [(caller.graph.name, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
+    return failure_at(plan.nodes[address], operands, error, plan.graph.name, callers)

@@ -10,7 +10,6 @@ import numpy as np
 from ..compiler.autodiff import Gradient
 from ..compiler.builder import Builder
 from ..compiler.dtypes import BY_CODE, DType
-from ..compiler.fusion.settle import settle_shapes
 from ..compiler.ir import Graph
 from ..compiler.meta import UNKNOWN, Meta
 from ..compiler.ops.arrays import Array, dtype_of
@@ -19,6 +18,7 @@ from ..compiler.passes.lower_grad_of import lower_grad_of
 from ..compiler.passes.remove_hints import remove_hints
 from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
 from ..compiler.pipeline import AGGREGATE, SIMPLIFY, run_passes
+from ..compiler.settle import settle_shapes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .arrays import to_array

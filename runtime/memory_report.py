@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..lang.source import Span
+from ..lang.source import Span, span_dict
 from .tables import bytes_text, table
 
 
@@ -156,20 +156,6 @@ def changes(timeline: Sequence[Instant]) -> list[Instant]:
             found.append(instant)
         last = numbers
     return found
-
-
-def span_dict(span: Span | None) -> dict[str, Any] | None:
-    """A span as data; None for one of no source."""
-    if span is None or not span.source.text:
-        return None
-    return {
-        "file": span.source.filename,
-        "line": span.line,
-        "column": span.column,
-        "end_line": span.end_line,
-        "end_column": span.end_column,
-        "text": span.text,
-    }
 
 
 def _section(title: str, values: Sequence[Kept]) -> list[str]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..compiler.builder import Builder
-from ..compiler.fusion.settle import settle_shapes
 from ..compiler.ir import Graph, Value
 from ..compiler.meta import UNKNOWN, Meta
+from ..compiler.settle import settle_shapes
 from ..compiler.shapes import ShapeError
 from ..compiler.types import NUMBERS, STR, TensorType
 from .plan import ExecutionPlan

@@ -12,14 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ..compiler.codegen.triton import most_registers
-from .kernels.store import KernelStore, cache_directory
+from .kernels.store import KernelStore, process_directory
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -68,14 +68,26 @@ def load_module(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 
 def compile_offline(
-    text: str, name: str, signature: Signature, target: str, options: Mapping[str, Any] | None = None
+    text: str,
+    name: str,
+    signature: Signature,
+    target: str,
+    options: Mapping[str, Any] | None = None,
+    divisible: Collection[str] = (),
 ) -> Binary:
-    """A kernel of a module's text, compiled for a target of `TARGETS`. Pointers are taken as aligned to 16 bytes.
+    """A kernel of a module's text, compiled for a target of `TARGETS`.
+
+    As at a launch, pointers are taken as aligned to 16 bytes, and the numbers of `divisible` parameters as multiples
+    of 16: loads are as wide as that allows.
 
     Raises: KernelFailure, where the target is unknown, Triton missing, or compiling fails.
     """
@@ -90,14 +102,23 @@ def compile_offline(
         raise KernelFailure("Triton is not installed: pip install 'gradscript[triton]'") from error
     if knobs.runtime.interpret:
         raise KernelFailure("TRITON_INTERPRET is set, so that Triton interprets kernels and compiles none: unset it")
-    kernel = getattr(load_module(write_module(text)), name)
+    try:
+        kernel = getattr(load_module(write_module(text)), name)
+    except OSError as error:
+        raise KernelFailure(f"no module can be written for {name}: {error}") from error
     types = {key: given if isinstance(given, str) else "constexpr" for key, given in signature.items()}
     constants = {(i,): v for i, v in enumerate(signature.values()) if not isinstance(v, str)}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, v in enumerate(types.values()) if v.startswith("*")}
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, (parameter, given) in enumerate(types.items())
+        if given.startswith("*") or parameter in divisible
+    }
     source = ASTSource(kernel, types, constants, aligned)
     chosen = dict(options or {})
     if TARGETS[target][0] == "cuda":
         chosen.setdefault("maxnreg", most_registers(chosen.get("num_warps", 4)))
+    else:
+        chosen.pop("maxnreg", None)
     from .kernels.triton_store import checked_cache
 
     try:
@@ -131,7 +152,7 @@ def _assembler_report(assembly: str) -> str:
 
     architecture = _field(r"\.target (\w+)", assembly)
     tool = get_ptxas(int(_field(r"(\d+)", architecture))).path
-    with tempfile.TemporaryDirectory(dir=cache_directory()) as folder:
+    with tempfile.TemporaryDirectory(dir=process_directory()) as folder:
         source = Path(folder) / "kernel.ptx"
         source.write_text(assembly, encoding="utf-8")
         command = [tool, "-v", f"--gpu-name={architecture}", str(source), "-o", os.devnull]

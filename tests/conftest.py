@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from contextlib import suppress
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
+with suppress(ImportError):
+    from hypothesis import HealthCheck, settings
 
-def _steps(run: Callable[[], object]) -> int:
+    # How long an example takes says nothing of the code where other work shares the machine.
+    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("untimed")
+
+
+def _traced(run: Callable[[], object]) -> int:
     taken = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -29,7 +37,30 @@ def _steps(run: Callable[[], object]) -> int:
     return taken
 
 
+def _monitored(run: Callable[[], object]) -> int:
+    """The same where Python has `sys.monitoring`: there a trace misses instructions of code that it meets first."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    tool = next(number for number in range(6) if monitoring.get_tool(number) is None)
+    event = monitoring.events.INSTRUCTION
+    taken = 0
+
+    def count(code: CodeType, offset: int) -> None:
+        nonlocal taken
+        taken += 1
+
+    monitoring.use_tool_id(tool, "steps")
+    monitoring.register_callback(tool, event, count)
+    monitoring.set_events(tool, event)
+    try:
+        run()
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+    return taken
+
+
 @pytest.fixture
 def steps() -> Callable[[Callable[[], object]], int]:
     """How many bytecode instructions a call takes: how work grows, whatever else the machine is doing."""
-    return _steps
+    return _monitored if hasattr(sys, "monitoring") else _traced

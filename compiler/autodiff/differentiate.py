@@ -26,7 +26,7 @@ from ..rewrite import splice
 from ..symbolic_script import GradPair, captures, without_closure
 from ..types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
-from .draws import drawn_name, with_draws
+from .draws import settle_draws
 from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
@@ -194,7 +194,7 @@ class _Forward:
 
     def _prepare_op(self, node: Node) -> None:
         assert node.schema is not None
-        callee = formula(node.schema)
+        callee = formula(node.schema, [value.type for value in node.inputs])
         if callee is None:
             self.rules.append(MissingRule(node))
         elif callee.pair is None:
@@ -208,7 +208,7 @@ class _Forward:
             self.rules.append(PairRule(node, name, callee.pair, self._context(node, callee.pair)))
 
     def _prepare_call(self, node: Node) -> None:
-        name = self._with_draws(node)
+        name = settle_draws(node, self.functions)
         pair = self.functions[name].pair
         assert pair is not None, "calls without a pair have been inlined"
         if pair.body is None:
@@ -219,18 +219,6 @@ class _Forward:
             results = self._bodies.pop(node)
             rule = PairRule(node, name, pair, self._context(node, pair))
             self.rules.append(PartialRule(node, rule, results))
-
-    def _with_draws(self, node: Node) -> str:
-        """Make a call whose function draws random numbers return them; the name that is called now."""
-        name: str = node.attr("callee")
-        drawn = with_draws(self.functions[name])
-        if drawn is self.functions[name]:
-            return name
-        for result in drawn.schema.returns[len(node.outputs) :]:
-            node.add_output(result.type)
-        node.attrs = {"callee": drawn_name(name)}
-        self.functions.setdefault(drawn_name(name), drawn)
-        return drawn_name(name)
 
     def _insert_body(self, node: Node, pair: GradPair) -> list[Value]:
         """Compute the body of a partial pair in front of the node, on detached gradients."""
@@ -250,7 +238,7 @@ class _Forward:
     def _replace(self, node: Node, definition: Graph) -> None:
         builder = Builder(self.graph, before=node, span=node.span)
         env: dict[Value, Value] = dict(zip(definition.inputs, node.inputs, strict=True))
-        results = copy_nodes(definition.body, env, builder.insert)
+        results = copy_nodes(definition.body, env, builder.insert, node.span)
         for old, new in zip(node.outputs, results, strict=True):
             old.replace_uses_with(new)
         node.destroy()

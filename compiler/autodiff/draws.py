@@ -8,6 +8,9 @@ another number, and a backward another mask. So the forward returns what it drew
         …                              ─▶         …
         return y, backward                        return y, seed
 
+Where the body of a pair is computed beside its call, for a backward that has its own for some gradients only, both are
+to see the same numbers: then what draws is put in front, and the function takes the numbers as arguments.
+
 A draw in a branch is a further result of the branch; one in a loop is a list with an element for each round.
 """
 
@@ -20,6 +23,7 @@ from ..builder import Builder
 from ..ir import Block, Callee, Graph, Node, Value, copy_nodes
 from ..ops.composite import is_composite
 from ..ops.registry import OPS
+from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.inline_functions import inline_functions
 from ..randomness import called_graph, draws, is_random
 from ..rewrite import replace_node, rewrite_nodes
@@ -28,6 +32,37 @@ from ..types import INT, ListType, Type
 from .formulas import formula
 
 _SEED = "gs::seed"
+
+
+def settle_draws(node: Node, functions: dict[str, Callee]) -> str:
+    """Make a call of a pair that draws random numbers return them, or take them; the name that is called now.
+
+    Where the pair's body is computed beside the call, both are to see the same numbers, which are drawn in front.
+    """
+    name: str = node.attr("callee")
+    callee = functions[name]
+    assert callee.pair is not None
+    if callee.pair.draws or not draws(callee.pair.forward):
+        return name
+    if callee.pair.body is not None:
+        return _draw_in_front(node, functions, name)
+    drawn = functions.setdefault(drawn_name(name), with_draws(callee))
+    for result in drawn.schema.returns[len(node.outputs) :]:
+        node.add_output(result.type)
+    node.attrs = {"callee": drawn_name(name)}
+    return drawn_name(name)
+
+
+def _draw_in_front(node: Node, functions: dict[str, Callee], name: str) -> str:
+    drawing, callee = given_draws(functions[name])
+    functions.setdefault(f"{name}.given", callee)
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    env: dict[Value, Value] = dict(zip(drawing.inputs, node.inputs, strict=True))
+    for value in copy_nodes(drawing.body, env, builder.insert):
+        node.add_input(value)
+    node.attrs = {"callee": f"{name}.given"}
+    return f"{name}.given"
 
 
 def drawn_name(name: str) -> str:
@@ -44,16 +79,35 @@ def with_draws(callee: Callee) -> Callee:
     pair = callee.pair
     if pair is None or pair.draws or not draws(pair.forward):
         return callee
-    plain = _with_plain_draws(pair.forward)
+    record, results, replayed = _recorded_and_replayed(pair.forward)
+    schema = _schema(pair.schema, results)
+    drawn = replace(pair, schema=schema, forward=record, draws=len(results), replay=replayed)
+    return Callee(schema, _without_context(record), drawn)
+
+
+def given_draws(callee: Callee) -> tuple[Graph, Callee]:
+    """A graph that does nothing but draw what a function with a pair draws, and the function that takes it as well."""
+    pair = callee.pair
+    assert pair is not None
+    record, results, replayed = _recorded_and_replayed(pair.forward)
+    record.body.ret.replace_inputs(results)
+    eliminate_dead_code(record)
+    more = tuple(Argument(f"draw{i}", value.type) for i, value in enumerate(results))
+    schema = replace(pair.schema, arguments=pair.schema.arguments + more)
+    body = _without_context(replayed)
+    return record, Callee(schema, body, replace(pair, schema=schema, forward=replayed, body=body))
+
+
+def _recorded_and_replayed(forward: Graph) -> tuple[Graph, list[Value], Graph]:
+    """A forward that returns its draws before its context, these values, and one that takes them after its inputs."""
+    plain = _with_plain_draws(forward)
     record, replayed = plain.copy(drawn_name(plain.name)), plain.copy()
     results = [_brought_out(seed) for seed in _seeds(record)]
     for seed in _seeds(replayed):
         _read_from_outside(seed, replayed)
     *outputs, context = record.outputs
     record.body.ret.replace_inputs([*outputs, *results, context])
-    schema = _schema(pair.schema, results)
-    drawn = replace(pair, schema=schema, forward=record, draws=len(results), replay=replayed)
-    return Callee(schema, _without_context(record), drawn)
+    return record, results, replayed
 
 
 def _schema(schema: FunctionSchema, results: Sequence[Value]) -> FunctionSchema:
@@ -92,7 +146,7 @@ def _definition(node: Node) -> Node | None:
     before = node.previous
     builder = Builder(node.owner, node, node.span)
     env: dict[Value, Value] = dict(zip(callee.graph.inputs, node.inputs, strict=True))
-    replace_node(node, copy_nodes(callee.graph.body, env, builder.insert))
+    replace_node(node, copy_nodes(callee.graph.body, env, builder.insert, node.span))
     return before.next
 
 

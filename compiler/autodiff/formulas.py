@@ -4,12 +4,15 @@ Formulas are functions in `stdlib_grads/*.grad`, named as the op they belong to;
 apart, and the parameters' types say which overload. They load one by one: a file is scanned for its `def` lines,
 and a function is compiled when its op is first differentiated. One without a backward is the op's definition in
 terms of others: it is differentiated through.
+
+A formula of a generic op of lists is written for a List[Tensor]. For lists of lists it is compiled again, with lists
+where its parameters say Tensor, under a name with `[]` behind.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import RLock
@@ -26,12 +29,15 @@ from ..ir import Callee, Graph
 from ..passes.inline_functions import inline_functions
 from ..passes.lower_tuples import lower_tuples
 from ..schema import Argument, FunctionSchema
+from ..signature import bind
 from ..symbolic_script import GradPair
-from ..types import TENSOR, ListType, OptionalType, Type, VariableType
+from ..types import TENSOR, ListType, OptionalType, Type, VariableType, is_tensor, strip_optional
+from .list_formulas import of_lists
 
 _COMPILING = RLock()
 """One unit compiles all formulas, one at a time."""
 _DEF = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_OF_LISTS = "[]"
 _SUFFIX = re.compile(r"_\d+\Z")
 
 
@@ -64,7 +70,7 @@ def _definition(name: str) -> ast.FunctionDef:
     text = formula_files()[entry.filename]
     blank = "\n" * text.count("\n", 0, entry.start)
     diagnostics = Diagnostics()
-    module = parse(Source(blank + text[entry.start : entry.end], entry.filename), diagnostics)
+    module = parse(Source(blank + text[entry.start : entry.end], entry.filename, is_library=True), diagnostics)
     diagnostics.raise_if_any()
     return module.functions[0]
 
@@ -73,7 +79,8 @@ class _Definitions(Mapping[str, ast.FunctionDef]):
     """Every function of the library by name, parsed when asked for."""
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
-        return _definition(name)
+        written = name.rstrip("[]")
+        return of_lists(_definition(written), name.count(_OF_LISTS))
 
     def __contains__(self, name: object) -> bool:
         return name in _index()
@@ -92,7 +99,10 @@ def _unit() -> Unit:
 
 @cache
 def compile_formula(name: str) -> Callee:
-    """One function of the library, compiled, with the helpers it calls inlined. CompileError for a bad formula."""
+    """One function of the library, compiled, with the helpers it calls inlined. CompileError for a bad formula.
+
+    With `[]` behind its name, once or several times, it is for lists, or lists of lists, in the place of tensors.
+    """
     with _COMPILING:
         return _compile(name)
 
@@ -101,7 +111,7 @@ def _compile(name: str) -> Callee:
     unit = _unit()
     found = unit.diagnostics.found
     try:
-        callee: Callee = run(unit.emit(name, _definition(name).name_span))
+        callee: Callee = run(unit.emit(name, unit.names[name].name_span))
     except Abort:
         # One bad formula is not to spoil the others: its findings leave with it.
         failed = Diagnostics(list(found))
@@ -149,10 +159,22 @@ def formula_name(schema: FunctionSchema, prefix: str = "") -> str | None:
     return None
 
 
-def formula(schema: FunctionSchema) -> Callee | None:
-    """What differentiates an op; None if the library has no formula for it."""
+def formula(schema: FunctionSchema, types: Sequence[Type] = ()) -> Callee | None:
+    """What differentiates an op, in a call with arguments of these types; None if the library has no formula for it."""
     name = formula_name(schema)
-    return compile_formula(name) if name is not None else None
+    return compile_formula(name + _OF_LISTS * _depth(schema, types)) if name is not None else None
+
+
+def _depth(schema: FunctionSchema, types: Sequence[Type]) -> int:
+    """How deep in lists the tensors are that a generic op moves about: 0 where they are what it moves."""
+    bound = bind(schema, types) if any(_concrete(a.type) != a.type for a in schema.arguments) else None
+    depths = [0]
+    for type in (bound or {}).values():
+        depth, element = 0, strip_optional(type)
+        while isinstance(element, ListType):
+            depth, element = depth + 1, strip_optional(element.element)
+        depths.append(depth if is_tensor(element) else 0)
+    return max(depths)
 
 
 def _accepts(parameters: tuple[Argument, ...], arguments: tuple[Argument, ...]) -> bool:

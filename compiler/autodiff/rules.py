@@ -9,8 +9,8 @@ from ...lang.diagnostics import CompileError, Diagnostic
 from ..builder import Builder
 from ..ir import Block, Node, Value, copy_node, walk
 from ..symbolic_script import GradPair, captures
-from ..types import NONE, TENSOR, UNDEFINED, OptionalType, is_tensor, strip_optional
-from .reverse import Reverse, materialize
+from ..types import NONE, UNDEFINED, OptionalType, is_tensor, strip_optional
+from .reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 
 
@@ -119,8 +119,9 @@ def context_values(pair: GradPair, node: Node, builder: Builder) -> list[Value]:
     for ours, theirs in zip(forward.outputs[:-1], node.outputs[:real], strict=True):
         env.setdefault(ours, theirs)
     packed = forward.outputs[-1].node.inputs
+    span = node.span if forward.span.source.is_library else None
     for needed in _slice(packed, env):
-        copy_node(needed, env, builder.insert)
+        copy_node(needed, env, builder.insert, span)
     return [env[value] for value in packed]
 
 
@@ -226,12 +227,13 @@ def _add(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Valu
 def _list_construct(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
     if not node.inputs:
         return {}
-    return dict(enumerate(builder.node("prim::ListUnpack", gradients, [TENSOR] * len(node.inputs)).outputs))
+    types = [gradient_type(value) for value in node.inputs]
+    return dict(enumerate(builder.node("prim::ListUnpack", gradients, types).outputs))
 
 
 def _list_unpack(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
     dense = [materialize(builder, g, v) for g, v in zip(gradients, node.outputs, strict=True)]
-    return {0: builder.list(dense, TENSOR)}
+    return {0: builder.list(dense, gradient_type(node.outputs[0]))}
 
 
 STRUCTURAL: dict[str, Callable[[Node, Builder, list[Value]], dict[int, Value]]] = {

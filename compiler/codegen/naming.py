@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from ..fusion.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Uniform
-from ..fusion.statements import used_names
+from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Uniform
+from ..kernel_ir.statements import used_names
 
 _NUMBERED = re.compile(r"[a-z]?\d+")
 NOUNS = {

@@ -22,22 +22,24 @@ from textwrap import dedent, indent
 from typing import Any
 
 from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8
-from ..fusion.casts import without_round_trips
-from ..fusion.kernel import Axis, Kernel, Statement
-from ..fusion.padding import choose_others
-from ..fusion.schedule import WARP, Schedule
+from ..kernel_ir.kernel import Axis, Kernel, Statement
+from ..scheduling.casts import without_round_trips
+from ..scheduling.padding import choose_others
+from ..scheduling.phases import phases_of
+from ..scheduling.schedule import WARP, Schedule
 from .naming import Names
-from .phases import phases_of
 from .triton_body import INDENT, Body
 from .triton_expressions import Scope
+from .triton_helpers import HELPERS
 from .triton_layout import Dimension, Layout, layout_of, size_parameter
-from .triton_primitives import HELPERS, TYPES, Unsupported, supports
+from .triton_primitives import TYPES, Unsupported, supports
 
 __all__ = [
     "COMPILE_OPTIONS",
     "Unsupported",
     "configuration",
     "constants",
+    "divisible_sizes",
     "dynamic_axes",
     "emit_triton",
     "function_name",
@@ -88,22 +90,30 @@ def constants(kernel: Kernel, schedule: Schedule) -> dict[str, int]:
     return {d.label: d.block for d in _labelled(layout_of(kernel, schedule))}
 
 
-def most_registers(num_warps: int) -> int:
-    """The `maxnreg` with which a program of so many warps is compiled for NVIDIA's devices: all that it may have.
+def most_registers(num_warps: int, wanted: int = MAX_REGISTERS) -> int:
+    """The `maxnreg` with which a program of so many warps is compiled for NVIDIA's devices: all that it should have.
 
-    Left to itself the assembler spills a few values where that lets one more program run beside.
+    Left to itself the assembler spills a few values where that lets one more program run beside, and elsewhere takes
+    registers by which fewer do.
     """
-    return min(MAX_REGISTERS, REGISTERS // (WARP * num_warps))
+    return min(wanted, MAX_REGISTERS, REGISTERS // (WARP * num_warps))
 
 
 def configuration(schedule: Schedule) -> dict[str, int]:
-    """The options of a launch that the schedule decides."""
-    return {"num_warps": schedule.num_warps, "num_stages": schedule.num_stages}
+    """The options of a launch that the schedule decides; `maxnreg` for NVIDIA's devices only."""
+    warps = schedule.num_warps
+    registers = most_registers(warps, schedule.most_registers)
+    return {"num_warps": warps, "num_stages": schedule.num_stages, "maxnreg": registers}
 
 
 def dynamic_axes(kernel: Kernel) -> tuple[Axis, ...]:
     """The axes whose sizes are passed, after the buffers, as `size_…`."""
     return tuple(axis for axis in kernel.axes if axis.dynamic)
+
+
+def divisible_sizes(kernel: Kernel) -> list[str]:
+    """The parameters of such axes that are multiples of 16, which Triton compiles a launch for apart."""
+    return [size_parameter(axis) for axis in dynamic_axes(kernel) if axis.size % 16 == 0]
 
 
 def function_name(kernel: Kernel) -> str:
@@ -147,7 +157,7 @@ def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
         layout = Layout(kernel, layout.dimensions)
-    return _Module(kernel, layout).text()
+    return _Module(kernel, layout, schedule.num_stages).text()
 
 
 def _labelled(layout: Layout) -> list[Dimension]:
@@ -158,6 +168,7 @@ def _labelled(layout: Layout) -> list[Dimension]:
 class _Module:
     kernel: Kernel
     layout: Layout
+    stages: int
 
     def __post_init__(self) -> None:
         self.passed = _passed(self.kernel)
@@ -233,16 +244,18 @@ class _Module:
         loop = self.layout.loop
         assert loop is not None
         before, inner, after = self.body.loop(statements)
-        position = self.positions[loop.name]
+        position = "start" if loop.is_vector else self.positions[loop.name]
         scope.used |= {name for name in inner.used if not self._is_along(name, loop)}
         scope.lines += before
-        if loop.is_vector:
-            scope.lines.append(f"for start in range(0, {loop.bound.text}, {loop.label}):")
-        else:
-            scope.lines.append(f"for {position} in range({loop.bound.text}):")
+        scope.lines.append(f"for {position} in {self._turns(loop)}:")
         definitions = self._definitions(inner.used, loop, True)
         scope.lines += [INDENT + line for line in [*definitions, *inner.lines]]
         scope.lines += after
+
+    def _turns(self, loop: Dimension) -> str:
+        """What the loop goes over; Triton fetches the loads of its next turns ahead only where it is told to."""
+        bounds = f"0, {loop.bound.text}, {loop.label}" if loop.is_vector else loop.bound.text
+        return f"tl.range({bounds}, num_stages={self.stages})" if self.stages > 1 else f"range({bounds})"
 
     def _is_along(self, name: str, loop: Dimension) -> bool:
         return name.removeprefix("mask ") in {loop.name, *loop.names}

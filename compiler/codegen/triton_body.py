@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ..dtypes import BOOL, FLOAT32, INT32, INT64, DType
-from ..fusion.kernel import (
+from ..dtypes import BOOL, INT32, INT64, DType
+from ..kernel_ir.kernel import (
     Cast,
     Compute,
     Constant,
@@ -23,30 +22,28 @@ from ..fusion.kernel import (
     Store,
     Uniform,
 )
-from ..fusion.padding import identity, needs_mask, outside
-from ..fusion.statements import used_names
+from ..kernel_ir.statements import used_names
+from ..scheduling.padding import identity, needs_mask, outside
+from ..scheduling.phases import Online, online_sums
 from .naming import Names, Variables, is_anonymous
-from .phases import Online, online_sums
 from .triton_expressions import Expressions, Scope
 from .triton_layout import Dimension, Layout
+from .triton_online import Rescaling
 from .triton_primitives import (
     COMPARE,
     PROPAGATE,
     TYPES,
-    UNARY,
     Text,
     Unsupported,
     argument,
     cast,
     literal,
-    spelling,
     typed,
 )
 
 INDENT = "    "
 INLINE = 48
 """Longer expressions have a line of their own."""
-LOWEST = -3.4028234663852886e38
 _REDUCES = {"sum": "tl.sum", "max": "tl.max", "min": "tl.min"}
 _COMBINES = {
     "prod": "_multiply",
@@ -309,33 +306,18 @@ class Body(Expressions):
     def _rescaling(self, online: Online, before: list[str], after: list[str]) -> None:
         """A maximum and sums of exponentials in one loop."""
         maximum = online.maximum
-        text, varying = self._masked(maximum)
-        over = [d for d in self._over(maximum) if d.is_vector]
-        together = [d for d in self.layout.tile if d in varying or d in over]
-        kept = self.layout.shape([d for d in together if d not in over])
-        dtype = maximum.dtype
-        name = self._variables[maximum.name]
-        self.values[maximum.name] = Text(name)
-        largest = self.names.take(f"{name}_new")
-        lowest = LOWEST if dtype == FLOAT32 else -1.7976931348623157e308
-        before.append("# Finite, for -inf - -inf is NaN.")
-        before.append(f"{name} = tl.full({kept}, {lowest}, {TYPES[dtype]})")
-        found = self._reduced(maximum, text, over, together).text
-        self.line(f"{largest} = _nan_max({name}, {found})")
+        text, _ = self._masked(maximum)
+        exp = self._spelling("exp", maximum.dtype, all(total.operand in self.coarse for total in online.sums))
+        names = [self._variables[reduction.name] for reduction in (maximum, *online.sums)]
+        for reduction, name in zip((maximum, *online.sums), names, strict=True):
+            self.values[reduction.name] = Text(name)
         self.helpers["_nan_max"] = None
-        exp = spelling("exp", dtype)
-        for total in online.sums:
-            variable = self._variables[total.name]
-            self.values[total.name] = Text(variable)
-            before.append(f"{variable} = tl.zeros({kept}, {TYPES[dtype]})")
-            shifted = exp.apply([Text(f"{text.at(UNARY)} - {largest}")]).text
-            scale = exp.apply([Text(f"{name} - {largest}")]).text
-            added = self._reduced(replace(total, operand=maximum.operand), Text(shifted), over, together).text
-            self.line(f"{variable} = {variable} * {scale} + {added}")
-        self.line(f"{name} = {largest}")
-        if self._is_seen(maximum):
-            total_name = self._variables[online.sums[0].name]
-            after.append(f'{name} = tl.where({total_name} == 0, -float("inf"), {name})')
+        lines = Rescaling(self.layout, self.names, maximum.dtype, exp)
+        lines.write(text.text, names[0], names[1:], self._is_seen(maximum))
+        before += lines.before
+        after += lines.after
+        for line in lines.inner:
+            self.line(line)
 
     def _is_seen(self, maximum: Reduce) -> bool:
         """Whether the maximum is used otherwise than to be subtracted from the values that it is of."""

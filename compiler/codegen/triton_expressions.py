@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..dtypes import BOOL, FLOAT64, INT32, INT64, DType
-from ..fusion.index import Index
-from ..fusion.kernel import (
+from ..kernel_ir.index import Index
+from ..kernel_ir.kernel import (
     Cast,
     Compute,
     Condition,
@@ -24,12 +24,27 @@ from ..fusion.kernel import (
     Store,
     Uniform,
 )
-from ..fusion.statements import indices, used_names
+from ..kernel_ir.ranges import ANY, ranges
+from ..kernel_ir.statements import indices, used_names
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
+from ..scheduling.coarse import coarse_values
 from .naming import Names
 from .triton_layout import Dimension, Layout, Positions
-from .triton_primitives import COMPARISONS, SHIFT, Text, argument, cast, literal, power, spelling, typed
+from .triton_primitives import (
+    COMPARISONS,
+    PRODUCT,
+    SHIFT,
+    Spelling,
+    Text,
+    argument,
+    cast,
+    exact_inverse,
+    literal,
+    power,
+    spelling,
+    typed,
+)
 
 
 @dataclass
@@ -40,6 +55,8 @@ class Scope:
     used: set[str] = field(default_factory=set)
     """Positions and masks that the lines need, by the name of their axis or dimension, masks with `mask` before it."""
     inside: dict[tuple[Condition, ...], str] = field(default_factory=dict)
+    reciprocals: dict[str, str] = field(default_factory=dict)
+    """Products of two variables, by the value that multiplying by them divides by."""
 
 
 class Expressions:
@@ -63,6 +80,8 @@ class Expressions:
         self._positions = positions
         self._passed = passed
         self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
+        self.coarse = coarse_values(kernel)
+        self._ranges = ranges(kernel)
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
         self.scope = Scope()
         self.statements: Sequence[Statement] = ()
@@ -81,12 +100,16 @@ class Expressions:
             return typed(np.asarray(primitive.evaluate(numpy_dtype(dtype))).item(), dtype)
         if name == "number":
             return cast(self._operand(statement.operands[0], BOOL), BOOL, dtype)
+        quotient = self._quotient(statement, dtype) if name == "div" else None
+        if quotient is not None:
+            return quotient
         operands = statement.operands
         found = power(operands[1].value) if name == "pow" and isinstance(operands[1], Constant) else None
         if found is not None:
             operands = operands[:1]
         else:
-            found = spelling(name, dtype)
+            known = self._ranges.get(operands[0], ANY) if isinstance(operands[0], str) else ANY
+            found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known)
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
         texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
         if all(isinstance(o, Constant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
@@ -94,6 +117,35 @@ class Expressions:
         if found.helper:
             self.helpers[found.helper] = None
         return found.apply(texts)
+
+    def _spelling(self, primitive: str, dtype: DType, is_coarse: bool) -> Spelling:
+        """The spelling of a primitive, whose helper the module will hold."""
+        found = spelling(primitive, dtype, is_coarse=is_coarse)
+        if found.helper:
+            self.helpers[found.helper] = None
+        return found
+
+    def _quotient(self, statement: Compute, dtype: DType) -> Text | None:
+        """A quotient as a product: by a power of two, or if it may be coarse, by what whole rows are divided by."""
+        dividend, divisor = statement.operands
+        if isinstance(divisor, Constant):
+            inverse = exact_inverse(float(divisor.value))
+            if inverse is None or isinstance(dividend, Constant):
+                return None
+            return spelling("mul", dtype).apply([self._operand(dividend, dtype), literal(inverse, dtype)])
+        if statement.name not in self.coarse or not self._is_of_rows(divisor, statement.axes):
+            return None
+        if divisor not in self.scope.reciprocals:
+            scale, reciprocal = self.names.take("scale"), self.names.take("reciprocal")
+            self.line(f"{scale}, {reciprocal} = _reciprocal({self._operand(divisor, dtype).text})")
+            self.helpers["_reciprocal"] = None
+            self.scope.reciprocals[divisor] = f"{scale} * {reciprocal}"
+        left = self._operand(dividend, dtype).at(PRODUCT)
+        return Text(f"{left} * {self.scope.reciprocals[divisor]}", PRODUCT)
+
+    def _is_of_rows(self, name: str, axes: frozenset[str]) -> bool:
+        """Whether a value varies along fewer dimensions of the tile than one with these axes."""
+        return len(self._varying(self.axes.get(name, frozenset()))) < len(self._varying(axes))
 
     def _operand_dtype(self, statement: Compute) -> DType:
         """What numbers among the operands are of: the result's dtype, unless that is a comparison's."""
@@ -144,7 +196,8 @@ class Expressions:
     def _uniform(self, statement: Uniform) -> Text:
         counter = self._index(statement.counter)
         offset = counter if statement.counter.terms else typed(statement.counter.constant, INT64)
-        return Text(f"tl.rand({self._operand(statement.seed, INT64).text}, {offset.text})")
+        self.helpers["_uniform"] = None
+        return Text(f"_uniform({self._operand(statement.seed, INT64).text}, {offset.text})")
 
     # --- memory ---
 

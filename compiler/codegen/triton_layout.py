@@ -11,9 +11,10 @@ from functools import cached_property
 from math import prod
 from typing import Literal
 
-from ..fusion.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
-from ..fusion.kernel import Axis, Buffer, Kernel, Load, Store
-from ..fusion.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled, extent, is_across
+from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
+from ..kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
+from ..scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
+from ..scheduling.strides import extent, is_across
 from .triton_primitives import PRODUCT, SUM, UNARY, Text
 
 INT32_LIMIT = 2**31
@@ -21,7 +22,10 @@ INT32_LIMIT = 2**31
 
 @dataclass(frozen=True)
 class Dimension:
-    """`label` is the name of its block's size in the text; `grid` the grid's dimension that cuts it into programs."""
+    """`label` is the name of its block's size in the text; `grid` the grid's dimension that cuts it into programs.
+
+    A loop's block is in so many `parts` where sums are rescaled.
+    """
 
     name: str
     axes: tuple[Axis, ...]
@@ -29,6 +33,7 @@ class Dimension:
     block: int = 1
     label: str = ""
     grid: int = 0
+    parts: int = 1
 
     @property
     def names(self) -> frozenset[str]:
@@ -140,7 +145,7 @@ def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
             found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
         case LoopedRow():
             found = _rows(parallel, schedule.rows, schedule.outer, _row_label(kernel))
-            found.append(_named("column", reduction, "loop", schedule.block, "BLOCK"))
+            found.append(_named("column", reduction, "loop", schedule.block, "BLOCK", schedule.parts))
         case Serial():
             found = _rows(parallel, 1 if reduction else schedule.columns, schedule.outer, "COLUMNS")
             found.append(_named("step", serial, "loop", schedule.rows, "ROWS" if schedule.rows > 1 else ""))
@@ -183,9 +188,11 @@ def _program(flat: str, axes: tuple[Axis, ...], block: int, label: str, grid: in
     return Dimension(name, axes, "program", block, label if block > 1 else "", grid)
 
 
-def _named(flat: str, axes: tuple[Axis, ...], kind: Literal["loop", "whole"], block: int, label: str) -> Dimension:
+def _named(
+    flat: str, axes: tuple[Axis, ...], kind: Literal["loop", "whole"], block: int, label: str, parts: int = 1
+) -> Dimension:
     name = axes[0].name if len(axes) == 1 else flat
-    return Dimension(name, axes, kind, block, label)
+    return Dimension(name, axes, kind, block, label, parts=parts)
 
 
 # --- indices as text ---

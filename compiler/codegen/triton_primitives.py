@@ -2,6 +2,7 @@
 
 Accuracy is torch's: quotients and square roots of float32 are rounded correctly, and functions come from libdevice,
 whose errors are a few units in the last place, where Triton's own `exp` and `log` lose digits for large arguments.
+Values whose errors do not show, see `fusion.coarse`, have spellings of a third to a half as many instructions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import math
 from dataclasses import dataclass
 
 from ..dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, DType
-from ..fusion.kernel import Number
+from ..kernel_ir.kernel import Number
+from ..kernel_ir.ranges import ANY, Range
 
 ATOM, UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARE = range(7)
 """How tightly an expression binds: an operand must bind as tightly as its place asks."""
@@ -131,6 +133,8 @@ _FLOATS = {
     "ceil": _call("tl.ceil"),
     "round": _call("libdevice.nearbyint"),
     "signbit": Spelling("libdevice.signbit({0}) != 0", COMPARE),
+    "sigmoid": Spelling("tl.div_rn(1.0, 1.0 + libdevice.exp(-{0}))", ATOM, (UNARY,)),
+    "ndtr": _helper("_ndtr", 1),
     "log_ndtr": _helper("_log_ndtr", 1),
     "bessel_i0": _call("libdevice.cyl_bessel_i0"),
     "bessel_i1": _call("libdevice.cyl_bessel_i1"),
@@ -141,7 +145,19 @@ _DOUBLES = {
     "div": _infix("/", PRODUCT),
     "truncdiv": Spelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
     "sqrt": _call("libdevice.sqrt"),
+    "sigmoid": Spelling("1.0 / (1.0 + libdevice.exp(-{0}))", PRODUCT, (UNARY,)),
+    "ndtr": Spelling("0.5 * libdevice.erfc({0} * -0.7071067811865476)", PRODUCT, (PRODUCT,)),
 }
+_COARSE = {
+    "div": _infix("/", PRODUCT),
+    **{name: _helper(f"_coarse_{name}", 1) for name in ("exp", "expm1", "sigmoid", "tanh", "ndtr")},
+}
+"""Of float32 values that may be a little off; what is not here is spelled as for others."""
+_WITHIN: dict[str, tuple[Range, Spelling | None, Spelling]] = {
+    "log1p": ((0.0, 1.0), _helper("_log1p_of_share", 1), _helper("_coarse_log1p_of_share", 1)),
+    "sqrt": ((1e-30, math.inf), None, _call("tl.sqrt")),
+}
+"""Of float32 operands in a range: spellings of exact results, where there is one, and of those that may be off."""
 _SAME = Spelling("{0}", ATOM, (ATOM,))
 _INTEGERS = {
     **_NUMBERS,
@@ -164,6 +180,7 @@ _INTEGERS = {
 _UNSIGNED = {
     **_INTEGERS,
     "abs": _SAME,
+    "not": Spelling("{0} ^ 255", BITS, (SHIFT,)),
     "remainder": _infix("%", PRODUCT),
     "floordiv": _infix("//", PRODUCT),
 }
@@ -196,9 +213,19 @@ def supports(primitive: str, dtype: DType) -> bool:
     return primitive == "number" or primitive in _LIMITS or primitive in _table(dtype)
 
 
-def spelling(primitive: str, dtype: DType) -> Spelling:
-    """Raises: Unsupported."""
-    found = _table(dtype).get(primitive)
+def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: Range = ANY) -> Spelling:
+    """There may be a shorter one of a value that may be a little off, or whose first operand is in a range.
+
+    Raises: Unsupported.
+    """
+    found = None
+    if dtype == FLOAT32 and primitive in _WITHIN:
+        (low, high), exact, coarse = _WITHIN[primitive]
+        is_inside = low <= operand[0] and operand[1] <= high
+        found = (coarse if is_coarse else exact) if is_inside else None
+    if found is None and is_coarse:
+        found = _COARSE.get(primitive)
+    found = found or _table(dtype).get(primitive)
     if found is None:
         raise Unsupported(f"Triton has no {primitive} of {dtype}")
     return found
@@ -207,6 +234,12 @@ def spelling(primitive: str, dtype: DType) -> Spelling:
 def power(exponent: Number) -> Spelling | None:
     """A power that is a product."""
     return _POWERS.get(exponent)
+
+
+def exact_inverse(divisor: float) -> float | None:
+    """1 / divisor where that is a power of two, so that dividing is multiplying by it."""
+    fraction, exponent = math.frexp(divisor)
+    return 1 / divisor if abs(fraction) == 0.5 and abs(exponent) <= 100 else None
 
 
 def literal(value: Number, dtype: DType) -> Text:
@@ -234,105 +267,13 @@ def typed(value: Number, dtype: DType) -> Text:
 
 
 def cast(operand: Text, dtype: DType, to: DType) -> Text:
-    """A value of one dtype in another, as torch converts."""
+    """A value of one dtype in another, as torch converts: to halves by way of float32."""
     if dtype == to:
         return operand
     if to == BOOL:
         return COMPARISONS["ne"].apply([operand, literal(0, dtype)])
     if dtype.is_floating and to == UINT8:
         operand = _cast("tl.int32").apply([operand])
+    if to.is_half and dtype != FLOAT32:
+        operand = _cast("tl.float32").apply([operand])
     return _cast(TYPES[to]).apply([operand])
-
-
-HELPERS = {
-    "_sign": '''
-        def _sign(x):
-            """-1, 0 or 1; 0 of NaN."""
-            return (x > 0).to(x.dtype) - (x < 0).to(x.dtype)
-        ''',
-    "_square": """
-        def _square(x):
-            return x * x
-        """,
-    "_cube": """
-        def _cube(x):
-            return x * x * x
-        """,
-    "_shift_left": '''
-        def _shift_left(x, bits):
-            """0 by the width or more."""
-            return tl.where((bits >= 0) & (bits < x.dtype.primitive_bitwidth), x << bits, 0)
-        ''',
-    "_log_ndtr": '''
-        def _log_ndtr(x):
-            """Logarithm of the normal distribution function, without cancellation on either side."""
-            scaled = x * 0.7071067811865476
-            left = libdevice.log(libdevice.erfcx(-scaled) * 0.5) - scaled * scaled
-            return tl.where(x < -1.0, left, libdevice.log1p(libdevice.erfc(scaled) * -0.5))
-        ''',
-    "_multiply": """
-        def _multiply(a, b):
-            return a * b
-        """,
-    "_nan_max": '''
-        def _nan_max(a, b):
-            """The larger; NaN if either is."""
-            return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
-        ''',
-    "_nan_min": '''
-        def _nan_min(a, b):
-            """The smaller; NaN if either is."""
-            return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
-        ''',
-    "_first_max": '''
-        def _first_max(a, i, b, j):
-            """The larger of two elements and its position; the first of equals, and NaN before all."""
-            better = (a > b) | ((a != a) & (b == b))
-            equal = (a == b) | ((a != a) & (b != b))
-            left = better | (equal & (i < j))
-            return tl.where(left, a, b), tl.where(left, i, j)
-        ''',
-    "_first_min": '''
-        def _first_min(a, i, b, j):
-            """The smaller of two elements and its position; the first of equals, and NaN before all."""
-            better = (a < b) | ((a != a) & (b == b))
-            equal = (a == b) | ((a != a) & (b != b))
-            left = better | (equal & (i < j))
-            return tl.where(left, a, b), tl.where(left, i, j)
-        ''',
-    "_remainder": '''
-        def _remainder(x, y):
-            """With the sign of the divisor."""
-            rest = x % y
-            return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-        ''',
-    "_float_remainder": '''
-        def _float_remainder(x, y):
-            """With the sign of the divisor."""
-            rest = libdevice.fmod(x, y)
-            return tl.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
-        ''',
-    "_floor_divide": '''
-        def _floor_divide(x, y):
-            """The quotient rounded down."""
-            inexact = (x % y != 0) & ((x < 0) != (y < 0))
-            return x // y - inexact.to(x.dtype)
-        ''',
-    "_float_floor_divide": '''
-        def _float_floor_divide(x, y):
-            """The quotient rounded down, from the exact remainder."""
-            rest = libdevice.fmod(x, y)
-            below = (rest != 0) & ((rest < 0) != (y < 0))
-            quotient = tl.div_rn(x - rest, y) - below.to(x.dtype)
-            return tl.where(y == 0, tl.div_rn(x, y), tl.floor(quotient + 0.5))
-        ''',
-    "_double_floor_divide": '''
-        def _double_floor_divide(x, y):
-            """The quotient rounded down, from the exact remainder."""
-            rest = libdevice.fmod(x, y)
-            below = (rest != 0) & ((rest < 0) != (y < 0))
-            quotient = (x - rest) / y - below.to(x.dtype)
-            return tl.where(y == 0, x / y, tl.floor(quotient + 0.5))
-        ''',
-}
-"""Functions that a module holds where its kernel uses them, each under a name of its own in every module."""

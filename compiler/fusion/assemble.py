@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from .collapse import collapse_axes
+from ..kernel_ir.kernel import Kernel
+from ..kernel_ir.layout import Layout
+from ..kernel_ir.verifier import verify_kernel
+from ..scheduling.collapse import collapse_axes
+from ..scheduling.one_hot import pick_single_terms
+from ..scheduling.split import split_reductions
 from .group import Group
-from .kernel import Kernel
-from .layout import Layout
 from .program import ExternStep, KernelStep, Step
-from .split import split_reductions
 
 
 def assembled(
     steps: Sequence[Group | ExternStep], name: str, layouts: dict[str, Layout], unique: Callable[[str], str]
 ) -> tuple[Step, ...]:
-    """The steps of a program, in order. Partial results get names by `unique` and places in `layouts`."""
+    """The steps of a program, in order. Partial results get names by `unique` and places in `layouts`.
+
+    InvalidKernel for a kernel that is not well formed, whatever made it so.
+    """
     made: list[Step] = []
     groups = [step for step in steps if isinstance(step, Group)]
     for step in steps:
@@ -33,7 +38,8 @@ def _kernel_steps(
 ) -> list[KernelStep]:
     steps: list[KernelStep] = []
     arguments = dict(group.arguments)
-    for kernel in map(_of_any_batch, split_reductions(collapse_axes(group.kernel(name)))):
+    for kernel in map(_of_any_batch, split_reductions(pick_single_terms(collapse_axes(group.kernel(name))))):
+        verify_kernel(kernel)
         for buffer in kernel.buffers:
             if buffer.name not in arguments:
                 arguments[buffer.name] = partial = unique(buffer.name)

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
-from ..ops.arrays import numpy_dtype
-from ..ops.scalar import PRIMITIVES
-from .index import Index
-from .kernel import (
+from ..kernel_ir.index import Index
+from ..kernel_ir.kernel import (
     Cast,
     Combine,
     Compute,
@@ -28,6 +26,8 @@ from .kernel import (
     Store,
     Uniform,
 )
+from ..ops.arrays import numpy_dtype
+from ..ops.scalar import PRIMITIVES
 
 
 def register_dtype(dtype: DType) -> DType:

@@ -11,7 +11,7 @@ from functools import cache
 
 from ..autodiff.formulas import compile_formula, formula, formula_name
 from ..builder import Builder
-from ..ir import Callee, Graph, Node, copy_nodes, walk
+from ..ir import Callee, Graph, Node, copy_nodes
 from ..ops.composite import is_composite
 from ..ops.registry import OPS, Op, Trait
 from ..rewrite import replace_node, rewrite_nodes
@@ -39,14 +39,9 @@ def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:
     previous = node.previous
     builder = Builder(node.owner, node, node.span)
     body = without_closure(callee.graph)
-
-    def insert(copied: Node) -> Node:
-        # A kernel tells of the user's line, not of the library's.
-        for inner in walk([copied]):
-            inner.span = node.span
-        return builder.insert(copied)
-
-    results = copy_nodes(body.body, dict(zip(body.inputs, node.inputs, strict=True)), insert)
+    env = dict(zip(body.inputs, node.inputs, strict=True))
+    # A kernel tells of the user's line, not of the library's.
+    results = copy_nodes(body.body, env, builder.insert, node.span)
     replace_node(node, results[: len(node.outputs)])
     assert previous is not None
     return previous.next

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ...lang.trampoline import Walk
 from ..dtypes import BOOL, DType
 from ..ir import Node, Value
+from ..kernel_ir.index import Index, constant
+from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..ops.dims import wrap_dim
 from .body import register_dtype
 from .element_types import Guards, Known, Place, as_dtype
 from .element_views import of_list
-from .index import Index, constant
-from .kernel import Condition, Constant, Operand
 
 if TYPE_CHECKING:
     from .group import Group
@@ -83,13 +83,21 @@ def slice_scatter(group: Group, node: Node, which: int, place: Place, guards: Gu
     dim = wrap_dim(dim, len(shape))
     first, last, step = slice(start, end, step).indices(shape[dim])
     count = len(range(first, last, step))
+    if not count:
+        return (yield group.element(tensor, place, guards))
+    part = Condition(place[dim], first, first + (count - 1) * step + 1)
     offset = place[dim] - first
-    inner = (*place[:dim], offset.divided(step, group.sizes), *place[dim + 1 :])
-    inside = group.body.within(place[dim], first, first + (count - 1) * step + 1) if count else Constant(False)
-    if step > 1 and count:
-        remainder = group.body.position(offset.modulo(step, group.sizes))
-        inside = group.body.both(inside, group.body.compute("", "eq", BOOL, [remainder, Constant(0)]))
-    return (yield _inside_or(group, node, inside, (source, inner), Condition(inner[dim], 0, count), place, guards))
+    # Before the first and behind the last position of the step there may be none that fits the step.
+    low = first if first >= step else None
+    inside = group.body.within(place[dim], low, part.high if first + count * step < shape[dim] else None)
+    within = (*guards, part)
+    if step > 1:
+        remainder = offset.modulo(step, group.sizes)
+        fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), Constant(0)])
+        inside = fits if isinstance(inside, Constant) else group.body.both(inside, fits)
+        within = (*within, Condition(remainder, 0, 1))
+    inner = (*place[:dim], offset.divided(step, group.ranges(within)), *place[dim + 1 :])
+    return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
 def select_scatter(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
@@ -98,9 +106,10 @@ def select_scatter(group: Group, node: Node, which: int, place: Place, guards: G
     shape = group.known[tensor].shape
     dim = wrap_dim(dim, len(shape))
     at = index % shape[dim]
-    inside = group.body.within(place[dim], at, at + 1)
+    inside = group.body.within(place[dim], at or None, at + 1 if at + 1 < shape[dim] else None)
     inner = (*place[:dim], *place[dim + 1 :])
-    return (yield _inside_or(group, node, inside, (source, inner), Condition(place[dim], at, at + 1), place, guards))
+    within = (*guards, Condition(place[dim], at, at + 1))
+    return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
 def _inside_or(
@@ -108,14 +117,14 @@ def _inside_or(
     node: Node,
     inside: Operand,
     source: tuple[Value, Place],
-    within: Condition,
+    within: Guards,
     place: Place,
     guards: Guards,
 ) -> Walk:
     dtype = register_dtype(group.known[node.output].dtype)
     around = yield group.element(node.inputs[0], place, guards)
     value, inner = source
-    operand = yield group.element(value, inner, (*guards, within))
+    operand = yield group.element(value, inner, within)
     operand = as_dtype(group, operand, register_dtype(group.known[value].dtype), dtype)
     return group.body.where(inside, operand, around, dtype)
 

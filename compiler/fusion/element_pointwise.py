@@ -10,6 +10,7 @@ import numpy as np
 from ...lang.trampoline import Walk
 from ..dtypes import BOOL, DType
 from ..ir import Node, Value
+from ..kernel_ir.kernel import Constant
 from ..meta import Meta, UnknownType, is_known
 from ..ops.arrays import numpy_dtype
 from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization
@@ -18,7 +19,6 @@ from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
 from ..types import NUMBERS
 from .body import register_dtype
 from .element_types import Guards, Known, Place, as_dtype
-from .kernel import Constant
 
 if TYPE_CHECKING:
     from .group import Group
@@ -110,12 +110,13 @@ def add_gradients(group: Group, node: Node, which: int, place: Place, guards: Gu
 
 
 def cast(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
-    """A conversion rounds where it is written, also to halves."""
+    """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is."""
     source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
     operand = yield group.element(node.inputs[0], place, guards)
     if wanted == source:
         return operand
-    if wanted.is_half and register_dtype(source) != wanted and not isinstance(operand, Constant):
+    is_exact = not source.is_floating and source.itemsize == 1
+    if wanted.is_half and not is_exact and not isinstance(operand, Constant):
         rounded = group.body.cast(operand, wanted)
         return group.body.cast(rounded, register_dtype(wanted))
     return as_dtype(group, operand, register_dtype(source), wanted)

@@ -5,53 +5,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL, INT64
+from ..dtypes import BOOL, INT32, INT64
 from ..ir import Node, Value
+from ..kernel_ir.index import constant
+from ..kernel_ir.index import value as index_value
+from ..kernel_ir.kernel import Condition, Constant, Number
+from ..kernel_ir.layout import contiguous_strides
 from ..meta import Meta
 from ..ops.dims import wrap_dim
 from .body import register_dtype
 from .element_types import Guards, Known, Place, as_dtype
-from .index import constant
-from .index import value as index_value
-from .kernel import Constant, Number
-from .layout import contiguous_strides
 
 if TYPE_CHECKING:
     from .group import Group
 
 
-def _index_operand(group: Group, value: Value, place: Place, guards: Guards, size: int | None = None) -> Walk:
-    """An element of an index tensor, as an index. A negative one counts from the end where `size` is given."""
-    operand = yield group.element(value, place, guards)
-    operand = group.body.cast(operand, INT64)
-    if size is not None and isinstance(operand, str):
-        negative = group.body.compute("", "lt", BOOL, [operand, Constant(0)])
-        wrapped = group.body.compute("", "add", INT64, [operand, Constant(size)])
-        operand = group.body.where(negative, wrapped, operand, INT64)
-    return constant(int(operand.value)) if isinstance(operand, Constant) else index_value(operand)
+def _found(group: Group, source: Value, number: int, index: Value, places: tuple[Place, Place], guards: Guards) -> Walk:
+    """The element of a tensor at `places[1]`, but along dimension `number` where `places[0]` of an index tensor says.
+
+    Outside of the tensor nothing is read, and the element is 0: a device tells of a bad index no other way.
+    """
+    at, around = places
+    operand = group.body.cast((yield group.element(index, at, guards)), INT64)
+    found = constant(int(operand.value)) if isinstance(operand, Constant) else index_value(operand)
+    inside = Condition(found, 0, group.known[source].shape[number])
+    return (yield group.element(source, (*around[:number], found, *around[number:]), (*guards, inside)))
 
 
 def gather(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     source, dim, index = node.inputs[:3]
-    axis_number = wrap_dim(group.known[dim], group.known[source].rank)
-    found = yield _index_operand(group, index, place, guards)
-    inner = (*place[:axis_number], found, *place[axis_number + 1 :])
-    return (yield group.element(source, inner, guards))
+    number = wrap_dim(group.known[dim], group.known[source].rank)
+    around = (*place[:number], *place[number + 1 :])
+    return (yield _found(group, source, number, index, (place, around), guards))
 
 
 def index_select(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     source, dim, index = node.inputs
-    axis_number = wrap_dim(group.known[dim], group.known[source].rank)
-    position = place[axis_number : axis_number + group.known[index].rank]
-    found = yield _index_operand(group, index, position, guards)
-    return (yield group.element(source, (*place[:axis_number], found, *place[axis_number + 1 :]), guards))
+    number = wrap_dim(group.known[dim], group.known[source].rank)
+    at = place[number : number + group.known[index].rank]
+    around = (*place[:number], *place[number + 1 :])
+    return (yield _found(group, source, number, index, (at, around), guards))
 
 
 def embedding(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     weight, indices = node.inputs[:2]
     rank = group.known[indices].rank
-    found = yield _index_operand(group, indices, place[:rank], guards)
-    return (yield group.element(weight, (found, *place[rank:]), guards))
+    return (yield _found(group, weight, 0, indices, (place[:rank], place[rank:]), guards))
+
+
+def reads_by_integers(node: Node, known: Known) -> bool:
+    """Whether the index is one: what is none, torch refuses."""
+    assert node.schema is not None
+    named = {a.name: known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}
+    index = named.get("index", named.get("indices"))
+    return isinstance(index, Meta) and index.dtype in (INT32, INT64)
 
 
 def scatter_one(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:

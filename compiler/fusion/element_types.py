@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...lang.trampoline import Walk
 from ..dtypes import BOOL, DType
 from ..ir import Node, Value
+from ..kernel_ir.index import Index
+from ..kernel_ir.kernel import Condition, Constant, Operand
 from .body import register_dtype
-from .index import Index
-from .kernel import Condition, Constant, Operand
 
 if TYPE_CHECKING:
     from .group import Group

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...lang.trampoline import Walk
 from ..ir import Node, Value
+from ..kernel_ir.index import Index, Sizes, constant
+from ..kernel_ir.layout import Layout, contiguous_strides, views_of
 from ..meta import Meta
 from ..ops.dims import wrap_dim
 from ..ops.registry import OPS
 from .element_types import Guards, Incompatible, Known, Place
-from .index import Index, Sizes, constant
-from .layout import Layout, contiguous_strides, views_of
 
 if TYPE_CHECKING:
     from .group import Group

@@ -37,6 +37,7 @@ from .element_reads import (
     filled,
     gather,
     index_select,
+    reads_by_integers,
     scatter_one,
     scatters_one,
     uniform,
@@ -117,6 +118,7 @@ _RULES: dict[str, Rule] = {
 _CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
     pad: pads_with_constant,
     add_n: adds_one_dtype,
+    **dict.fromkeys((gather, index_select, embedding), reads_by_integers),
     scatter_one: scatters_one,
     picked: lambda node, known: isinstance(node.output.type, TensorType),
     # Triton's generator gives the first word of a block.

@@ -15,15 +15,16 @@ from ..autodiff.recompute import Policy, recompute
 from ..autodiff.recompute.policy import is_light
 from ..dtypes import DType
 from ..ir import Graph, Node
+from ..kernel_ir.layout import Layout
 from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
+from ..settle import settle_shapes
 from .decompose import decompose, take_apart
-from .layout import Layout
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .saved import with_gradients_of_saved
-from .settle import settle_shapes
+from .slices import join_slices
 
 MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
@@ -45,7 +46,7 @@ def is_free_in_kernel(node: Node) -> bool:
     return is_light(node) and not (op is not None and op.has(Trait.REDUCTION))
 
 
-KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel)
+KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True)
 """Save statistics of rows, and compute elements again."""
 
 __all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_pair", "kernel_gradient"]
@@ -68,7 +69,8 @@ class FusedPair:
         given += [self._residual(i) for i in gradient.captured_outputs]
         graph = gradient.df.copy()
         self._name(graph)
-        return _planned(graph, given, self.supports, f"{gradient.f.name}_backward")
+        results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
+        return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results)
 
     def _name(self, graph: Graph) -> None:
         """Name gradients and saved values after what they belong to, so that a kernel's text tells them apart."""
@@ -171,8 +173,23 @@ def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
     return replace(gradient, f=f, df=df)
 
 
-def _planned(graph: Graph, arguments: Sequence[Given], supports: Supports, name: str) -> Program:
+def _planned(
+    graph: Graph, arguments: Sequence[Given], supports: Supports, name: str, results: Sequence[str] = ()
+) -> Program:
+    """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     metas = _abstract(arguments)
     known = _to_parts(graph, metas, decompose)
+    if join_slices(graph, known):
+        known = settle_shapes(graph, metas)
+    _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name)
+
+
+def _call(graph: Graph, results: Sequence[str]) -> None:
+    """Name the outputs; one that is several keeps the first of its names, and an input its own."""
+    named = set(graph.inputs)
+    for value, name in zip(graph.outputs, results, strict=False):
+        if value not in named:
+            value.name_hint = name
+            named.add(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...lang.source import Span
@@ -11,12 +12,13 @@ from ...lang.trampoline import Walk, run
 from ...stdlib_grads import formula_files
 from ..dtypes import BOOL, FLOAT64, INT64
 from ..ir import Node, Value
+from ..kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
+from ..kernel_ir.kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
+from ..kernel_ir.layout import Layout, contiguous_strides
 from ..meta import Meta
 from .body import Body, register_dtype
 from .element_types import Guards, Incompatible, Place, as_dtype
-from .index import Index, axis, constant
-from .kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
-from .layout import Layout
+from .element_views import unravel
 from .reductions import Reduction
 
 if TYPE_CHECKING:
@@ -72,11 +74,10 @@ class Group:
         """The axes' sizes, or within guards the positions that are left."""
         ranges: dict[str, int | tuple[int, int]] = dict(self.sizes)
         for guard in guards:
-            if len(guard.index.terms) != 1 or guard.index.terms[0][0] != 1:
+            terms = guard.index.terms
+            if len(terms) != 1 or terms[0][0] != 1 or not isinstance(terms[0][1], AxisAtom):
                 continue
-            (name,) = guard.index.axes or ("",)
-            if guard.index - guard.index.constant != axis(name):
-                continue
+            name = terms[0][1].name
             found = ranges[name]
             low, high = found if isinstance(found, tuple) else (0, found - 1)
             offset = guard.index.constant
@@ -121,6 +122,17 @@ class Group:
         if shape == tuple(self.shape[d] for d in dims):
             return tuple(self.index_of(d) for d in dims)
         return None
+
+    def _reshaped(self, shape: tuple[int, ...]) -> Place | None:
+        """How a tensor of as many elements lies in the iteration space, in order, where each axis is cut by itself."""
+        if prod(shape) != prod(self.shape) or not prod(shape):
+            return None
+        address = constant(0)
+        for dim, stride in enumerate(contiguous_strides(self.shape)):
+            address += self.index_of(dim) * stride
+        place = unravel(address, shape, self.sizes)
+        inner = [atom.index for index in place for atom in index.atoms() if isinstance(atom, Quotient | Remainder)]
+        return place if all(len(index.axes) == 1 for index in inner) else None
 
     # --- elements ---
 
@@ -272,6 +284,8 @@ class Group:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
         held, meta = self.held.get(value), self.known[value]
         place = held.place if held is not None else self.embed(meta.shape)
+        if place is None:
+            place = self._reshaped(meta.shape)
         if place is None:
             return False
         return self._attempt(lambda: self._store(value, name, place, offset))

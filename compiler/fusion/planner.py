@@ -14,17 +14,18 @@ from typing import Any
 from ..constants import TensorConstant
 from ..dtypes import DType
 from ..ir import Graph, Node, Value
+from ..kernel_ir.index import constant
+from ..kernel_ir.layout import Layout, View, contiguous_strides, views_of
+from ..kernel_ir.verifier import InvalidKernel
 from ..meta import Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..rewrite import CONSTANT
+from ..scheduling.partials import Unsplittable
 from ..types import TensorType
 from .assemble import assembled
 from .element_types import Rule
 from .elements import checked, element_rule
 from .group import Group
-from .index import constant
-from .layout import Layout, View, contiguous_strides, views_of
-from .partials import Unsplittable
 from .program import Argument, ExternStep, Program, Ref
 from .reductions import Reduction, is_of_rows, reduction_of
 
@@ -78,8 +79,9 @@ class Planner:
                 self._visit(node)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
             steps = assembled(self._steps, self.name, self.layouts, self._unique)
-        except (Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
-            # What the data has wrong is told by the ops themselves, run one by one.
+        except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
+            # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
+            # made of by a mistake of ours, rather than with elements out of bounds.
             raise Unfusable(f"{type(error).__name__}: {error}") from error
         return Program(self.name, self._inputs, self.layouts, steps, outputs, self.constants)
 
@@ -248,6 +250,7 @@ class Planner:
         node = value.node
         source = self._same_as(value)
         if source is not None:
+            source.name_hint = value.name_hint or source.name_hint
             name = self.materialize(source)
             self._placed[value] = self._placed[source]
             return name
@@ -385,6 +388,8 @@ class Planner:
         for value, layout in results:
             known = self.known.get(value)
             if isinstance(known, list) and _has_tensor(known):
+                if not all(isinstance(item, Meta) for item in known):
+                    raise Unfusable(f"{node.kind} gives a list of lists")
                 parts = tuple(self._new_name(value) for _ in known)
                 self.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
                 self.lists[value] = (parts, order)

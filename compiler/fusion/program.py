@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..ir import Node
+from ..kernel_ir.kernel import Kernel
+from ..kernel_ir.layout import Layout
 from ..ops.arrays import Array
-from .kernel import Kernel
-from .layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

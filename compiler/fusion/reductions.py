@@ -9,9 +9,9 @@ from typing import Any
 
 from ..dtypes import BOOL, FLOAT32, INT64, DType
 from ..ir import Node, Value
+from ..kernel_ir.kernel import Combine
 from ..meta import Meta, is_known
 from ..ops.dims import axes_of
-from .kernel import Combine
 
 MIN_ROWS = 32
 MAX_COLUMNS = 16_384

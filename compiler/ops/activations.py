@@ -15,29 +15,23 @@ from .registry import Trait, declare
 from .scalar import Scalar
 
 
-def sigmoid(x: Scalar) -> Scalar:
-    """1 / (1 + exp(-x)); the exponential may overflow, which gives the right 0."""
-    return 1 / (1 + s.exp(-x))
-
-
 def _gelu(x: Scalar, approximate: str) -> Scalar:
-    """x times the normal distribution function of x, by erf or by Hendrycks and Gimpel's tanh."""
+    """x times the normal distribution function of x, or Hendrycks and Gimpel's sigmoid(u) = (1 + tanh(u / 2)) / 2."""
     if approximate == "tanh":
-        return 0.5 * x * (1 + s.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+        return x * s.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * (x * x * x)))
     if approximate != "none":
         raise ValueError(f'approximate is "none" or "tanh", not {approximate!r}')
-    return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
+    return x * s.ndtr(x)
 
 
 def _gelu_backward(grad: Scalar, x: Scalar, approximate: str) -> Scalar:
     if approximate == "tanh":
-        square = x * x
-        u = x * (1 + 0.044715 * square) * math.sqrt(8 / math.pi)
-        slope = math.sqrt(8 / math.pi) * (1 + 3 * 0.044715 * square)
-        return grad * sigmoid(u) * (1 + x * slope * sigmoid(-u))
+        gate = s.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * (x * x * x)))
+        slope = math.sqrt(8 / math.pi) * (1 + 3 * 0.044715 * (x * x))
+        return grad * gate * (1 + x * slope * (1 - gate))
     if approximate != "none":
         raise ValueError(f'approximate is "none" or "tanh", not {approximate!r}')
-    return grad * (0.5 * (1 + s.erf(x * math.sqrt(0.5))) + x * s.exp(x * x * -0.5) * math.sqrt(0.5 / math.pi))
+    return grad * (s.ndtr(x) + x * s.exp(x * x * -0.5) * math.sqrt(0.5 / math.pi))
 
 
 def _elu(x: Scalar, alpha: Any, scale: Any, input_scale: Any) -> Scalar:
@@ -62,7 +56,7 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 """Klambauer et al. 2017, "Self-Normalizing Neural Networks"."""
 
-pointwise("aten::sigmoid(Tensor self) -> Tensor", sigmoid, dtype="float", aliases=("special_expit",))
+pointwise("aten::sigmoid(Tensor self) -> Tensor", s.sigmoid, dtype="float", aliases=("special_expit",))
 pointwise(
     "aten::log_sigmoid(Tensor self) -> Tensor",
     lambda x: s.minimum(x, 0) - s.log1p(s.exp(-abs(x))),
@@ -96,7 +90,7 @@ pointwise(
     dtype="floating",
     coefficients=("alpha",),
 )
-pointwise("aten::silu(Tensor self) -> Tensor", lambda x: x * sigmoid(x), dtype="floating")
+pointwise("aten::silu(Tensor self) -> Tensor", lambda x: x * s.sigmoid(x), dtype="floating")
 pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', _gelu, dtype="floating")
 pointwise(
     'aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor',

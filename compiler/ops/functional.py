@@ -1,4 +1,4 @@
-"""Functions of torch.nn.functional that are written in the language, in stdlib_grads/functional.grad and …/losses.grad.
+"""Functions of torch.nn.functional that are written in the language: `stdlib_grads/functional*.grad`, `sampling.grad`.
 
 What is called `functional_…` shares its name with another op that takes other arguments. Source of the schemas:
 torch's documentation of torch.nn.functional; a reduction is its name.

@@ -260,6 +260,11 @@ def _rsqrt(operand: Any) -> Any:
     return np.reciprocal(np.sqrt(operand))
 
 
+def _sigmoid(operand: Any) -> Any:
+    """The exponential may overflow, which gives the right 0."""
+    return np.reciprocal(1 + np.exp(-operand))
+
+
 def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
     """A rounding function; integers stay as they are."""
 
@@ -310,11 +315,13 @@ tanh = _floating("tanh", 1, np.tanh, "hyperbolic tangent")
 asinh = _floating("asinh", 1, np.arcsinh, "inverse hyperbolic sine")
 acosh = _floating("acosh", 1, np.arccosh, "inverse hyperbolic cosine")
 atanh = _floating("atanh", 1, np.arctanh, "inverse hyperbolic tangent")
+sigmoid = _floating("sigmoid", 1, _sigmoid, "1 / (1 + exp(-x))")
 hypot = _floating("hypot", 2, np.hypot, "sqrt(x*x + y*y) without overflow")
 erf = _floating("erf", 1, _scipy("erf"), "error function")
 erfc = _floating("erfc", 1, _scipy("erfc"), "1 - erf(x) without cancellation")
 erfinv = _floating("erfinv", 1, _scipy("erfinv"), "inverse of erf")
 erfcx = _floating("erfcx", 1, _scipy("erfcx"), "exp(x*x) * erfc(x)")
+ndtr = _floating("ndtr", 1, _scipy("ndtr"), "normal distribution function")
 ndtri = _floating("ndtri", 1, _scipy("ndtri"), "inverse of the normal distribution function")
 log_ndtr = _floating("log_ndtr", 1, _scipy("log_ndtr"), "logarithm of the normal distribution function")
 lgamma = _floating("lgamma", 1, _scipy("gammaln"), "logarithm of the absolute gamma function")

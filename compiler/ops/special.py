@@ -47,7 +47,7 @@ pointwise("aten::erf(Tensor self) -> Tensor", s.erf, dtype="float", aliases=("sp
 pointwise("aten::erfc(Tensor self) -> Tensor", s.erfc, dtype="float", aliases=("special_erfc",))
 pointwise("aten::erfinv(Tensor self) -> Tensor", s.erfinv, dtype="float", aliases=("special_erfinv",))
 pointwise("aten::special_erfcx(Tensor self) -> Tensor", s.erfcx, dtype="float")
-pointwise("aten::special_ndtr(Tensor self) -> Tensor", lambda x: 0.5 * s.erfc(x * -math.sqrt(0.5)), dtype="float")
+pointwise("aten::special_ndtr(Tensor self) -> Tensor", s.ndtr, dtype="float")
 pointwise("aten::special_ndtri(Tensor self) -> Tensor", s.ndtri, dtype="float")
 pointwise("aten::special_log_ndtr(Tensor self) -> Tensor", s.log_ndtr, dtype="float")
 pointwise("aten::special_entr(Tensor self) -> Tensor", _entropy, dtype="float")

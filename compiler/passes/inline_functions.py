@@ -10,7 +10,7 @@ After:
       return (%y)
 
 A function's closure stays behind: a call gives no closure. Calls of functions that carry a pair can be kept, so
-that differentiation meets them and uses the pair.
+that differentiation meets them and uses the pair. What comes of a formula of the library has the span of its call.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def _inline(call: Node, callee: Callee) -> list[Node]:
     builder = Builder(call.owner, call)
     env = dict(zip(callee.graph.inputs, call.inputs, strict=True))
     copies: list[Node] = []
+    span = call.span if callee.graph.span.source.is_library else None
     for node in callee.graph.nodes:
         if node.kind != "prim::Function":
-            top = copy_node(node, env, builder.insert)
+            top = copy_node(node, env, builder.insert, span)
             copies += walk([top])
     results = callee.graph.outputs
     if results and results[-1].type == CLOSURE:

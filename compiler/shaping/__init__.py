@@ -3,6 +3,7 @@
 rules        what a rule is, and the table of them
 reductions   arranging   products   windows: rules by family
 dtypes       dtypes of results
+fitting      what an op asks of shapes beyond that
 infer        one op on abstract values
 """
 

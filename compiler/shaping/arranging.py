@@ -207,6 +207,19 @@ shape_of("searchsorted.Tensor", "bucketize.Tensor")(same("self"))
 shape_of("searchsorted.Scalar", "bucketize.Scalar")(number)
 
 
+@shape_of("select")
+def select(a: Arguments) -> Shape:
+    """Which row it is has no say, as long as there is one."""
+    shape, index = a.shape("self"), a.glimpse("index")
+    if not shape:
+        raise RuntimeError("select() cannot be applied to a 0-dim tensor.")
+    axis = wrap_dim(a["dim"], len(shape))
+    if isinstance(index, int) and not -shape[axis] <= index < shape[axis]:
+        size = list(shape)
+        raise RuntimeError(f"select(): index {index} out of range for tensor of size {size} at dimension {axis}")
+    return replaced(shape, axis)
+
+
 @shape_of("index_select")
 def index_select(a: Arguments) -> Shape:
     shape, index = a.shape("self"), a.shape("index")

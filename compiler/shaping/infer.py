@@ -13,15 +13,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ..meta import UNKNOWN, Meta, is_known
+from ..meta import UNKNOWN, Meta, is_known, join
 from ..ops.arrays import numpy_dtype
 from ..ops.registry import Op, Trait
 from ..types import BOOL, FLOAT, INT, ListType, OptionalType, Type, VariableType, is_tensor
 from .dtypes import result_dtypes
+from .fitting import require_fit
 from .rules import Arguments, Shapes, Undecided, all_broadcast, rule_of
 
 Results = Sequence[Any]
@@ -94,13 +96,21 @@ def _is_other(left: Any, right: Any) -> Any:
     return same if same is UNKNOWN else not same
 
 
+def _picked(items: Any, index: Any) -> Any:
+    """An element of a list; what all have in common where it is not known which."""
+    if not isinstance(items, list):
+        return UNKNOWN
+    if index is not UNKNOWN:
+        return items[index]
+    return reduce(join, items) if items else UNKNOWN
+
+
 _MOVED: dict[str, Callable[..., Any]] = {
     "aten::__is__": _is_same,
     "aten::__isnot__": _is_other,
     "prim::grad_zeros": lambda primal: primal,
-    "prim::grad_item": lambda gradients, index: (
-        gradients[index] if isinstance(gradients, list) and isinstance(index, int) else gradients
-    ),
+    "aten::__getitem__.t": _picked,
+    "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
     "prim::grad_list": lambda gradients, primal: primal if gradients is None else gradients,
 }
 """Ops that the compiler makes of gradients and optionals, on abstract values."""
@@ -147,6 +157,7 @@ def _with_numbers(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> list[
 
 
 def _tensors(op: Op, a: Arguments, count: int) -> Results:
+    require_fit(op, a)
     if op.has(Trait.POINTWISE):
         return [Meta(all_broadcast(a), result_dtypes(a, 1)[0])]
     rule = rule_of(op)

@@ -45,6 +45,10 @@ class Arguments:
         """The default where there is no such argument."""
         return self[name] if name in self._by_name else default
 
+    def glimpse(self, name: str) -> Any:
+        """The value, known or not: of an argument that has no say in the shape, but may not fit."""
+        return self._by_name[name]
+
     def shape(self, name: str) -> Shape:
         """Of a tensor."""
         return self.tensor(name).shape

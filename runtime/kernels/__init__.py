@@ -3,7 +3,9 @@
 runner          a graph on tensors of a device: programs by layouts
 program         one program: its tensors allocated, its steps in order
 triton_kernel   one kernel by Triton: text, build, prepared launch
+capture         what is done beside a CUDA graph that is captured
 torch_ops       an op as torch has it, for what no kernel holds
+torch_forms     ops of ours that torch has no name for
 whole           a graph op by op, where it is no straight line
 tuning          schedules by timing a few
 store           files that are checked before they are used

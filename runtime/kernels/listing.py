@@ -15,6 +15,7 @@ from ...compiler.codegen.triton import (
     COMPILE_OPTIONS,
     configuration,
     constants,
+    divisible_sizes,
     emit_triton,
     function_name,
     grid,
@@ -22,18 +23,19 @@ from ...compiler.codegen.triton import (
     supports,
 )
 from ...compiler.dtypes import BY_NAME
-from ...compiler.fusion.costs import bytes_read, bytes_written, flops
 from ...compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
-from ...compiler.fusion.kernel import Kernel
-from ...compiler.fusion.layout import Layout
-from ...compiler.fusion.printer import print_kernel
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
-from ...compiler.fusion.schedule import Schedule, choose_schedule
 from ...compiler.ir import Graph
+from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.kernel_ir.layout import Layout
+from ...compiler.kernel_ir.printer import print_kernel
 from ...compiler.meta import UNKNOWN
+from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
+from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...compiler.types import is_tensor
+from ..failed_node import failure_at
 from ..failure import RuntimeFailure
 from ..triton_compile import Binary, compile_offline
 
@@ -100,7 +102,9 @@ class KernelInfo:
 
         KernelFailure where Triton is missing or does not compile it.
         """
-        return compile_offline(self.text, self.function, self.signature, target, self.options)
+        return compile_offline(
+            self.text, self.function, self.signature, target, self.options, divisible_sizes(self.kernel)
+        )
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,18 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
     try:
         return _listing(graph, flat)
     except ShapeError as error:
-        raise RuntimeFailure("R101", error.node.kind, str(error.__cause__), span=error.node.span) from error
+        raise _misfit(error) from error
     except Unfusable as error:
         note = "branches and loops that depend on elements run op by op"
         raise RuntimeFailure("R101", function.name, f"no kernels: {error}", span=graph.span, notes=[note]) from error
+
+
+def _misfit(error: ShapeError) -> RuntimeFailure:
+    """What the call would say of the same arguments, and where in the library it comes to light."""
+    assert error.__cause__ is not None
+    inner = error.inner
+    notes = [f"by {inner.kind} at {inner.span}"] if inner is not None else []
+    return failure_at(error.node, error.inputs, error.__cause__, error.function, error.callers, notes)
 
 
 def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
@@ -221,11 +233,16 @@ def _is_work(step: ExternStep) -> bool:
 
 
 def _least(program: Program) -> int:
-    """Bytes of the arguments that are read and of the results, once each."""
-    read = {name for step in program.steps if isinstance(step, KernelStep) for name in step.arguments.values()}
-    names = {name for name in program.inputs if isinstance(name, str) and name in read}
-    names |= {output.name for output in program.outputs if isinstance(output, Ref)}
-    return sum(program.layouts[name].meta.nbytes for name in names if name in program.layouts)
+    """Bytes of the results, and of what is read of the arguments, once each."""
+    inputs = {name for given in program.inputs for name in (given if isinstance(given, tuple) else (given,))}
+    read: dict[str, int] = {}
+    for step in [step for step in program.steps if isinstance(step, KernelStep)]:
+        for buffer in step.kernel.inputs:
+            name = step.arguments[buffer.name]
+            read[name] = min(read.get(name, 0) + bytes_moved(step.kernel, buffer), buffer.nbytes)
+    results = {name for output in program.outputs for name in _names(output)} - inputs
+    written = sum(program.layouts[name].meta.nbytes for name in results if name in program.layouts)
+    return written + sum(size for name, size in read.items() if name in inputs)
 
 
 def layout_of(value: Any, *, settled: bool) -> Any:

@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
-from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
+from ..failed_node import failure_at
+from .torch_ops import TORCH_DTYPES, constant_tensor, is_literal, op_runner, without_autocast
 from .triton_kernel import TritonKernel, current_stream
 
 Slots = list[Any]
@@ -28,22 +30,32 @@ class DeviceProgram:
         self.program = program
         self.device = device
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
-        names = [*program.constants, *_flat(program.inputs)]
-        names += [name for step in program.steps for name in _written(step) if name not in names]
+        constants = {**program.constants, **_literals(program.steps)}
+        steps = [step for step in program.steps if constants.keys().isdisjoint(_written(step))]
+        names = [*constants, *_flat(program.inputs)]
+        names += [name for step in steps for name in _written(step) if name not in names]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        self._constants = [constant_tensor(array, device) for array in program.constants.values()]
+        self._constants = [constant_tensor(array, device) for array in constants.values()]
+        self._lasting = {tensor.untyped_storage().data_ptr() for tensor in self._constants} - {0}
         self._foreign = [
             len(self._constants) + i for i, value in enumerate(_flat(values)) if _is_foreign(value, device)
         ]
         self.kernels: list[TritonKernel] = []
         self._made: set[str] = set()
-        self._steps = [(self._step(step), free) for step, free in zip(program.steps, self._last_uses(), strict=True)]
+        self._steps = [(self._step(step), free) for step, free in zip(steps, self._last_uses(steps), strict=True)]
         self._results = [self._result(output) for output in program.outputs]
         self._empty = [None] * (len(self._slot) - len(self._constants) - len(_flat(program.inputs)))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
+        self._has_ops = any(isinstance(step, ExternStep) for step in steps)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input."""
+        if not self._has_ops:
+            return self._run_there(values)
+        with without_autocast(self.device):
+            return self._run_there(values)
+
+    def _run_there(self, values: Sequence[Any]) -> list[Any]:
         if not self.kernels or self.device.type == "cpu":
             return self._run(values, None)
         if torch.cuda.current_device() == self.device.index:
@@ -54,12 +66,22 @@ class DeviceProgram:
     def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
         slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values), *self._empty]
         for number in self._foreign:
-            slots[number] = slots[number].to(self.device)
+            # A fill takes the number along, where a copy would have the host wait.
+            slots[number] = torch.full((), slots[number].item(), dtype=slots[number].dtype, device=self.device)
         for step, free in self._steps:
             step(slots, stream)
             for number in free:
                 slots[number] = None
-        return [slots[result] if isinstance(result, int) else result(slots) for result in self._results]
+        results = [slots[result] if isinstance(result, int) else result(slots) for result in self._results]
+        return [self._own(result) for result in results] if self._lasting else results
+
+    def _own(self, result: Any) -> Any:
+        """The result; a copy of one in the memory of a constant, which a caller must not write to."""
+        if isinstance(result, list | tuple):
+            return type(result)(self._own(item) for item in result)
+        if isinstance(result, torch.Tensor) and result.untyped_storage().data_ptr() in self._lasting:
+            return result.clone()
+        return result
 
     # --- steps ---
 
@@ -72,12 +94,13 @@ class DeviceProgram:
         buffers = [self._slot[step.arguments[buffer.name]] for buffer in step.kernel.buffers]
         numbers = [self._slot[step.arguments[parameter.name]] for parameter in step.kernel.parameters]
         made = [(n, b) for n, b in zip(buffers, step.kernel.buffers, strict=True) if self._is_new(b, step)]
-        allocate = [(number, buffer.shape, TORCH_DTYPES[buffer.dtype]) for number, buffer in made]
-        device, launch, empty = self.device, kernel.launch, torch.empty
+        allocate = [(n, b.shape, contiguous_strides(b.shape), TORCH_DTYPES[b.dtype]) for n, b in made]
+        # It takes half of the time that `torch.empty` does to parse its arguments.
+        device, launch, empty = self.device, kernel.launch, torch.empty_strided
 
         def run(slots: Slots, stream: Any) -> None:
-            for number, shape, dtype in allocate:
-                slots[number] = empty(shape, dtype=dtype, device=device)
+            for number, shape, strides, dtype in allocate:
+                slots[number] = empty(shape, strides, dtype=dtype, device=device)
             launch([slots[number] for number in buffers], [slots[number] for number in numbers], stream)
 
         return run
@@ -100,13 +123,19 @@ class DeviceProgram:
         evaluate, is_view = op_runner(op, self.device), step.is_view
 
         def run(slots: Slots, stream: Any) -> None:
-            result = evaluate([read(slots) for read in readers])
+            arguments = [read(slots) for read in readers]
+            try:
+                result = evaluate(arguments)
+            except torch.OutOfMemoryError:
+                raise
+            except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                # What is wrong with an index shows only where it is used.
+                raise failure_at(step.node, arguments, error, self.program.name, ()) from error
             # A list of tensors has a slot for each, one of unknown length has one for all.
             is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
             found = [result] if is_whole else list(result)
             for number, layout, value in zip(results, layouts, found, strict=True):
-                # Kernels were planned for contiguous tensors; what a library gives may be another view of them.
-                slots[number] = value if is_view or layout is None else value.contiguous()
+                slots[number] = value if is_view or layout is None else _as_planned(value, layout)
 
         return run
 
@@ -127,18 +156,38 @@ class DeviceProgram:
         """Whether kernels alone write an output, in memory that they were given for it."""
         return isinstance(output, Ref) and output.name in self._made
 
-    def _last_uses(self) -> list[list[int]]:
+    def _last_uses(self, steps: Sequence[KernelStep | ExternStep]) -> list[list[int]]:
         """After each step, the slots that nothing reads any more."""
         kept = {name for output in self.program.outputs for name in _names(output)}
         last: dict[str, int] = {}
-        for position, step in enumerate(self.program.steps):
+        for position, step in enumerate(steps):
             for name in (*_read(step), *_written(step)):
                 last[name] = position
-        free: list[list[int]] = [[] for _ in self.program.steps]
+        free: list[list[int]] = [[] for _ in steps]
         for name, position in last.items():
             if name not in kept:
                 free[position].append(self._slot[name])
         return free
+
+
+def _as_planned(value: Any, layout: Layout) -> Any:
+    """A result of the library as kernels were planned for: contiguous, where it may be another view, and of the dtype,
+    where the statistics of halves may be float32."""
+    dtype = TORCH_DTYPES[layout.dtype]
+    return (value if value.dtype is dtype else value.to(dtype)).contiguous()
+
+
+def _literals(steps: Sequence[KernelStep | ExternStep]) -> dict[str, Any]:
+    """The results of ops on numbers alone, by name: constants, where each call would copy them to the device anew."""
+    found: dict[str, Any] = {}
+    for step in steps:
+        if isinstance(step, KernelStep) or _read(step):
+            continue
+        op = OPS.of(step.node.schema)
+        if op is not None and is_literal(op):
+            (name,) = step.results
+            found[name] = op.evaluate(*step.arguments)
+    return found
 
 
 def _is_foreign(value: Any, device: torch.device) -> bool:

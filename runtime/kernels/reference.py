@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.fusion.interpret import run_kernel
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.kernel_ir.interpret import run_kernel
 from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.ops.registry import OPS
 
@@ -49,7 +49,7 @@ def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
     """Which elements of an output a kernel writes."""
     from dataclasses import replace
 
-    from ...compiler.fusion.kernel import Constant, Store
+    from ...compiler.kernel_ir.kernel import Constant, Store
 
     def marked(statement: Any) -> Any:
         is_mark = isinstance(statement, Store) and statement.buffer == output

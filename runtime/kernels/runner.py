@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from threading import RLock
 from typing import Any
 
@@ -10,14 +10,14 @@ import torch
 
 from ...compiler.codegen.triton import supports
 from ...compiler.fusion.fuse import Unfusable, fuse
-from ...compiler.fusion.layout import Layout
+from ...compiler.fusion.seeds import seed_inputs
 from ...compiler.ir import Graph
+from ...compiler.kernel_ir.layout import Layout
 from ...compiler.meta import UNKNOWN
 from ...compiler.shapes import ShapeError
 from ...lang.collection import collection_paused
-from ..failure import RuntimeFailure
 from .program import DeviceProgram
-from .torch_ops import TORCH_DTYPES
+from .torch_ops import TORCH_DTYPES, without_autocast
 from .whole import run_graph
 
 DTYPE_OF = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}
@@ -31,6 +31,7 @@ class KernelGraph:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._seeds = seed_inputs(graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -38,18 +39,17 @@ class KernelGraph:
         program = self.fixed(values) or self._program(values, settled=True)
         if program is not None:
             return program.run(values)
-        try:
-            with torch.no_grad():
-                return run_graph(self._graph, values, device_of(values))
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            raise RuntimeFailure("R101", self._graph.name, str(error), span=self._graph.span) from error
+        device = device_of(values)
+        with torch.no_grad(), without_autocast(device):
+            return run_graph(self._graph, values, device)
 
     def fixed(self, values: Sequence[Any]) -> DeviceProgram | None:
-        """The program for values that differ from these in the elements of tensors and in floats, which are
-        parameters of kernels; None where something has to be decided by them."""
+        """The program for values that differ from these in the elements of tensors, in seeds and in floats, which
+        are parameters of kernels; None where something has to be decided by them."""
         return self._program(values, settled=False)
 
     def _program(self, values: Sequence[Any], *, settled: bool) -> DeviceProgram | None:
+        values = open_seeds(values, self._seeds)
         key: list[Hashable] = [settled]
         _describe(values, settled, key)
         described = tuple(key)
@@ -73,6 +73,11 @@ class KernelGraph:
             # What the data has wrong is told by the ops themselves, run one by one.
             return None
         return DeviceProgram(program, values, device_of(values))
+
+
+def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
+    """The values, with UNKNOWN in the places of seeds: each call has its own."""
+    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values
 
 
 def given(value: Any, settled: bool) -> Any:

@@ -1,17 +1,22 @@
 """Files kept from one process to the next: generated text and compiled kernels, each checked before it is used.
 
 A file is named by what it is for and carries the digest of its name and content, so one that was truncated, altered or
-put in the place of another is not found, and made again. Nothing but bytes and JSON is kept; nothing is written outside
-the directory: $GRADSCRIPT_CACHE, else `gradscript` in the user's cache directory.
+put in the place of another is not found, and made again. Nothing but bytes and JSON is kept. The directory is
+$GRADSCRIPT_CACHE, else `gradscript` in the user's cache directory; where it cannot be used, nothing is kept, and what
+has to be a file meanwhile is one among the system's temporary files.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
+import warnings
+from functools import cache
 from pathlib import Path
 
 _DIGEST = 32
@@ -21,13 +26,23 @@ _DIGEST = 32
 def cache_directory() -> Path:
     """The directory, made if need be, readable by its owner only.
 
-    PermissionError where it belongs to somebody else or others may write to it: what lies there is run.
+    OSError where it cannot be made; PermissionError where it belongs to somebody else: what lies there is run.
     """
     given = os.environ.get("GRADSCRIPT_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradscript"
+    base = Path(given) if given else _user_cache() / "gradscript"
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_private(base)
     return base
+
+
+def _user_cache() -> Path:
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given:
+        return Path(given)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError as error:
+        raise FileNotFoundError("there is no home directory for a cache; set GRADSCRIPT_CACHE") from error
 
 
 def _require_private(directory: Path) -> None:
@@ -38,6 +53,31 @@ def _require_private(directory: Path) -> None:
         raise PermissionError(f"the cache directory {directory} belongs to another user; set GRADSCRIPT_CACHE")
     if stat.S_IMODE(found.st_mode) & 0o077:
         directory.chmod(0o700)
+
+
+@cache
+def process_directory() -> Path:
+    """A directory of this process alone, removed when it ends, for what Triton has to find by path.
+
+    In the cache directory; with a warning among the system's temporary files, where nothing can be written to that.
+    """
+    try:
+        made = tempfile.mkdtemp(dir=cache_directory(), prefix="process-")
+    except OSError as error:
+        warnings.warn(f"generated kernels are not kept: {error}", stacklevel=2)
+        made = tempfile.mkdtemp(prefix="gradscript-")
+    atexit.register(_remove, made, os.getpid())
+    return Path(made)
+
+
+def _remove(directory: str, process: int) -> None:
+    """A process that was forked meanwhile leaves it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=process_directory.cache_clear)
 
 
 class KernelStore:
@@ -69,23 +109,30 @@ class KernelStore:
     def text_file(self, suffix: str, text: str) -> Path:
         """A file that holds just this text, named by its digest, for what has to read it by path.
 
-        It is compared before each use and written again where it differs.
+        It is compared before each use and written again where it differs; one of this process alone where that fails.
         """
         content = text.encode()
-        path = self.directory / f"k{hashlib.sha256(content).hexdigest()[:40]}{suffix}"
+        name = f"k{hashlib.sha256(content).hexdigest()[:40]}{suffix}"
         try:
-            if path.read_bytes() == content:
-                return path
+            return _with_content(self.directory / name, content)
         except OSError:
-            pass
-        write_atomically(path, content)
-        return path
+            return _with_content(process_directory() / name, content)
 
     def _path(self, name: str) -> Path:
         return self.directory / hashlib.sha256(name.encode()).hexdigest()
 
     def _digest(self, name: str, content: bytes) -> bytes:
         return hashlib.sha256(b"\0".join((self._kind.encode(), name.encode(), content))).digest()
+
+
+def _with_content(path: Path, content: bytes) -> Path:
+    try:
+        if path.read_bytes() == content:
+            return path
+    except OSError:
+        pass
+    write_atomically(path, content)
+    return path
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
-from operator import add
+from functools import cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import torch
 
-from ...compiler.dtypes import BY_NAME, DType
-from ...compiler.ops.registry import Op
+from ...compiler.ops.registry import Op, Trait
 from ...compiler.types import ListType, OptionalType, TensorType, Type
-
-TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
-
+from .capture import outside_of_capture
+from .torch_forms import FORMS, TORCH_DTYPES, takes
 
 Evaluate = Callable[[Sequence[Any]], Any]
 
@@ -27,11 +25,14 @@ def op_runner(op: Op, device: torch.device) -> Evaluate:
 
     Ops that torch does not have under this name are evaluated on the CPU, by their definition on arrays.
     """
-    if _moves_values(op):
+    if _moves_values(op) and op.schema.full_name not in FORMS:
         return lambda arguments: op.evaluate(*arguments)
     function = _torch_function(op)
     if function is None:
         return lambda arguments: _by_definition(op, arguments, device)
+    name = op.schema.full_name
+    if name in FORMS:
+        return lambda given: function(*given) if takes(name, given) else _by_definition(op, given, device)
     names = [argument.name for argument in op.schema.arguments if argument.keyword_only]
     if not names:
         return lambda arguments: function(*arguments)
@@ -47,6 +48,15 @@ def op_runner(op: Op, device: torch.device) -> Evaluate:
     return run
 
 
+def is_literal(op: Op) -> bool:
+    """Whether an op makes a tensor of numbers that stand in its arguments, which the host has to copy to a device."""
+    return not any(_holds_tensor(part.type) for part in op.schema.arguments) and _is_by_definition(op)
+
+
+def _is_by_definition(op: Op) -> bool:
+    return not _moves_values(op) and not op.has(Trait.RANDOM) and _torch_function(op) is None
+
+
 def _moves_values(op: Op) -> bool:
     """Whether an op is of lists, or of numbers: it neither looks into a tensor nor makes one."""
     return not any(_holds_tensor(part.type) for part in (*op.schema.arguments, *op.schema.returns))
@@ -60,14 +70,14 @@ def _holds_tensor(type: Type) -> bool:
 
 def _torch_function(op: Op) -> Callable[..., Any] | None:
     """torch's op of the same name, overload and arguments, or what stands for one of ours."""
-    if op.schema.full_name in _OWN:
-        return _OWN[op.schema.full_name]
+    if op.schema.full_name in FORMS:
+        return FORMS[op.schema.full_name]
     namespace, _, name = op.schema.name.partition("::")
     if namespace != "aten":
         return None
     packet = getattr(torch.ops.aten, name, None)
     found = getattr(packet, op.schema.overload or "default", None)
-    if found is None:
+    if found is None or any(_is_generic(argument.type) for argument in found._schema.arguments):
         return None
     theirs = [(argument.name, argument.kwarg_only) for argument in found._schema.arguments]
     ours = [(argument.name, argument.keyword_only) for argument in op.schema.arguments]
@@ -75,14 +85,11 @@ def _torch_function(op: Op) -> Callable[..., Any] | None:
     return function if theirs == ours else None
 
 
-def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
-    if not terms:
-        raise RuntimeError("add_n: expected a non-empty list of tensors")
-    return reduce(add, terms[1:], terms[0]) if len(terms) > 1 else terms[0].clone()
-
-
-_OWN: dict[str, Callable[..., Any]] = {"gs::add_n": _add_n}
-"""Ops that torch has no name for, in terms of its own."""
+def _is_generic(type: Any) -> bool:
+    """Whether a type is TorchScript's "of any type", to which no Python value converts."""
+    while type.kind() in ("ListType", "OptionalType"):
+        type = type.getElementType()
+    return bool(type.kind() == "VarType")
 
 
 def _by_definition(op: Op, arguments: Sequence[Any], device: torch.device) -> Any:
@@ -110,8 +117,17 @@ def _to_tensor(value: Any, device: torch.device) -> Any:
 
 def constant_tensor(array: Any, device: torch.device) -> torch.Tensor:
     """A constant of a graph on a device."""
-    found: torch.Tensor = _to_tensor(np.asarray(array), device)
+    with outside_of_capture(device):
+        found: torch.Tensor = _to_tensor(np.asarray(array), device)
     return found
 
 
-__all__ = ["TORCH_DTYPES", "constant_tensor", "op_runner"]
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Ops are called in the dtypes of their arguments, which is what was planned for."""
+    if torch.is_autocast_enabled(device.type):
+        found: contextlib.AbstractContextManager[Any] = torch.autocast(device.type, enabled=False)
+        return found
+    return contextlib.nullcontext()
+
+
+__all__ = ["TORCH_DTYPES", "constant_tensor", "is_literal", "op_runner", "without_autocast"]

@@ -18,18 +18,21 @@ from ...compiler.codegen.triton import (
     emit_triton,
     function_name,
     grid,
-    most_registers,
 )
-from ...compiler.fusion.kernel import Kernel
-from ...compiler.fusion.schedule import Schedule, choose_schedule
+from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.scheduling.schedule import Schedule, choose_schedule
+from ..failure import RuntimeFailure
 from ..modes import AUTOTUNE
 from ..triton_compile import load_module, write_module
+from .capture import is_captured, unrestricted
 from .tuning import FAILED, tuned_schedule
 
 ALIGNMENT = 16
 """Bytes. Triton makes wide loads of pointers that are multiples of it, and takes them for granted in what it built."""
 TRIALS = 15
 """Launches by which a schedule is timed, after as many as warm it up."""
+FLUSH = 1 << 28
+"""Bytes written before a launch that is timed: more than caches hold, and for so long that the host gets ahead."""
 _BUILDING = RLock()
 
 
@@ -63,9 +66,9 @@ class Built:
         from .triton_store import checked_cache
 
         options = dict(self._options)
-        if torch.version.hip is None:
-            options["maxnreg"] = most_registers(options["num_warps"])
-        with _BUILDING, checked_cache():
+        if torch.version.hip is not None:
+            del options["maxnreg"]
+        with _BUILDING, checked_cache(), unrestricted():
             compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **options)
             launch: Callable[..., None] = compiled[self.grid]
         blocks = tuple(self._constants.values())
@@ -100,13 +103,17 @@ class TritonKernel:
             self._built.interpret((*tensors, *self._sizes, *numbers))
             return
         # Numbers, and not tensors: for these Triton would ask the driver where each of them is.
-        pointers = [tensor.data_ptr() for tensor in tensors]
+        try:
+            pointers = [tensor.data_ptr() for tensor in tensors]
+        except RuntimeError as error:
+            raise _without_memory(self.kernel.name, error) from error
         aligned = tuple([not pointer % ALIGNMENT for pointer in pointers])
         run = self._prepared.get(aligned) or self._prepare(aligned, (*tensors, *self._sizes, *numbers))
         run(*pointers, *self._sizes, *numbers, stream=stream)
 
     def _prepare(self, aligned: tuple[bool, ...], arguments: Sequence[Any]) -> Callable[..., None]:
-        built = self._tuned(arguments) if self._tunes else self._built
+        # What is captured does not run, so there is nothing to time.
+        built = self._tuned(arguments) if self._tunes and not is_captured(self.device) else self._built
         run = self._prepared[aligned] = built.prepare(arguments)
         return run
 
@@ -119,11 +126,19 @@ class TritonKernel:
         """The median time of a launch; a kernel writes the same results each time."""
         try:
             run = Built(self.kernel, schedule).prepare(arguments)
-            times = [_timed(run, arguments) for _ in range(2 * TRIALS)]
+            flush = torch.empty(FLUSH, dtype=torch.uint8, device=self.device)
+            times = [_timed(run, arguments, flush) for _ in range(2 * TRIALS)]
         except Exception:
             # Triton has many ways to say that a schedule asks for more than a device has.
             return FAILED
         return median(times[TRIALS:])
+
+
+def _without_memory(name: str, error: RuntimeError) -> RuntimeFailure:
+    """For a batched tensor of `is_grads_batched=True`, or a traced one."""
+    message = f"a tensor has no memory of its own: {str(error).splitlines()[0]}"
+    notes = ["batches of gradients go through torch.func: `torch.func.vmap`, `torch.func.jacrev`"]
+    return RuntimeFailure("R003", name, message, notes=notes)
 
 
 @cache
@@ -139,8 +154,9 @@ def current_stream(index: int) -> int:
     return _stream_of()(index)
 
 
-def _timed(run: Callable[..., None], arguments: Sequence[Any]) -> float:
+def _timed(run: Callable[..., None], arguments: Sequence[Any], flush: torch.Tensor) -> float:
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    flush.zero_()
     start.record()
     run(*arguments)
     end.record()

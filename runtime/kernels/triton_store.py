@@ -6,26 +6,16 @@ which is removed when the process ends.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .store import KernelStore, cache_directory, write_atomically
+from .store import KernelStore, process_directory, write_atomically
 
 STORE = KernelStore("triton")
-
-
-@cache
-def _laid_out() -> Path:
-    directory = Path(tempfile.mkdtemp(dir=cache_directory(), prefix="process-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return directory
+_laid_out = process_directory
 
 
 class CheckedCache:

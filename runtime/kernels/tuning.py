@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from ...compiler.fusion.kernel import Kernel
-from ...compiler.fusion.printer import print_kernel
-from ...compiler.fusion.schedule import Schedule, candidates
+from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.kernel_ir.printer import print_kernel
+from ...compiler.scheduling.schedule import Schedule, candidates
 from .store import KernelStore
 
 STORE = KernelStore("tuned")

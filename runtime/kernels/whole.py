@@ -12,19 +12,27 @@ from ...compiler.dtypes import BY_CODE
 from ...compiler.ir import Block, Graph, Node, Value
 from ...compiler.ops.registry import OPS
 from ...lang.trampoline import Walk, run
+from ..failed_node import failure_at
 from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
+
+_OF_THE_DEVICE = (torch.OutOfMemoryError, torch.AcceleratorError)
+"""Errors that are none of the data's: programs catch them by these types."""
 
 
 def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list[Any]:
-    """The outputs of a graph whose calls are inlined, for one value per input."""
-    interpreter = _Interpreter(device)
+    """The outputs of a graph whose calls are inlined, for one value per input.
+
+    RuntimeFailure for what is wrong with the data; what is wrong with the device is torch's error.
+    """
+    interpreter = _Interpreter(graph.name, device)
     interpreter.values.update(zip(graph.inputs, values, strict=True))
     results: list[Any] = run(interpreter.block(graph.body))
     return results
 
 
 class _Interpreter:
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, name: str, device: torch.device) -> None:
+        self.name = name
         self.device = device
         self.values: dict[Value, Any] = {}
 
@@ -32,9 +40,17 @@ class _Interpreter:
         for node in block.nodes:
             inputs = [self.values[value] for value in node.inputs]
             control = _CONTROL.get(node.kind)
-            results = (yield control(self, node, inputs)) if control is not None else self._simple(node, inputs)
+            results = (yield control(self, node, inputs)) if control is not None else self._checked(node, inputs)
             self.values.update(zip(node.outputs, results, strict=True))
         return [self.values[value] for value in block.outputs]
+
+    def _checked(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        try:
+            return self._simple(node, inputs)
+        except _OF_THE_DEVICE:
+            raise
+        except Exception as error:
+            raise failure_at(node, inputs, error, self.name, ()) from error
 
     def _simple(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         structural = _STRUCTURAL.get(node.kind)

@@ -15,10 +15,11 @@ import torch
 
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, kernel_gradient
+from ...compiler.fusion.seeds import seed_inputs
 from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...lang.collection import collection_paused
-from ..kernels.runner import given
+from ..kernels.runner import given, open_seeds
 from ..tape.program import Key, Program
 
 MAX_SHAPES = 64
@@ -75,6 +76,7 @@ def kernel_program(program: Program, values: Sequence[Any], key: Key) -> Program
 
 
 def _known(program: Program, values: Sequence[Any], settled: bool) -> KernelProgram:
+    values = open_seeds(values, seed_inputs(program.graph))
     key = (settled, *[_key(value, settled) for value in values])
     known = _PROGRAMS.get(program)
     found = known.get(key) if known is not None else None

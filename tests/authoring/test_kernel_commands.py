@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from gradscript.authoring.cli import main
-from gradscript.compiler.fusion.kernel_parser import parse_kernel
-from gradscript.compiler.fusion.printer import print_kernel
+from gradscript.compiler.kernel_ir.parser import parse_kernel
+from gradscript.compiler.kernel_ir.printer import print_kernel
 
 SOURCE = """def scaled_softmax(x, scale: float = 0.5):
     return F.softmax(x * scale, dim=-1)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import torch
 
+sys.path.append(str(Path(__file__).parents[1] / "tape"))
+
+from shared_programs import SHARED, SOURCE, leaves
+
+__all__ = ["CASES", "UNIT", "Case", "draw", "leaves"]
+
 UNIT = gs.CompilationUnit(
-    """
+    SOURCE
+    + """
 def arithmetic(x, y):
     return x * y + torch.relu(x) * torch.sin(y) / 3
-
-def mlp(x, w, b):
-    h = torch.tanh(x @ w + b)
-    return torch.softmax(h, 1)
-
-def loops(x, w, n: int):
-    y = x
-    for i in range(n):
-        z = torch.tanh(y * w)
-        for j in range(2):
-            z = z * w + torch.sin(z)
-        y = y + z
-    return y
 
 def branch(x, w):
     if bool(x.sum() > 0):
@@ -39,33 +35,15 @@ def several(x, w):
     m = x.max(1)
     return x * w, m[0], m[1], w.sum(), x > w
 
-def lists(x, w):
-    parts = [row * w for row in torch.unbind(x)]
-    return parts, torch.cat(parts)
-
-def own(x, w):
-    def backward(grad):
-        return grad * w, grad * x
-    return x * w, backward
-
 def tripled(x):
     def backward(grad):
         return grad * 3
     return x * 2, backward
 
-def uses_own(x, w):
-    return own(torch.tanh(x), w) * x
-
 def unused(x, y):
     def backward(grad):
         return grad * 2 * x, None
     return x * x, backward
-
-def optional(x, w, b: Optional[Tensor] = None):
-    y = x * w
-    if b is not None:
-        y = y + torch.exp(b)
-    return y
 
 def pairs(p: Tuple[Tensor, Tensor], qs: List[Tensor]):
     return p[0] * p[1] + torch.stack(qs).prod(0), (p[0] + 1, qs)
@@ -123,24 +101,9 @@ class Case:
         return [tensor.requires_grad_(flag) for tensor, flag in zip(made, flags, strict=True)]
 
 
-def _loops(x: Any, w: Any, n: int) -> Any:
-    y = x
-    for _ in range(n):
-        z = torch.tanh(y * w)
-        for _ in range(2):
-            z = z * w + torch.sin(z)
-        y = y + z
-    return y
-
-
 def _several(x: Any, w: Any) -> Any:
     values, indices = x.max(1)
     return x * w, values, indices, w.sum(), x > w
-
-
-def _lists(x: Any, w: Any) -> Any:
-    parts = [row * w for row in torch.unbind(x)]
-    return parts, torch.cat(parts)
 
 
 def _twice(x: Any) -> Any:
@@ -154,9 +117,8 @@ def _halves(x: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
+    **{name: Case(getattr(UNIT, function), *rest) for name, (function, *rest) in SHARED.items()},
     "arithmetic": Case(UNIT.arithmetic, lambda x, y: x * y + torch.relu(x) * torch.sin(y) / 3, ((2, 3), (3,))),
-    "mlp": Case(UNIT.mlp, lambda x, w, b: torch.softmax(torch.tanh(x @ w + b), 1), ((2, 3), (3, 4), (4,))),
-    "loops": Case(UNIT.loops, _loops, ((2, 3), (2, 3)), (3,)),
     "branch": Case(
         UNIT.branch,
         lambda x, w: (torch.exp(x) * w) ** 2 if x.sum() > 0 else torch.sin(x * w) * w,
@@ -166,11 +128,6 @@ CASES: dict[str, Case] = {
         lambda x, w: UNIT.branch(-x.abs(), w), lambda x, w: torch.sin(-x.abs() * w) * w, ((2, 3), (2, 3))
     ),
     "several outputs": Case(UNIT.several, _several, ((3, 4), (4,))),
-    "lists": Case(UNIT.lists, _lists, ((3, 4), (4,))),
-    "own backward": Case(UNIT.own, lambda x, w: x * w, ((2, 3), (2, 3))),
-    "calls own backward": Case(UNIT.uses_own, lambda x, w: torch.tanh(x) * w * x, ((2, 3), (2, 3))),
-    "optional there": Case(UNIT.optional, lambda x, w, b: x * w + torch.exp(b), ((2, 3), (3,), (2, 1))),
-    "optional absent": Case(UNIT.optional, lambda x, w: x * w, ((2, 3), (3,))),
     "tuples and lists": Case(
         lambda a, b, c, d: UNIT.pairs((a, b), [c, d]),
         lambda a, b, c, d: (a * b + c * d, (a + 1, [c.clone(), d.clone()])),
@@ -191,13 +148,6 @@ CASES: dict[str, Case] = {
         ((3, 2), (3, 2)),
     ),
 }
-
-
-def leaves(result: Any) -> list[Any]:
-    """The tensors of a result, lists and tuples taken apart."""
-    if isinstance(result, list | tuple):
-        return [leaf for item in result for leaf in leaves(item)]
-    return [result]
 
 
 def draw(*shape: int, grad: bool = True, seed: int = 0, dtype: Any = torch.float64) -> Any:

@@ -14,15 +14,16 @@ import kernel_cases as cases
 from gradscript.compiler.codegen.triton import (
     COMPILE_OPTIONS,
     configuration,
+    divisible_sizes,
     emit_triton,
     function_name,
     signature,
 )
 from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
-from gradscript.compiler.fusion.collapse import collapse_axes
-from gradscript.compiler.fusion.kernel import Kernel
-from gradscript.compiler.fusion.schedule import Schedule, candidates, choose_schedule
-from gradscript.compiler.fusion.split import split_reductions
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
+from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.runtime.triton_compile import TARGETS, Binary, compile_offline
 
 FLOATS = (FLOAT32, FLOAT16, BFLOAT16)
@@ -75,7 +76,8 @@ def compiled(kernel: Kernel, target: str, schedule: Schedule | None = None) -> B
     schedule = schedule or choose_schedule(kernel)
     options = {**COMPILE_OPTIONS, **configuration(schedule)}
     text = emit_triton(kernel, schedule)
-    return compile_offline(text, function_name(kernel), signature(kernel, schedule), target, options)
+    sizes = divisible_sizes(kernel)
+    return compile_offline(text, function_name(kernel), signature(kernel, schedule), target, options, sizes)
 
 
 def wide_loads(binary: Binary) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gradscript.compiler.dtypes import BOOL, FLOAT32, INT64, DType
-from gradscript.compiler.fusion.index import Index, axis, constant, value
-from gradscript.compiler.fusion.kernel import (
+from gradscript.compiler.kernel_ir.index import Index, axis, constant, value
+from gradscript.compiler.kernel_ir.kernel import (
     Axis,
     Buffer,
     Cast,

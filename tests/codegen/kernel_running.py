@@ -18,19 +18,20 @@ from typing import Any
 import numpy as np
 from gradscript.compiler.codegen.triton import constants, dynamic_axes, emit_triton, grid
 from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
-from gradscript.compiler.fusion.collapse import collapse_axes
-from gradscript.compiler.fusion.interpret import run_kernel
-from gradscript.compiler.fusion.kernel import Buffer, Definition, Kernel, Uniform
-from gradscript.compiler.fusion.schedule import Schedule, choose_schedule
-from gradscript.compiler.fusion.split import split_reductions
+from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.kernel_ir.kernel import Buffer, Definition, Kernel, Uniform
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
+from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.runtime.triton_compile import load_module, write_module
 from kernel_cases import GROUPS, Case
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 TOLERANCES = {FLOAT64: 1e-12, FLOAT32: 2e-5, FLOAT16: 2e-3, BFLOAT16: 2e-2}
 LIBDEVICE = {
+    "fast_dividef": "div",
     "nearbyint": "round",
     "cyl_bessel_i0": "bessel_i0",
     "cyl_bessel_i1": "bessel_i1",
@@ -122,17 +123,11 @@ def launch(kernel: Kernel, schedule: Schedule, arrays: Arrays, numbers: dict[str
     programs = grid(kernel, schedule)
     if all(programs):
         module = load_module(write_module(emit_triton(kernel, schedule)))
-        # The interpreter's own numbers are arrays of one element, which NumPy no longer takes for integers.
-        vars(module)["range"] = _range
         function = getattr(module, kernel.name)
         sizes = [axis.size for axis in dynamic_axes(kernel)]
         given = [numbers[p.name] for p in kernel.parameters]
         function[programs](*memory.values(), *sizes, *given, **constants(kernel, schedule))
     return {b.name: _array(b, memory[b.name], torch) for b in kernel.outputs}
-
-
-def _range(*ends: Any) -> range:
-    return range(*(end if isinstance(end, int) else int(end.handle.data.item()) for end in ends))
 
 
 def _memory(buffer: Buffer, array: np.ndarray[Any, Any] | None, torch: Any) -> Any:
@@ -184,6 +179,19 @@ def _reduce_in_halves() -> None:
     ReduceOps.generic_reduce = generic_reduce
 
 
+def _let_numbers_be_indices() -> None:
+    """The interpreter's own numbers are arrays of one element, which NumPy no longer takes for integers."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+
+
 def _give_libdevice_to_the_interpreter() -> None:
     import triton.language as tl
     from triton.language.extra import libdevice
@@ -205,6 +213,7 @@ def _give_libdevice_to_the_interpreter() -> None:
 
         return evaluate
 
+    _let_numbers_be_indices()
     for name in dir(libdevice):
         primitive = LIBDEVICE.get(name, name)
         if primitive in PRIMITIVES and callable(getattr(libdevice, name)):

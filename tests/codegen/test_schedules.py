@@ -5,12 +5,14 @@ from __future__ import annotations
 import kernel_cases as cases
 import pytest
 from gradscript.compiler.codegen.triton import Unsupported, emit_triton, grid
-from gradscript.compiler.dtypes import FLOAT32, FLOAT64
-from gradscript.compiler.fusion.collapse import collapse_axes
-from gradscript.compiler.fusion.costs import bytes_read, bytes_written, flops
-from gradscript.compiler.fusion.kernel import Kernel, Load, Reduce
-from gradscript.compiler.fusion.padding import choose_others, needs_mask, outside
-from gradscript.compiler.fusion.schedule import (
+from gradscript.compiler.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, DType
+from gradscript.compiler.kernel_ir.index import axis
+from gradscript.compiler.kernel_ir.kernel import Kernel, Load, Reduce
+from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.costs import bytes_read, bytes_written, flops
+from gradscript.compiler.scheduling.padding import choose_others, needs_mask, outside
+from gradscript.compiler.scheduling.schedule import (
+    LIMITS,
     Flat,
     LoopedRow,
     Row,
@@ -19,9 +21,9 @@ from gradscript.compiler.fusion.schedule import (
     Tiled,
     candidates,
     choose_schedule,
-    next_power,
 )
-from gradscript.compiler.fusion.split import split_reductions
+from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.compiler.scheduling.strides import next_power
 from kernel_building import KernelBuilder
 
 
@@ -34,12 +36,18 @@ from kernel_building import KernelBuilder
         (cases.transposed(100, 130), Tiled(4, 1, "i", 32, 32)),
         (cases.softmax(256, 1000), Row(4, 1, 1, 1024)),
         (cases.softmax(4096, 61), Row(4, 1, 16, 64)),
-        (cases.softmax(64, 16384), Row(16, 1, 1, 16384)),
-        (cases.softmax(64, 16385), LoopedRow(8, 2, 1, 2048)),
-        (cases.softmax(64, 16384, FLOAT64), LoopedRow(8, 2, 1, 2048)),
-        (cases.softmax_columns(500, 130), LoopedRow(4, 2, 64, 32)),
-        (cases.softmax_columns(12, 130), Row(4, 1, 64, 16)),
-        (cases.dynamic(cases.softmax(64, 500), "j"), LoopedRow(2, 2, 1, 512)),
+        (cases.softmax(64, 16384), Row(8, 1, 1, 16384)),
+        (cases.softmax(64, 32768), Row(16, 1, 1, 32768)),
+        (cases.softmax(64, 32769), LoopedRow(16, 2, 1, 8192, parts=4)),
+        (cases.softmax(64, 32768, FLOAT64), LoopedRow(16, 2, 1, 8192, parts=8)),
+        (cases.softmax(64, 32769, BFLOAT16), LoopedRow(16, 2, 1, 8192, parts=2)),
+        (cases.logsumexp(64, 8192), Row(8, 1, 1, 8192)),
+        (cases.logsumexp(64, 8193), LoopedRow(8, 2, 1, 4096, parts=4)),
+        (cases.layer_norm(8, 100_000), LoopedRow(16, 2, 1, 8192)),
+        (cases.softmax_columns(500, 130), LoopedRow(4, 2, 8, 256, parts=4)),
+        (cases.softmax_columns(500, 130_000), LoopedRow(4, 3, 64, 32, parts=4)),
+        (cases.softmax_columns(12, 130), Row(1, 1, 8, 16)),
+        (cases.dynamic(cases.softmax(64, 500), "j"), LoopedRow(2, 4, 1, 512, parts=2)),
         (cases.dynamic(cases.softmax(64, 500), "i"), Row(2, 1, 1, 512)),
     ],
 )
@@ -49,9 +57,59 @@ def test_default_schedules(kernel: Kernel, expected: Schedule) -> None:
 
 def test_chunks_are_walked_serially() -> None:
     first, last = map(collapse_axes, split_reductions(cases.layer_norm_backward(512, 768)))
-    assert choose_schedule(first) == Serial(8, 1, 1, 1024)
-    assert choose_schedule(last) == LoopedRow(4, 2, 64, 32)
+    assert choose_schedule(first) == Serial(4, 3, 1, 1024, most_registers=128)
+    assert choose_schedule(last) == Row(2, 1, 8, 64)
     assert grid(first, choose_schedule(first)) == (64, 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=str)
+def test_wide_rows_are_walked_once(dtype: DType) -> None:
+    """The input's gradient and partial sums come from one pass as long as registers hold a row beside its sums."""
+    first, last = map(collapse_axes, split_reductions(cases.layer_norm_backward(4096, 8192, dtype)))
+    assert choose_schedule(first) == Serial(16, 2, 1, 8192, most_registers=128)
+    assert first.name.endswith("_partial") and last.name.endswith("_finish")
+    rows, *_ = split_reductions(cases.layer_norm_backward(4096, 16384, dtype))
+    assert rows.name.endswith("_rows")
+
+
+def test_chunks_are_many_as_far_as_their_results_are_few() -> None:
+    """Of 12 bytes moved for an element of float32, 16 for each column of a chunk are a 32nd part at 43 rows."""
+    programs = {
+        rows: grid(first, choose_schedule(first))[0]
+        for rows in (64, 512, 4096, 16_384, 65_536, 1_048_576)
+        for first in [collapse_axes(split_reductions(cases.layer_norm_backward(rows, 1024))[0])]
+    }
+    assert programs == {64: 8, 512: 64, 4096: 256, 16_384: 256, 65_536: 512, 1_048_576: 512}
+
+
+def test_numbers_of_rows_do_not_say_along_what_memory_is_walked() -> None:
+    """A mean for each row lies along the rows; the rows' elements lie across them, and are read side by side."""
+    k = KernelBuilder("weighted_columns", c=4, j=500, r=(128, "reduction"))
+    k.input("x", FLOAT32, (4, 128, 500))
+    k.input("mean", FLOAT32, (4, 128))
+    k.output("result", FLOAT32, (4, 500))
+    x = k.load("x", [axis("c"), axis("r"), axis("j")])
+    product = k.compute("mul", x, k.load("mean", [axis("c"), axis("r")]))
+    k.store("result", [axis("c"), axis("j")], k.reduce("sum", product, "r"))
+    assert choose_schedule(k.build()) == Row(4, 1, 16, 128, ("c",))
+
+
+def test_a_loop_fetches_no_more_than_shared_memory_holds() -> None:
+    for rows, columns in ((4096, 1024), (4096, 4096), (4096, 8192)):
+        for dtype in (FLOAT32, BFLOAT16):
+            first = collapse_axes(split_reductions(cases.layer_norm_backward(rows, columns, dtype))[0])
+            stages = choose_schedule(first).num_stages
+            assert 16_384 <= (stages - 1) * 2 * columns * dtype.itemsize <= LIMITS.shared or stages == LIMITS.ahead + 1
+
+
+def test_random_numbers_do_not_take_the_registers_of_other_programs() -> None:
+    k = KernelBuilder("dropped_norm", i=4096, j=(4096, "reduction"))
+    k.input("x", FLOAT32, (4096, 4096))
+    k.output("result", FLOAT32, (4096, 4096))
+    drawn = k.compute("mul", k.load("x", "ij"), k.uniform("seed", axis("i") * 4096 + axis("j")))
+    k.number("seed", INT64)
+    k.store("result", "ij", k.compute("sub", drawn, k.reduce("max", drawn, "j")))
+    assert choose_schedule(k.build()) == Row(8, 1, 1, 4096, most_registers=64)
 
 
 @pytest.mark.parametrize("kernel", [case.kernel for group in cases.GROUPS.values() for case in group])

@@ -5,14 +5,17 @@ A few stand for all; `python tests/codegen/compiled_kernels.py` compiles everyth
 
 from __future__ import annotations
 
+import re
+
 import kernel_cases as cases
 import pytest
 from compiled_kernels import MATRIX, compiled, parts, wide_loads
 from gradscript.compiler.codegen.triton import COMPILE_OPTIONS, Unsupported, supports
 from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, UINT8, DType
-from gradscript.compiler.fusion.kernel import Kernel
-from gradscript.compiler.fusion.schedule import candidates
+from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.scheduling.pressure import bytes_fetched
+from gradscript.compiler.scheduling.schedule import Serial, candidates, choose_schedule
 from gradscript.runtime.triton_compile import TARGETS, KernelFailure, compile_offline
 from kernel_building import KernelBuilder
 
@@ -39,11 +42,43 @@ def test_every_kernel_compiles(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "loads"),
-    [(cases.chain((64, 1024)), 2), (cases.softmax(256, 1024), 2), (cases.layer_norm_backward(512, 768), 3)],
-    ids=["pointwise", "row", "serial"],
+    [
+        (cases.chain((64, 1024)), 2),
+        (cases.dynamic(cases.chain((65_536,)), "i"), 2),
+        (cases.dynamic(cases.chain((65_537,)), "i"), 0),
+        (cases.softmax(256, 1024), 2),
+    ],
+    ids=["pointwise", "of a size that is passed", "of an odd one", "row"],
 )
 def test_contiguous_rows_are_loaded_16_bytes_at_once(kernel: Kernel, loads: int) -> None:
     assert wide_loads(compiled(parts(kernel)[0], "sm_90")) == loads
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize(
+    "kernel",
+    [cases.layer_norm_backward(512, 768), cases.bias_gradient(4096, 1024), cases.logsumexp(64, 32_000, BFLOAT16)],
+    ids=["serial rows", "side by side", "looped row"],
+)
+def test_loops_fetch_their_next_turns_ahead(kernel: Kernel, target: str) -> None:
+    """16 bytes at once, into shared memory: so many turns of them as the schedule has stages, less the present one."""
+    first = parts(kernel)[0]
+    schedule = choose_schedule(first)
+    binary = compiled(first, target)
+    widths = set(re.findall(r"cp\.async\.c[ag]\.shared\.global [^;]*?, 0x([0-9a-f]+)", binary.assembly))
+    along = frozenset(a.name for a in first.axes if a.role == ("serial" if first.with_role("serial") else "reduction"))
+    tile = schedule.rows * (schedule.columns if isinstance(schedule, Serial) else schedule.block)
+    ahead = (schedule.num_stages - 1) * tile * bytes_fetched(first, along)
+    assert "10" in widths and widths <= {"10", "4"}
+    assert ahead <= binary.shared <= ahead + 4096
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_walk_over_wide_rows_fits(target: str) -> None:
+    """Rows of 8192 columns in float32 beside two sums: no spills, and shared memory that all devices have."""
+    first = parts(cases.layer_norm_backward(4096, 8192))[0]
+    binary = compiled(first, target)
+    assert binary.spills == 0 and binary.shared <= 99 * 1024
 
 
 def test_every_candidate_of_tuning_compiles() -> None:
@@ -58,6 +93,20 @@ def test_every_candidate_of_tuning_compiles() -> None:
 def test_every_primitive_with_a_text_compiles(dtype: DType, target: str) -> None:
     """In one kernel, so that it is quick."""
     compiled(_all_primitives(dtype), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_coarse_spellings_compile(target: str) -> None:
+    k = KernelBuilder("coarse", i=1024, j=(1024, "reduction"))
+    k.input("x", BFLOAT16, (1024, 1024))
+    x = k.load("x", "ij")
+    found = [k.compute(primitive, x) for primitive in ("exp", "expm1", "sigmoid", "tanh", "ndtr")]
+    share = k.compute("exp", k.compute("neg", k.compute("abs", x)))
+    quotient = k.compute("div", share, k.reduce("sum", share, "j"))
+    for number, value in enumerate([*found, k.compute("log1p", share), quotient, k.compute("div", x, share)]):
+        k.output(f"out_{number}", BFLOAT16, (1024, 1024))
+        k.store(f"out_{number}", "ij", value)
+    assert compiled(k.build(), target).spills == 0
 
 
 def _all_primitives(dtype: DType) -> Kernel:

@@ -13,6 +13,7 @@ from typing import Any
 
 import array_cases
 import composite_cases
+import composite_references
 import numpy as np
 import pytest
 import samples
@@ -39,7 +40,7 @@ def _ops() -> dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]]:
     found: dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]] = {}
     for name, op in composite_cases.composites().items():
         if not op.has(Trait.NONDIFFERENTIABLE):
-            call = composite_cases.torch_function(op)
+            call = composite_references.torch_function(op)
             found[name] = op, composite_cases.CASES[name][0], call, composite_cases.FIXED.get(name, frozenset())
     for op in array_cases.differentiable_ops():
         name = array_cases.op_key(op)
@@ -102,7 +103,7 @@ def test_what_torch_takes_we_take(name: str) -> None:
         found, weights, _ = ours(op, cut_down, wrt, np.random.default_rng(0), False, 1)
         try:
             # Backwards of torch that fail, or crash for no rows at all, have a definition instead.
-            definition = composite_cases.DEFINITIONS.get(name, call)
+            definition = composite_references.DEFINITIONS.get(name, call)
             expected = torch_derivatives(op, cut_down, wrt, weights, [], definition)
         except RuntimeError:
             # torch's own backward fails, as that of pixel_shuffle does for an empty batch.

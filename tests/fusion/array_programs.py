@@ -9,8 +9,8 @@ import gradscript as gs
 import numpy as np
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
-from gradscript.compiler.fusion.kernel import Kernel
-from gradscript.compiler.fusion.kernel_verifier import verify_kernel
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.kernel_ir.verifier import verify_kernel
 from gradscript.runtime.kernels.listing import layout_of
 from gradscript.runtime.kernels.reference import run_program
 

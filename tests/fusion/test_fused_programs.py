@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from array_programs import check_fused, fused, random_source
 from gradscript.compiler.fusion.fuse import Unfusable, fuse
-from gradscript.compiler.fusion.kernel import Reduce
 from gradscript.compiler.fusion.program import KernelStep
+from gradscript.compiler.kernel_ir.kernel import Reduce
 from gradscript.runtime.kernels.listing import layout_of
 
 SUITE = gs.CompilationUnit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,6 @@ def test_the_measurement_runs(tmp_path: Path) -> None:
         m["is_right"] and m["least_bytes"] > 0 and {"ours", "eager"} <= set(m["seconds"]) for m in data["measured"]
     )
     assert [o["function"] for o in data["overheads"]] == ["add_rms_norm", "add_rms_norm", "adamw"]
-    assert data["circumstances"]["packages"]["torch"] == torch.__version__
+    assert data["circumstances"]["packages"]["torch"] == version("torch")
     (text,) = (path.read_text(encoding="utf-8") for path in tmp_path.glob("kernels-*-cpu.md"))
     assert text == found.stdout and "| `add_rms_norm` | bfloat16 | forward + backward |" in text

@@ -64,7 +64,7 @@ def test_a_kernel_tells_about_itself() -> None:
     (info,) = SUITE.swiglu.kernels(MATRIX, MATRIX).forward
     assert info.name == "swiglu_forward" and info.grid[0] > 1 and info.grid[1:] == (1, 1)
     assert info.bytes_read == 2 * MATRIX.nbytes and info.bytes_written == MATRIX.nbytes
-    assert info.flops >= 5 * ROWS * COLUMNS
+    assert info.flops >= 3 * ROWS * COLUMNS
     assert "def swiglu_forward(" in info.text and "suite.grad:" in info.text
     assert info.ir.startswith("kernel swiglu_forward(")
 

@@ -268,6 +268,48 @@ def test_calls_are_captured_in_cuda_graphs() -> None:
         assert torch.equal(found, want)
 
 
+def test_a_first_call_may_be_captured() -> None:
+    """Kernels are loaded and constants copied beside the graph; the tensors of the graph are new in each replay."""
+    unit = gs.CompilationUnit(
+        "def f(x, w):\n    return F.softmax(x, -1) @ torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]) * w\n"
+    )
+    constant = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device=DEVICE)
+    x, graph = torch.randn(40, 3, device=DEVICE), torch.cuda.CUDAGraph()
+    torch.softmax(x, -1) @ constant
+    with torch.no_grad(), torch.cuda.graph(graph):
+        found = unit.f(x, torch.tensor(3.0))
+    x.copy_(torch.randn(40, 3, device=DEVICE))
+    graph.replay()
+    torch.cuda.synchronize()
+    close(found, (torch.softmax(x.double(), -1) @ constant.double() * 3).cpu(), 1e-5)
+
+
+def test_numbers_of_the_cpu_come_along_without_a_wait() -> None:
+    x = torch.randn(33, 20, device=DEVICE, requires_grad=True)
+    unit = gs.CompilationUnit("def f(x, w):\n    return torch.tanh(x * w)\n")
+    w = torch.tensor(0.75, requires_grad=True)
+    unit.f(x, w)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = unit.f(x, w)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    close(found, torch.tanh(x.double() * 0.75).detach().cpu(), 1e-6)
+    gradient = torch.autograd.grad(found.sum(), w)[0]
+    assert gradient.device.type == "cpu"
+    close(gradient, (x.double() * (1 - torch.tanh(x.double() * 0.75) ** 2)).sum().detach().cpu(), 1e-5)
+
+
+def test_autocast_changes_nothing() -> None:
+    """Neither in a kernel nor in a product, whether or not it ran before."""
+    unit = gs.CompilationUnit("def f(x, w):\n    return F.gelu(torch.tanh(x) @ w) * w.sum()\n")
+    x, w = placed([draw(33, 20), draw(20, 17)], torch.float32)
+    want = [unit.f(x, w), *torch.autograd.grad(unit.f(x, w).sum(), (x, w))]
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found = [unit.f(x, w), *torch.autograd.grad(unit.f(x, w).sum(), (x, w))]
+    assert all(map(torch.equal, found, want))
+
+
 def test_threads_share_functions() -> None:
     values = [placed([draw(rows, 64), draw(rows, 64)], torch.float32) for rows in range(20, 36)]
     with ThreadPoolExecutor(8) as pool:

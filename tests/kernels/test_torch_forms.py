@@ -32,3 +32,55 @@ def test_add_n(dtype: torch.dtype, shapes: list[tuple[int, ...]], monkeypatch: p
 def test_of_nothing() -> None:
     with pytest.raises(RuntimeError, match="non-empty list"):
         torch_ops.op_runner(ADD_N, CPU)([[]])
+
+
+def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
+    return [torch.randn(shape, generator=torch.Generator().manual_seed(i)) for i, shape in enumerate(shapes)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("prim::mm_tree", [matrices((3, 4), (3, 2), (3, 1)), matrices((4, 5), (2, 5), (1, 5))]),
+        ("prim::mm_shared_left", [matrices((3, 4))[0], matrices((4, 5), (4, 1))]),
+        ("prim::mm_shared_right", [matrices((4, 5))[0], matrices((3, 4), (2, 4))]),
+        ("prim::grad_zeros", [[matrices((3, 4))[0], matrices((2, 1))[0]]]),
+        ("prim::grad_zeros", [[matrices((3, 4), (1, 1)), matrices((2, 1)), []]]),
+        ("prim::grad_list", [None, matrices((3, 4))]),
+        ("prim::grad_list", [matrices((3, 4)), matrices((3, 4))]),
+        ("prim::grad_size", [matrices((3, 4))[0]]),
+        ("prim::grad_size", [None]),
+        ("prim::grad_dtype", [matrices((3, 4))[0].double()]),
+        ("prim::grad_dtype", [None]),
+        ("prim::scalar_seed", [torch.tensor(2.5, dtype=torch.float64)]),
+        ("prim::dtype", [matrices((3, 4))[0].half()]),
+    ],
+)
+def test_what_the_compiler_makes(name: str, arguments: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_ops, "_by_definition", refuse)
+    op = OPS.named(name)
+    assert_same(torch_ops.op_runner(op, CPU)(arguments), op.evaluate(*arrays(arguments)))
+
+
+def arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [arrays(item) for item in value]
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def assert_same(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, list):
+        assert isinstance(found, list) and len(found) == len(wanted)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert_same(mine, theirs)
+    elif isinstance(wanted, np.ndarray):
+        assert found.numpy().dtype == wanted.dtype
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
+    else:
+        assert found == wanted
+
+
+def test_a_gradient_of_several_numbers_is_refused_in_the_words_of_arrays() -> None:
+    op = OPS.named("prim::scalar_seed")
+    with pytest.raises(ValueError, match=r"the output has shape \[2, 3\]"):
+        torch_ops.op_runner(op, CPU)([torch.zeros(2, 3)])

@@ -7,8 +7,8 @@ from pathlib import Path
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.fusion.kernel import Kernel
-from gradscript.compiler.fusion.schedule import Schedule, candidates, choose_schedule
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
 from gradscript.runtime.kernels.tuning import FAILED, STORE, tuned_schedule
 
 

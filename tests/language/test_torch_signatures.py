@@ -147,7 +147,7 @@ def _public_functions() -> list[str]:
 def test_every_public_function_of_torch_nn_functional_is_there_or_says_why_not() -> None:
     names = _public_functions()
     absent = {name for name in names if op_name("F", name) is None and not name.endswith("_")}
-    assert absent == set(ABSENT)
+    assert absent == {name for name in ABSENT if hasattr(torch.nn.functional, name)}
     assert len(names) - len(absent) > 100
 
 

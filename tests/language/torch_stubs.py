@@ -50,6 +50,9 @@ class Parameter:
     def values(self) -> list[str]:
         """Arguments of each type that it may have; KeyError for a type that the language lacks."""
         parts = self.annotation.replace("builtins.", "").replace("torch.", "").split(" | ")
+        if self.required and "list[Tensor]" in parts:
+            # Some stubs are wider than torch, which takes no None there.
+            parts = [part for part in parts if part != "None"]
         return list(dict.fromkeys(value for part in parts for value in VALUES[part]))
 
 

@@ -56,6 +56,11 @@ def t(*shape: int) -> Leaf:
     return Leaf(lambda rng: rng.normal(0, 2, shape))
 
 
+def full_rank(*shape: int) -> Leaf:
+    """Matrices whose factors are unique but for signs."""
+    return Leaf(lambda rng: rng.normal(0, 2, shape), rigid=True)
+
+
 def positive(*shape: int) -> Leaf:
     return Leaf(lambda rng: rng.uniform(0.6, 3, shape))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from array_samples import Call, call, definite, regular, t
+from array_samples import Call, call, definite, full_rank, regular, t
 
 _SQUARE = [call(regular(3, 3)), call(regular(2, 4, 4)), call(regular(1, 1))]
 _ADDED = {"beta": 2, "alpha": 3}
@@ -105,10 +105,15 @@ CASES: dict[str, list[Call]] = {
         call(regular(3, 3), t(3, 2), upper=False, unitriangular=True),
     ],
     "linalg_multi_dot": [call([t(2, 3), t(3, 4), t(4, 2)]), call([t(2, 3), t(3, 4)])],
-    "qr": [call(t(4, 3)), call(t(3, 3), False)],
-    "linalg_qr": [call(t(4, 3)), call(t(3, 4)), call(t(4, 3), "complete"), call(t(4, 3), "r")],
-    "svd": [call(t(4, 3)), call(t(3, 3), False)],
-    "linalg_svd": [call(t(4, 3), False), call(t(2, 3, 3))],
+    "qr": [call(full_rank(4, 3)), call(full_rank(3, 3), False)],
+    "linalg_qr": [
+        call(full_rank(4, 3)),
+        call(full_rank(3, 4)),
+        call(full_rank(4, 3), "complete"),
+        call(full_rank(4, 3), "r"),
+    ],
+    "svd": [call(full_rank(4, 3)), call(full_rank(3, 3), False)],
+    "linalg_svd": [call(full_rank(4, 3), False), call(full_rank(2, 3, 3))],
     "linalg_eigh": [call(definite(3, 3)), call(regular(3, 3), "U")],
 }
 

@@ -9,22 +9,13 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import torch
+from shared_programs import SHARED, SOURCE, leaves
+
+__all__ = ["CASES", "UNIT", "Case", "leaves"]
 
 UNIT = gs.CompilationUnit(
-    """
-def mlp(x, w, b):
-    h = torch.tanh(x @ w + b)
-    return torch.softmax(h, 1)
-
-def loops(x, w, n: int):
-    y = x
-    for i in range(n):
-        z = torch.tanh(y * w)
-        for j in range(2):
-            z = z * w + torch.sin(z)
-        y = y + z
-    return y
-
+    SOURCE
+    + """
 def branch(x, w, c: bool):
     if c:
         y = torch.exp(x) * w
@@ -36,24 +27,6 @@ def branch(x, w, c: bool):
 def several(x, w):
     m = x.max(1)
     return x * w, m[0], m[1], w.sum()
-
-def lists(x, w):
-    parts = [row * w for row in torch.unbind(x)]
-    return parts, torch.cat(parts)
-
-def own(x, w):
-    def backward(grad):
-        return grad * w, grad * x
-    return x * w, backward
-
-def uses_own(x, w):
-    return own(torch.tanh(x), w) * x
-
-def optional(x, w, b: Optional[Tensor] = None):
-    y = x * w
-    if b is not None:
-        y = y + torch.exp(b)
-    return y
 
 def pairs(p: Tuple[Tensor, Tensor], qs: List[Tensor]):
     return p[0] * p[1] + torch.stack(qs).prod(0)
@@ -75,24 +48,9 @@ class Case:
         return [draw.normal(size=shape) for shape in self.shapes]
 
 
-def _loops(x: Any, w: Any, n: int) -> Any:
-    y = x
-    for _ in range(n):
-        z = torch.tanh(y * w)
-        for _ in range(2):
-            z = z * w + torch.sin(z)
-        y = y + z
-    return y
-
-
 def _several(x: Any, w: Any) -> Any:
     values, indices = x.max(1)
     return x * w, values, indices, w.sum()
-
-
-def _lists(x: Any, w: Any) -> Any:
-    parts = [row * w for row in torch.unbind(x)]
-    return parts, torch.cat(parts)
 
 
 def chain(x: Any, w: Any) -> Any:
@@ -112,16 +70,10 @@ def branching(x: Any, w: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
-    "mlp": Case(UNIT.mlp, lambda x, w, b: torch.softmax(torch.tanh(x @ w + b), 1), ((2, 3), (3, 4), (4,))),
-    "loops": Case(UNIT.loops, _loops, ((2, 3), (2, 3)), (3,)),
+    **{name: Case(getattr(UNIT, function), *rest) for name, (function, *rest) in SHARED.items()},
     "branch taken": Case(UNIT.branch, lambda x, w, c: (torch.exp(x) * w) ** 2, ((2, 3), (2, 3)), (True,)),
     "branch left": Case(UNIT.branch, lambda x, w, c: torch.sin(x * w) * w, ((2, 3), (2, 3)), (False,)),
     "several outputs": Case(UNIT.several, _several, ((3, 4), (4,))),
-    "lists": Case(UNIT.lists, _lists, ((3, 4), (4,))),
-    "own backward": Case(UNIT.own, lambda x, w: x * w, ((2, 3), (2, 3))),
-    "calls own backward": Case(UNIT.uses_own, lambda x, w: torch.tanh(x) * w * x, ((2, 3), (2, 3))),
-    "optional there": Case(UNIT.optional, lambda x, w, b: x * w + torch.exp(b), ((2, 3), (3,), (2, 1))),
-    "optional absent": Case(UNIT.optional, lambda x, w: x * w, ((2, 3), (3,))),
     "tuple and list": Case(
         lambda a, b, c, d: UNIT.pairs((a, b), [c, d]), lambda a, b, c, d: a * b + c * d, ((3,), (3,), (3,), (3,))
     ),
@@ -133,10 +85,3 @@ CASES: dict[str, Case] = {
         ((3, 2), (3, 2)),
     ),
 }
-
-
-def leaves(result: Any) -> list[Any]:
-    """The tensors of a result, lists and tuples taken apart."""
-    if isinstance(result, list | tuple):
-        return [leaf for item in result for leaf in leaves(item)]
-    return [result]

@@ -85,7 +85,7 @@ def _losses() -> dict[str, Function]:
 
 @cache
 def _gradient_of_loss(name: str, wrt: tuple[int, ...]) -> Function:
-    return gs.grad(_losses()[name], wrt)
+    return gs.grad(_losses()[name], wrt, allow_unused=True)
 
 
 def _loss(node: ast.FunctionDef) -> str:

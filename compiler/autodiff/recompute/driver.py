@@ -48,7 +48,8 @@ def recompute(gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Pol
         return Recomputed(gradient, (), "save_all", None, None, None)
     problem = Problem(normalized(gradient), shapes, policy.may_recompute)
     plain = _candidate(problem, save_all(problem), shapes)
-    best = min(_candidates(gradient, shapes, policy, plain), key=_rank, default=plain)
+    rank = _rank_in_registers if policy.in_registers else _rank
+    best = min(_candidates(gradient, shapes, policy, plain), key=rank, default=plain)
     chosen, name = (best, policy.name) if _wins(best, plain, policy) else (plain, "save_all")
     return Recomputed(
         chosen.gradient,
@@ -124,10 +125,16 @@ def _rank(candidate: _Candidate) -> tuple[bool, int, int]:
     return candidate.peak is None, candidate.peak or 0, candidate.kept or 0
 
 
+def _rank_in_registers(candidate: _Candidate) -> tuple[bool, int, int]:
+    return candidate.kept is None, candidate.kept or 0, 0
+
+
 def _wins(best: _Candidate, plain: _Candidate, policy: Policy) -> bool:
     """Whether a choice is better than the plain gradient. Without shapes only a word of the user's counts."""
     if best is plain:
         return False
     if best.peak is None or best.kept is None or plain.peak is None or plain.kept is None:
         return policy.name == "recompute_all"
+    if policy.in_registers:
+        return best.kept < plain.kept
     return (best.peak, best.kept) < (plain.peak, plain.kept)

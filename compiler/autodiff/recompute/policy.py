@@ -64,12 +64,14 @@ class Policy:
 
     `name` is one of POLICIES. `budget` is the number of bytes that the backward may keep of the forward, where the name
     is "budget". `predicate` says per node of the forward whether it may be recomputed (None: `is_light`, or for
-    "recompute_all" and "budget" `is_repeatable`).
+    "recompute_all" and "budget" `is_repeatable`). `in_registers` says that what runs again is nowhere in memory, as
+    in fused kernels: what is kept counts then, and no peak.
     """
 
     name: str = DEFAULT
     budget: int | None = None
     predicate: Predicate | None = None
+    in_registers: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:

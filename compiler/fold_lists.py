@@ -1,0 +1,51 @@
+"""Lists of tensors that are put together, cut and indexed while a graph is made, followed to the tensors themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .builder import Builder
+from .ir import Graph, Node, Value
+from .ops.registry import OPS
+from .rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
+from .types import ListType, TensorType
+
+LIST = "prim::ListConstruct"
+
+
+def fold_lists(graph: Graph) -> bool:
+    """Evaluate ops on lists of tensors, such as append: they move values about and never look into them."""
+    return rewrite_nodes(graph, _fold)
+
+
+def _fold(node: Node) -> Node | None:
+    op = OPS.of(node.schema)
+    if op is None or len(node.outputs) != 1 or not any(_is_made_list(value) for value in node.inputs):
+        return None
+    if not any(str(argument.type) == "List[t]" for argument in op.schema.arguments):
+        return None
+    arguments = [_argument(value) for value in node.inputs]
+    if any(argument is NOT_CONSTANT for argument in arguments):
+        return None
+    try:
+        result = op.evaluate(*arguments)
+    except Exception:
+        # An index out of range is an error where the program gets there, and not before.
+        return None
+    if isinstance(result, Value):
+        return replace_node(node, [result])
+    if not isinstance(result, list) or not all(isinstance(item, Value) for item in result):
+        return None
+    assert node.owner is not None
+    made = Builder(node.owner, node, node.span).node(LIST, result, [node.output.type])
+    return replace_node(node, [made.output])
+
+
+def _is_made_list(value: Value) -> bool:
+    return value.node.kind == LIST and isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+
+
+def _argument(value: Value) -> Any:
+    if _is_made_list(value):
+        return list(value.node.inputs)
+    return value if isinstance(value.type, TensorType) else constant_of(value)

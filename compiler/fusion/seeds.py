@@ -1,0 +1,23 @@
+"""Inputs that are seeds of random numbers: what is drawn changes with them, and nothing of how it is computed."""
+
+from __future__ import annotations
+
+from ..ir import RETURN, Graph, Use
+from ..types import INT
+
+SEED = "seed"
+"""The name of such an argument, in every schema that has one."""
+
+
+def seed_inputs(graph: Graph) -> frozenset[int]:
+    """The numbers of the inputs that are nothing but seeds, so that a program need not know them."""
+    return frozenset(
+        i for i, value in enumerate(graph.inputs) if value.type == INT and value.uses and all(map(_is_seed, value.uses))
+    )
+
+
+def _is_seed(use: Use) -> bool:
+    schema = use.user.schema
+    if schema is None:
+        return use.user.kind == RETURN
+    return schema.arguments[use.index].name == SEED

@@ -1,0 +1,1 @@
+"""What one kernel computes: axes, indices, statements; its text, its checks, its meaning. Knows no emitter."""

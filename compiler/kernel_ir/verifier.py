@@ -1,0 +1,213 @@
+"""What every kernel must be: names, dtypes and axes that fit, and no element out of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..dtypes import BOOL, FLOAT32, INT64, DType
+from ..ops.scalar import PRIMITIVES
+from .index import AxisAtom, Index
+from .kernel import (
+    Cast,
+    Compute,
+    Condition,
+    Constant,
+    Definition,
+    Kernel,
+    Load,
+    Operand,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+    Uniform,
+)
+from .printer import print_statement
+
+
+class InvalidKernel(Exception):
+    """A kernel breaks a rule; the message names the rule and shows the statement."""
+
+
+def verify_kernel(kernel: Kernel) -> None:
+    """Raise InvalidKernel unless the kernel is well formed."""
+    _Verifier(kernel).run()
+
+
+class _Broken(Exception):
+    pass
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise _Broken(rule)
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.axes = {axis.name for axis in kernel.axes}
+        self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
+        self.dtypes: dict[str, DType] = {p.name: p.dtype for p in kernel.parameters}
+        self.varies: dict[str, frozenset[str]] = {p.name: frozenset() for p in kernel.parameters}
+
+    def run(self) -> None:
+        names = [*(a.name for a in self.kernel.axes), *self.dtypes]
+        if len(names) != len(set(names)) or len(self.buffers) != len(self.kernel.buffers):
+            raise InvalidKernel(f"{self.kernel.name}: axes and parameters, and buffers, have names of their own")
+        for axis in self.kernel.axes:
+            if axis.size < 0:
+                raise InvalidKernel(f"{self.kernel.name}: axis {axis.name} has the size {axis.size}")
+        for statement in self.kernel.body:
+            try:
+                self._statement(statement)
+            except _Broken as broken:
+                shown = print_statement(statement, self.kernel)
+                raise InvalidKernel(f"{self.kernel.name}: {broken}:\n    {shown}") from None
+
+    def _statement(self, statement: Statement) -> None:
+        _RULES[type(statement)](self, statement)
+        if isinstance(statement, Definition):
+            taken = statement.name in self.dtypes or statement.name in self.axes
+            _require(not taken, f"%{statement.name} is defined twice")
+            self.dtypes[statement.name] = statement.dtype
+            self.varies[statement.name] = statement.axes
+
+    # --- parts ---
+
+    def operand(self, operand: Operand) -> DType | None:
+        """Its dtype; None for a literal or a parameter, which take any."""
+        if isinstance(operand, Constant):
+            return None
+        _require(operand in self.dtypes, f"%{operand} is used before it is defined")
+        return None if any(operand == p.name for p in self.kernel.parameters) else self.dtypes[operand]
+
+    def axes_of(self, *operands: Operand) -> frozenset[str]:
+        return frozenset[str]().union(*(self.varies[o] for o in operands if isinstance(o, str)))
+
+    def axes_of_index(self, index: Index) -> frozenset[str]:
+        for name in index.values:
+            dtype = self.operand(name)
+            _require(dtype is not None and dtype.category == 1, f"%{name} is no integer, so it is no index")
+        _require(index.axes <= self.axes, f"{', '.join(sorted(index.axes - self.axes))} is no axis")
+        return index.axes.union(*(self.varies[name] for name in index.values))
+
+    def _axes_are(self, statement: Definition, axes: frozenset[str]) -> None:
+        _require(statement.axes == axes, f"the value varies over [{', '.join(sorted(axes))}]")
+
+    def address(self, buffer: str, index: Index, conditions: tuple[Condition, ...]) -> frozenset[str]:
+        """Check that an element lies in its buffer, as far as the ranges of axes tell; returns the axes."""
+        axes = self.axes_of_index(index)
+        for condition in conditions:
+            axes |= self.axes_of_index(condition.index)
+        shape = list(zip(self.buffers[buffer].shape, self.buffers[buffer].strides, strict=True))
+        low = sum((size - 1) * stride for size, stride in shape if stride < 0)
+        high = sum((size - 1) * stride for size, stride in shape if stride > 0)
+        ranges = within(self.kernel.sizes, conditions)
+        if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
+            least, greatest = _bounds(index, conditions, ranges)
+            _require(low <= least and greatest <= high, f"elements {least:g} to {greatest:g} of {low} to {high}")
+        return axes
+
+    # --- statements ---
+
+    def load(self, load: Load) -> None:
+        buffer = self.buffers.get(load.buffer)
+        _require(buffer is not None and not buffer.is_output, f"%{load.buffer} is no input")
+        _require(buffer is not None and buffer.dtype == load.dtype, "a load has the dtype of its buffer")
+        self._axes_are(load, self.address(load.buffer, load.index, load.conditions))
+
+    def compute(self, compute: Compute) -> None:
+        primitive = PRIMITIVES.get(compute.primitive)
+        _require(primitive is not None, f"{compute.primitive} is no primitive")
+        assert primitive is not None
+        _require(len(compute.operands) == primitive.arity, f"{primitive.name} takes {primitive.arity} operands")
+        _require(not compute.dtype.is_half, "halves are computed in float32")
+        found = [self.operand(operand) for operand in compute.operands]
+        self._axes_are(compute, self.axes_of(*compute.operands))
+        booleans = [d for d, kind in zip(found, primitive.operands, strict=True) if kind == "bool"]
+        numbers = {d for d, kind in zip(found, primitive.operands, strict=True) if kind != "bool" and d is not None}
+        _require(all(d in (None, BOOL) for d in booleans), "a condition is a bool")
+        if primitive.result == "bool":
+            _require(compute.dtype == BOOL and len(numbers) <= 1, "a comparison is of one dtype and gives a bool")
+        else:
+            _require(numbers <= {compute.dtype}, "operands have the dtype of the result")
+
+    def cast(self, cast: Cast) -> None:
+        self.operand(cast.operand)
+        self._axes_are(cast, self.axes_of(cast.operand))
+
+    def position(self, position: Position) -> None:
+        _require(position.dtype == INT64, "a position is an int64")
+        self._axes_are(position, self.axes_of_index(position.index))
+
+    def uniform(self, uniform: Uniform) -> None:
+        _require(uniform.dtype == FLOAT32, "uniform numbers are float32")
+        dtype = self.operand(uniform.seed)
+        _require(dtype in (None, INT64), "a seed is an int64")
+        self._axes_are(uniform, self.axes_of_index(uniform.counter) | self.axes_of(uniform.seed))
+
+    def reduce(self, reduce: Reduce) -> None:
+        dtype = self.operand(reduce.operand)
+        _require(bool(reduce.over) and reduce.over <= self.axes, "a reduction is over axes of the kernel")
+        self._axes_are(reduce, self.axes_of(reduce.operand) - reduce.over)
+        if reduce.combine in ("argmax", "argmin"):
+            _require(reduce.dtype == INT64 and len(reduce.over) == 1, "a position is an int64, along one axis")
+        elif reduce.combine in ("any", "all"):
+            _require(reduce.dtype == BOOL and dtype in (None, BOOL), "any and all are of bools")
+        else:
+            _require(dtype in (None, reduce.dtype), "a reduction has the dtype of its operand")
+
+    def store(self, store: Store) -> None:
+        buffer = self.buffers.get(store.buffer)
+        _require(buffer is not None and buffer.is_output, f"%{store.buffer} is no output")
+        self.operand(store.operand)
+        axes = self.address(store.buffer, store.index, store.conditions)
+        _require(self.axes_of(store.operand) <= axes, "each point writes an element of its own")
+
+
+def _bounds(
+    index: Index, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
+) -> tuple[float, float]:
+    """The range of an index, of which a multiple of a condition's own index may be a part."""
+    least, greatest = index.range(ranges)
+    for condition in conditions:
+        if not condition.index.terms:
+            continue
+        coefficient, atom = condition.index.terms[0]
+        factor = next((c // coefficient for c, other in index.terms if other == atom), 0)
+        rest = index - condition.index * factor
+        if factor > 0 and len(rest.terms) == len(index.terms) - len(condition.index.terms):
+            low, high = rest.range(ranges)
+            least = max(least, low + factor * condition.low)
+            greatest = min(greatest, high + factor * (condition.high - 1))
+    return least, greatest
+
+
+def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:
+    """The positions along each axis that conditions leave, where they speak of one axis each; None for no positions."""
+    ranges = {name: (0, size - 1) for name, size in sizes.items()}
+    for condition in conditions:
+        offset = condition.index.constant
+        if not condition.index.terms and not condition.low <= offset < condition.high:
+            return None
+        if len(condition.index.terms) != 1:
+            continue
+        coefficient, atom = condition.index.terms[0]
+        if abs(coefficient) == 1 and isinstance(atom, AxisAtom):
+            ends = sorted(coefficient * (end - offset) for end in (condition.low, condition.high - 1))
+            low, high = ranges[atom.name]
+            ranges[atom.name] = (max(low, ends[0]), min(high, ends[1]))
+    return ranges if all(low <= high for low, high in ranges.values()) else None
+
+
+_RULES: dict[type[Statement], Callable[[_Verifier, Any], None]] = {
+    Load: _Verifier.load,
+    Compute: _Verifier.compute,
+    Cast: _Verifier.cast,
+    Position: _Verifier.position,
+    Uniform: _Verifier.uniform,
+    Reduce: _Verifier.reduce,
+    Store: _Verifier.store,
+}

@@ -1,0 +1,126 @@
+"""An axis cut into chunks: position = chunk * length + step, where the last chunk may be short."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dtypes import BOOL, INT64
+from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
+from ..kernel_ir.kernel import (
+    Axis,
+    Compute,
+    Condition,
+    Constant,
+    Definition,
+    Kernel,
+    Load,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+)
+from ..kernel_ir.parts import axes_of, defined, reduced_dtype, with_dependents
+from ..kernel_ir.statements import conditions, with_indices
+from .padding import choose_others, identity, needs_mask, outside
+from .partials import Partials
+
+
+def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[Kernel]:
+    """The two kernels; one where a single chunk holds everything."""
+    size = kernel.axis(cut).size
+    count = -(-size // chunk)
+    if count <= 1:
+        return [kernel]
+    rest = [s for s in with_dependents(kernel, finals) if s not in finals]
+    first = [s for s in kernel.body if s not in rest]
+    taken = {a.name for a in kernel.axes} | {s.name for s in kernel.body if isinstance(s, Definition)}
+    chunks = Axis(_fresh("c", taken), count)
+    step = Axis(_fresh("r", taken), min(chunk, size), kernel.axis(cut).role)
+    position = axis(chunks.name) * chunk + axis(step.name)
+    partials = Partials(kernel, chunks, finals)
+    cut_kernel = _cut(kernel, first, cut, chunks, step, position)
+    is_ragged = size % chunk != 0
+    if is_ragged:
+        cut_kernel = _within(cut_kernel, step.name, chunks.name, Condition(position, 0, size))
+    return [partials.stored_by(cut_kernel, position, step.name), partials.finished(rest)]
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    name = wanted
+    while name in taken:
+        name += wanted
+    taken.add(name)
+    return name
+
+
+def _cut(kernel: Kernel, body: list[Statement], cut: str, chunks: Axis, step: Axis, position: Index) -> Kernel:
+    """The statements with a position made of chunk and step for an axis."""
+    axes = [chunks]
+    for old in kernel.axes:
+        axes.append(step if old.name == cut else old)
+    sizes = {a.name: a.size for a in axes}
+    changed = [_along(statement, cut, chunks.name, step.name, position, sizes) for statement in body]
+    return replace(kernel, axes=tuple(axes), body=tuple(changed))
+
+
+def _along(statement: Statement, cut: str, chunks: str, step: str, position: Index, sizes: Sizes) -> Statement:
+    def moved(atom: Atom) -> Index | None:
+        return position if isinstance(atom, AxisAtom) and atom.name == cut else None
+
+    statement = with_indices(statement, lambda index: index.substitute(moved, sizes))
+    if isinstance(statement, Reduce) and cut in statement.over:
+        statement = replace(statement, over=statement.over - {cut} | {step}, axes=statement.axes | {chunks})
+    elif isinstance(statement, Definition) and cut in statement.axes:
+        statement = replace(statement, axes=statement.axes - {cut} | {chunks, step})
+    return statement
+
+
+def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Kernel:
+    """The kernel whose last chunk is short: nothing is read or written past the end, and reductions see identities."""
+    body: list[Statement] = []
+    for statement in kernel.body:
+        if isinstance(statement, Load | Store) and axes_of(kernel, statement) & {step}:
+            statement = replace(statement, conditions=(*conditions(statement), condition))
+        body.append(statement)
+    names = frozenset({step})
+    body = choose_others(_unconditional(body, condition), [names])
+    known = outside(body, names)
+    result: list[Statement] = []
+    for statement in _conditional(body, kernel, step, condition):
+        if isinstance(statement, Reduce) and step in statement.over and needs_mask(statement, known):
+            result += _masked(statement, kernel, chunks, step, condition)
+        else:
+            result.append(statement)
+    return kernel.with_body(result)
+
+
+def _unconditional(body: list[Statement], condition: Condition) -> list[Statement]:
+    """The body with loads that have the chunk's condition alone without it: what they give outside can be chosen."""
+    return [replace(s, conditions=()) if isinstance(s, Load) and s.conditions == (condition,) else s for s in body]
+
+
+def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Condition) -> list[Statement]:
+    return [
+        replace(s, conditions=(condition,))
+        if isinstance(s, Load) and not s.conditions and axes_of(kernel, s) & {step}
+        else s
+        for s in body
+    ]
+
+
+def _masked(statement: Reduce, kernel: Kernel, chunks: str, step: str, condition: Condition) -> list[Statement]:
+    """A reduction of what is inside, and of identities outside."""
+    name = statement.name
+    varies = frozenset({chunks, step})
+    dtype = reduced_dtype(kernel, statement)
+    inside, masked = f"{name}_inside", f"{name}_masked"
+    at = f"{name}_at"
+    operand = statement.operand
+    axes = varies | (defined(kernel, operand).axes if isinstance(operand, str) else frozenset())
+    neutral = Constant(identity(statement.combine, dtype))
+    return [
+        Position(at, INT64, varies, condition.index),
+        Compute(inside, BOOL, varies, "lt", (at, Constant(condition.high))),
+        Compute(masked, dtype, axes, "where", (inside, operand, neutral)),
+        replace(statement, operand=masked),
+    ]

@@ -1,0 +1,113 @@
+"""What a tile asks of a multiprocessor: registers for the values that are alive at once, bytes for what is fetched.
+
+    %x = load …
+    %2 = mul(%x, %x)                     what is used at once, element by element, takes no room
+    %s = reduce sum %2 over j        1   x waits for the whole row
+    %3 = mul(%x, %s)
+    store …, %3
+
+Counted are 32-bit words for one point of the tile, along the axes that a program walks or holds at once. A half that
+was loaded is half a word: it is widened where it is used. What a loop over a serial axis carries is alive from its
+beginning to its end: sums, and what does not change from row to row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..kernel_ir.kernel import Cast, Definition, Kernel, Load, Reduce, Statement, Uniform
+from ..kernel_ir.statements import slice_of, used_names
+from .order import DRAWING
+
+
+def words_alive(kernel: Kernel) -> float:
+    """32-bit words of one point's values that wait for others at once, 1 at least."""
+    tile = _tile(kernel)
+    carried = _carried(kernel)
+    words = _words(kernel.body)
+    ignored = carried | _used_up(kernel)
+    last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
+    alive: dict[str, float] = {}
+    most = 0.0
+    for position, statement in enumerate(kernel.body):
+        for name in used_names(statement):
+            if last_use[name] == position:
+                alive.pop(name, None)
+        if isinstance(statement, Reduce | Uniform):
+            drawing = DRAWING if isinstance(statement, Uniform) else 0
+            most = max(most, sum(alive.values()) + drawing)
+        if isinstance(statement, Definition) and statement.axes & tile and statement.name in last_use.keys() - ignored:
+            alive[statement.name] = words[statement.name]
+    return max(most + sum(words[name] for name in carried), _loaded_first(kernel, words), 1)
+
+
+def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
+    """32-bit words of what the first reduction needs of memory: all of it is on its way at once."""
+    if kernel.with_role("serial"):
+        return 0
+    first = next((s for s in kernel.body if isinstance(s, Reduce)), None)
+    needed = slice_of(kernel.body, used_names(first)) if first is not None else []
+    return sum(words[s.name] for s in needed if isinstance(s, Load) and s.axes & _tile(kernel))
+
+
+def _words(body: Iterable[Statement]) -> dict[str, float]:
+    """32-bit words of one point of each value."""
+    found: dict[str, float] = {}
+    halves: set[str] = set()
+    for statement in body:
+        if not isinstance(statement, Definition):
+            continue
+        if isinstance(statement, Load) and statement.dtype.is_half:
+            halves.add(statement.name)
+        is_half = statement.name in halves or (isinstance(statement, Cast) and statement.operand in halves)
+        found[statement.name] = 0.5 if is_half else -(-statement.dtype.itemsize // 4)
+    return found
+
+
+def loaded_words(kernel: Kernel) -> float:
+    """32-bit words that one point of the tile loads."""
+    tile, words = _tile(kernel), _words(kernel.body)
+    return sum(words[s.name] for s in kernel.body if isinstance(s, Load) and s.axes & tile)
+
+
+def accumulated_words(kernel: Kernel) -> int:
+    """32-bit words that a looped kernel keeps for each point of the tile: one value of each reduction."""
+    return sum(-(-s.dtype.itemsize // 4) for s in kernel.body if isinstance(s, Reduce))
+
+
+def bytes_fetched(kernel: Kernel, along: frozenset[str]) -> int:
+    """Bytes that are loaded for one point of the tile in each turn of a loop along axes."""
+    tile = _tile(kernel)
+    return sum(s.dtype.itemsize for s in kernel.body if isinstance(s, Load) and s.axes & along and s.axes & tile)
+
+
+def _tile(kernel: Kernel) -> frozenset[str]:
+    """The axes whose points a program holds at once, but for those that several programs share."""
+    axes = kernel.with_role("reduction") or kernel.with_role("serial")
+    return frozenset(axis.name for axis in axes)
+
+
+def _carried(kernel: Kernel) -> frozenset[str]:
+    """The values of a row's points that live as long as a loop over the serial axes."""
+    serial = frozenset(axis.name for axis in kernel.with_role("serial"))
+    if not serial:
+        return frozenset()
+    sums = {s.name for s in kernel.body if isinstance(s, Reduce) and s.over & serial}
+    needed = {name for s in kernel.body if _is_inside(s, serial) for name in used_names(s)}
+    row = _tile(kernel) - serial
+    outside = {s.name for s in kernel.body if isinstance(s, Definition) and s.axes & row and not s.axes & serial}
+    return frozenset(sums | (outside & needed))
+
+
+def _is_inside(statement: Statement, serial: frozenset[str]) -> bool:
+    """Whether a statement is one of the loop's own."""
+    return isinstance(statement, Definition) and bool(statement.axes & serial)
+
+
+def _used_up(kernel: Kernel) -> frozenset[str]:
+    """The values that nothing uses but one reduction, which takes them as they are made."""
+    uses: dict[str, list[Statement]] = {}
+    for statement in kernel.body:
+        for name in used_names(statement):
+            uses.setdefault(name, []).append(statement)
+    return frozenset(name for name, users in uses.items() if len(users) == 1 and isinstance(users[0], Reduce))

@@ -1,0 +1,82 @@
+"""Rows that no program can hold, and reductions across them: a kernel for each, in place of one pass.
+
+What the reductions across need of a row as a whole, such as its mean, the first kernel stores for the second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..kernel_ir.index import Index, axis
+from ..kernel_ir.kernel import Buffer, Definition, Kernel, Load, Reduce, Statement, Store
+from ..kernel_ir.layout import contiguous_strides
+from ..kernel_ir.parts import restricted, with_dependents
+from ..kernel_ir.statements import slice_of, used_names, without_unused
+
+
+def rows_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> tuple[Kernel, Kernel]:
+    """A kernel of what is stored along the rows, which may be nothing, and one of the reductions across them."""
+    after = with_dependents(kernel, finals)
+    rows = [s for s in kernel.body if s not in after]
+    handed = _row_results(kernel, finals)
+    needed = slice_of(kernel.body, [name for final in finals for name in used_names(final)])
+    first = _rows_kernel(kernel, rows, handed)
+    return first, _across_kernel(kernel, across, needed, after, handed)
+
+
+def _row_results(kernel: Kernel, finals: list[Reduce]) -> list[Definition]:
+    """What the final reductions need of a row as a whole, once it is reduced: the last of what is known of it."""
+    along = frozenset(a.name for a in kernel.with_role("reduction"))
+    reduced: set[str] = set()
+    for statement in kernel.body:
+        if not isinstance(statement, Definition) or statement.axes & along:
+            continue
+        if isinstance(statement, Reduce) or reduced & set(used_names(statement)):
+            reduced.add(statement.name)
+    wanted = {name for final in finals for name in used_names(final)}
+    results: list[Definition] = []
+    for statement in reversed(kernel.body):
+        if isinstance(statement, Definition) and statement.name in wanted:
+            if statement.name in reduced:
+                results.append(statement)
+            else:
+                wanted.update(used_names(statement))
+    return results[::-1]
+
+
+def _handed(kernel: Kernel, result: Definition, is_output: bool) -> tuple[Buffer, Index]:
+    axes = [a for a in kernel.axes if a.name in result.axes]
+    shape = tuple(a.size for a in axes)
+    strides = contiguous_strides(shape)
+    index = Index()
+    for a, stride in zip(axes, strides, strict=True):
+        index = index + axis(a.name) * stride
+    return Buffer(f"row_{result.name.removeprefix('row_')}", result.dtype, shape, strides, is_output), index
+
+
+def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Definition]) -> Kernel:
+    buffers = list(kernel.buffers)
+    body = list(rows)
+    for result in handed:
+        buffer, index = _handed(kernel, result, True)
+        buffers.append(buffer)
+        body.append(Store(buffer.name, index, result.name))
+    return restricted(kernel, f"{kernel.name}_rows", kernel.axes, buffers, without_unused(body))
+
+
+def _across_kernel(
+    kernel: Kernel, across: frozenset[str], needed: list[Statement], after: list[Statement], handed: list[Definition]
+) -> Kernel:
+    buffers = list(kernel.buffers)
+    body: list[Statement] = []
+    for statement in [*needed, *(s for s in kernel.body if s in after)]:
+        if statement not in handed:
+            body.append(statement)
+            continue
+        assert isinstance(statement, Definition)
+        buffer, index = _handed(kernel, statement, False)
+        buffers.append(buffer)
+        body.append(Load(statement.name, statement.dtype, statement.axes, buffer.name, index))
+    axes = [replace(a, role="reduction" if a.name in across else "parallel") for a in kernel.axes]
+    ordered = [*(a for a in axes if a.role == "parallel"), *(a for a in axes if a.role == "reduction")]
+    return restricted(kernel, f"{kernel.name}_across", ordered, buffers, without_unused(body))

@@ -1,0 +1,381 @@
+"""How a kernel is cut into programs and tiles: which axes go where, and the blocks' sizes.
+
+    Flat        every axis parallel: programs over the flattened points
+    Tiled       every axis parallel, and two of them unit strides of different operands: two-dimensional tiles
+    Row         a whole row in registers, or several short ones: reductions at once
+    LoopedRow   a row in blocks, once for each reduction that needs the one before
+    Serial      programs walk a serial axis and accumulate; along its rows they reduce at once
+
+Axes of one dimension of a tile are flattened, outermost first. The parallel axes in `outer` are flattened into the
+second dimension of the grid, so that the first has the lanes alone. Blocks are powers of two, and so are warps. A
+schedule follows from the kernel alone, never from the device, so results are the same everywhere.
+
+Memory answers after some 700 ns, so what keeps a multiprocessor busy is on its way meanwhile: 16 KB and more. Where a
+program has one tile, the others on the same multiprocessor see to that, as many as registers allow; a loop has its next
+turns fetched into shared memory while it computes the present one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Store, Uniform
+from .order import DRAWING
+from .phases import online_sums, phases_of
+from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
+from .strides import extent, is_across, next_power, strides_along
+
+WARP = 32
+WIDE_LOAD = 16
+"""Bytes that a thread loads at once."""
+MAX_GRID_Y = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Base of all schedules: warps of a program, stages of the software pipeline of its loop, registers of a thread."""
+
+    num_warps: int
+    num_stages: int
+    most_registers: int = field(default=255, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Flat(Schedule):
+    """One program for each `block` points of the flattened axes."""
+
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled(Schedule):
+    """One program for each tile of `rows` × `columns` points: the last axis lies along columns, `row_axis` along rows.
+
+    Other axes, `outer`, take the second dimension of the grid together with the tiles along rows.
+    """
+
+    row_axis: str
+    rows: int
+    columns: int
+    outer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Schedule):
+    """`rows` points of the parallel axes × all points of the reduction axes, padded to `columns`."""
+
+    rows: int
+    columns: int
+    outer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopedRow(Schedule):
+    """`rows` points of the parallel axes × the reduction axes in blocks.
+
+    Where sums are rescaled, a block is in so many `parts`, of which each thread holds the same points.
+    """
+
+    rows: int
+    block: int
+    outer: tuple[str, ...] = ()
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Serial(Schedule):
+    """A loop over the serial axes in blocks of `rows`, × all points of the reduction axes, padded to `columns`.
+
+    Of a kernel without reduction axes, `columns` are points of the parallel axes.
+    """
+
+    rows: int
+    columns: int
+    outer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The table that schedules are chosen by."""
+
+    flat_block: int = 1024
+    heavy: int = 40
+    """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers."""
+    tile: int = 1024
+    """Elements that several short rows make up together."""
+    elements_per_thread: int = 8
+    registers: int = 104
+    """32-bit registers of a thread that values may take."""
+    held_registers: int = 88
+    """The same of a whole row, which comes from memory by registers: what is walked comes by way of shared memory."""
+    addressing: int = 40
+    """Registers beside them, for addresses and temporaries."""
+    most_registers: int = 128
+    """Those of a thread where `few_warps` are to leave room for another program."""
+    drawing: int = 64
+    """The same at least where random numbers are drawn."""
+    few_warps: int = 8
+    """Warps beyond which a thread rather has more elements, for then two programs and more run beside each other."""
+    max_warps: int = 16
+    in_flight: int = 16_384
+    """Bytes that a program's loop should have on their way while it computes."""
+    shared: int = 98_304
+    """Bytes of shared memory that they may take, less than what one program may have on any device."""
+    ahead: int = 3
+    """Turns of a loop to fetch ahead at most."""
+    held: int = 8192
+    """Points of a row that are held in registers though one loop over them would do."""
+    row_block: int = 2048
+    """Points of a long row that are taken at once at least, and four times as many at most; registers allowing."""
+    turn: int = 16_384
+    """Bytes of such a block where more points are better."""
+    lanes: int = 64
+    """Points of the parallel axes next to each other, where those have unit stride and what is reduced has not."""
+    segment: int = 32
+    """Bytes that are worth loading from one place: where programs are few, they have no more lanes than these."""
+    lane_programs: int = 128
+    """Programs that are not few."""
+    lane_block: int = 32
+    serial_block: int = 16
+    """Rows beside those lanes where more is done with them than reducing them."""
+    transposed: int = 32
+    """Side of a two-dimensional tile."""
+    min_programs: int = 256
+    """Short rows share a program only while so many programs remain."""
+
+
+LIMITS = Limits()
+
+
+def choose_schedule(kernel: Kernel, limits: Limits = LIMITS) -> Schedule:
+    """The default schedule of a kernel whose axes are collapsed."""
+    if kernel.with_role("serial"):
+        return _serial(kernel, limits)
+    if kernel.with_role("reduction"):
+        return _row(kernel, limits)
+    return _tiled(kernel, limits) or _flat(kernel, limits)
+
+
+def candidates(kernel: Kernel, limits: Limits = LIMITS) -> list[Schedule]:
+    """What tuning tries: the default schedule first, then others near it."""
+    default = choose_schedule(kernel, limits)
+    found = [default]
+    for factor in (0.5, 1, 2):
+        for warps in (0.5, 1, 2):
+            changed = replace(_with_block(default, factor), num_warps=int(default.num_warps * warps))
+            if changed not in found and 1 <= changed.num_warps <= limits.max_warps:
+                found.append(changed)
+    return found
+
+
+def _with_block(schedule: Schedule, factor: float) -> Schedule:
+    """The schedule with a block so much larger; what holds whole rows keeps its own."""
+    match schedule:
+        case Flat():
+            return replace(schedule, block=max(int(schedule.block * factor), 1))
+        case LoopedRow():
+            block = max(int(schedule.block * factor), 1)
+            return replace(schedule, block=block, parts=min(schedule.parts, block))
+        case Tiled():
+            return replace(schedule, rows=max(int(schedule.rows * factor), 1))
+        case Row() | Serial():
+            return replace(schedule, rows=max(int(schedule.rows * factor), 1))
+    return schedule
+
+
+def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> bool:
+    """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
+    each = -(-next_power(columns) // (WARP * limits.max_warps))
+    is_walked = bool(kernel.with_role("serial"))
+    return words_alive(kernel) * each <= (limits.registers if is_walked else limits.held_registers)
+
+
+def _flat(kernel: Kernel, limits: Limits) -> Flat:
+    points = next_power(extent(kernel.axes))
+    warps = _warps(min(limits.flat_block, points), limits, most=4)
+    is_heavy = sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy
+    return Flat(warps, 1, min(limits.flat_block // 2 if is_heavy else limits.flat_block, points))
+
+
+def _tiled(kernel: Kernel, limits: Limits) -> Tiled | None:
+    """A schedule for operands of which some are read along the last axis and some along another one."""
+    axes = kernel.axes
+    if len(axes) < 2 or any(axis.dynamic for axis in axes):
+        return None
+    last = axes[-1]
+    across = {
+        axis.name: axis
+        for statement in kernel.body
+        if isinstance(statement, Load | Store) and abs(statement.index.coefficient(last.name)) > 1
+        for axis in axes[:-1]
+        if abs(statement.index.coefficient(axis.name)) == 1
+    }
+    if len(across) != 1 or last.size < limits.transposed:
+        return None
+    (row_axis,) = across.values()
+    outer = tuple(axis.name for axis in axes if axis not in (last, row_axis))
+    programs = -(-row_axis.size // limits.transposed) * prod(kernel.axis(name).size for name in outer)
+    if row_axis.size < limits.transposed or programs > MAX_GRID_Y:
+        return None
+    return Tiled(4, 1, row_axis.name, limits.transposed, limits.transposed, outer)
+
+
+def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
+    parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
+    lanes = _lanes(kernel)
+    if lanes:
+        return _column(kernel, lanes, limits)
+    rows, columns = extent(parallel), next_power(extent(reduction))
+    dynamic = any(axis.dynamic for axis in reduction)
+    streams = columns > limits.held and _is_read_once(kernel)
+    if dynamic or streams or not fits_in_registers(kernel, columns, limits):
+        return _looped(kernel, columns, limits)
+    together = max(1, min(limits.tile // columns, next_power(rows), next_power(rows // limits.min_programs)))
+    words = words_alive(kernel)
+    warps = _warps(together * columns, limits, words)
+    if not any(isinstance(s, Uniform) for s in kernel.body):
+        return Row(warps, 1, together, columns)
+    # Assemblers draw numbers for all elements at once where they may, and fewer programs run.
+    taken = (words - DRAWING) * together * columns / (WARP * warps)
+    return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + int(taken)))
+
+
+def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
+    reduction = kernel.with_role("reduction")
+    points, most = _block(kernel, limits)
+    block = min(points, max(columns, WARP))
+    while block > 256 and _looped_words(kernel) * block // (WARP * most) > limits.registers:
+        block //= 2
+    warps = max(min(next_power(block // (WARP * limits.elements_per_thread)), most), 1)
+    stages = _stages(kernel, reduction, block, limits, block)
+    return LoopedRow(warps, stages, 1, block, parts=_parts(kernel, block, warps))
+
+
+def _block(kernel: Kernel, limits: Limits) -> tuple[int, int]:
+    """Points of a long row that are taken at once, registers allowing, and warps that do it.
+
+    Where a row is read again, few programs run, so that a cache of 40 MB still has their rows. Where exponentials are
+    rescaled, blocks are long, for once in each is enough.
+    """
+    if not _is_read_once(kernel):
+        return 4 * limits.row_block, limits.max_warps
+    if not _is_rescaled(kernel):
+        return limits.row_block, limits.few_warps
+    fitting = limits.turn // max(bytes_fetched(kernel, _names(kernel.with_role("reduction"))), 1)
+    return min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block), limits.few_warps
+
+
+def _names(axes: Iterable[Axis]) -> frozenset[str]:
+    return frozenset(axis.name for axis in axes)
+
+
+def _is_rescaled(kernel: Kernel) -> bool:
+    """Whether sums of exponentials along a row are rescaled as its maximum is found."""
+    return bool(online_sums(kernel.body, _names(kernel.with_role("reduction"))))
+
+
+def _is_read_once(kernel: Kernel) -> bool:
+    """Whether one loop over a row does: nothing along it is needed again once it is reduced."""
+    phases = phases_of(kernel.body, _names(kernel.with_role("reduction")))
+    return sum(bool(phase.loop) for phase in phases) <= 1
+
+
+def _parts(kernel: Kernel, tile: int, warps: int) -> int:
+    """How often a thread loads 16 bytes for a tile of which it rescales sums."""
+    if not _is_rescaled(kernel):
+        return 1
+    along = _names(kernel.with_role("reduction"))
+    narrowest = min((s.dtype.itemsize for s in kernel.body if isinstance(s, Load) and s.axes & along), default=4)
+    return max(tile * narrowest // (WIDE_LOAD * WARP * warps), 1)
+
+
+def _lanes(kernel: Kernel) -> tuple[Axis, ...]:
+    """The parallel axes to lay lanes along; none where memory is walked without gaps along what is reduced."""
+    parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
+    if not is_across(kernel, parallel, reduction):
+        return ()
+    mine, _ = strides_along(kernel, parallel, reduction)
+    return tuple(axis for axis in parallel if strides_along(kernel, [axis], reduction)[0] == mine)
+
+
+def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | LoopedRow:
+    """Lanes along parallel axes; what is reduced lies across them."""
+    outer = tuple(axis.name for axis in kernel.with_role("parallel") if axis not in lanes)
+    if prod(kernel.axis(name).size for name in outer) > MAX_GRID_Y:
+        lanes, outer = kernel.with_role("parallel"), ()
+    width = _width(kernel, lanes, limits)
+    deep = next_power(extent(kernel.with_role("reduction")))
+    block = max(1, limits.lanes * limits.lane_block // width)
+    while block > 1 and _looped_words(kernel) * width * block // (WARP * 4) > limits.registers:
+        block //= 2
+    dynamic = any(axis.dynamic for axis in kernel.with_role("reduction"))
+    if deep <= block and not dynamic:
+        return Row(_warps(width * deep, limits, most=4), 1, width, deep, outer)
+    stages = _stages(kernel, kernel.with_role("reduction"), width * block, limits, block)
+    warps = _warps(width * block, limits, most=4)
+    return LoopedRow(warps, stages, width, block, outer, min(_parts(kernel, width * block, warps), block))
+
+
+def _width(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> int:
+    """Lanes of a program that reduces across them: fewer than there may be where that makes more programs."""
+    narrowest = min((b.dtype.itemsize for b in kernel.inputs), default=limits.segment)
+    spread = next_power(extent(kernel.with_role("parallel")) // limits.lane_programs)
+    return min(limits.lanes, next_power(extent(lanes)), max(spread, limits.segment // narrowest))
+
+
+def _serial(kernel: Kernel, limits: Limits) -> Serial:
+    reduction, serial = kernel.with_role("reduction"), kernel.with_role("serial")
+    if not reduction:
+        return _serial_lanes(kernel, limits)
+    columns, steps = next_power(extent(reduction)), next_power(extent(serial))
+    rows = max(1, min(limits.tile // columns, steps))
+    stages = _stages(kernel, serial, rows * columns, limits, rows)
+    warps = _warps(rows * columns, limits, words_alive(kernel))
+    return Serial(warps, stages, rows, columns, most_registers=limits.most_registers)
+
+
+def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
+    """Without reduction axes, lanes lie along whichever axes have the unit stride."""
+    parallel, serial = kernel.with_role("parallel"), kernel.with_role("serial")
+    points = next_power(extent(serial))
+    if not is_across(kernel, parallel, serial):
+        rows = min(limits.flat_block, points)
+        return Serial(_warps(rows, limits, most=4), _stages(kernel, serial, rows, limits, rows), rows, 1)
+    mine, _ = strides_along(kernel, parallel, serial)
+    lanes = tuple(axis for axis in parallel if strides_along(kernel, [axis], serial)[0] == mine)
+    outer = tuple(axis.name for axis in parallel if axis not in lanes)
+    width = min(limits.lanes, next_power(extent(lanes)))
+    rows = min(max(1, limits.lanes * limits.serial_block // width), points)
+    stages = _stages(kernel, serial, width * rows, limits, rows)
+    return Serial(_warps(width * rows, limits, most=4), stages, rows, width, outer)
+
+
+def _stages(kernel: Kernel, along: Sequence[Axis], tile: int, limits: Limits, step: int) -> int:
+    """Stages of the pipeline of a loop along axes, by steps of so many points, which loads a tile in each turn.
+
+    The present turn is one, and each that is fetched meanwhile is another.
+    """
+    fetched = tile * bytes_fetched(kernel, _names(along))
+    if not fetched:
+        return 1
+    ahead = min(-(-limits.in_flight // fetched), limits.shared // fetched, limits.ahead)
+    if not any(axis.dynamic for axis in along):
+        ahead = min(ahead, -(-extent(along) // step) - 1)
+    return 1 + max(ahead, 0)
+
+
+def _warps(tile: int, limits: Limits, words: float = 1, most: int | None = None) -> int:
+    """So many that no thread holds too much, and each has a few elements."""
+    most = limits.max_warps if most is None else most
+    warps = min(next_power(tile // (WARP * limits.elements_per_thread)), limits.few_warps)
+    while warps < most and words * tile // (WARP * warps) > limits.registers:
+        warps *= 2
+    return min(max(warps, 1), most)
+
+
+def _looped_words(kernel: Kernel) -> float:
+    """32-bit words of one point of a looped kernel's tile: what waits, what is fetched, what is accumulated."""
+    accumulated = 0 if _is_rescaled(kernel) else accumulated_words(kernel)
+    return words_alive(kernel) + loaded_words(kernel) + accumulated

@@ -1,0 +1,179 @@
+"""Reductions that one program cannot do alone, in two kernels: partial results of chunks, and a kernel that finishes.
+
+    axes i < 4096 parallel, j < 768 reduction            axes c < 256 parallel, r < 16 serial, j < 768 reduction
+      …                                                    …                                       with 16*c + r for i
+      %w [j] = reduce sum %1 over i                →       %w [c, j] = reduce sum %1 over r
+      store %grad_weight[j], %w                            store %partial_grad_weight[768*c + j], %w
+
+                                                         axes j < 768 parallel, c < 256 reduction
+                                                           %2 [c, j] = load %partial_grad_weight[768*c + j]
+                                                           %w [j] = reduce sum %2 over c
+                                                           store %grad_weight[j], %w
+
+What is reduced over a parallel axis is reduced over chunks of it; a reduction over so many points that one program for
+each result would leave the device idle is cut likewise. There are no atomics, and chunks follow from the sizes alone:
+results are the same at each run, on each device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
+from ..kernel_ir.parts import axes_of
+from ..kernel_ir.statements import slice_of, used_names
+from .chunks import chunked
+from .order import frugal_order
+from .partials import Unsplittable
+from .row_results import rows_apart
+from .schedule import fits_in_registers
+from .strides import next_power
+
+__all__ = ["ChunkLimits", "Unsplittable", "split_reductions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """The table by which chunks are chosen."""
+
+    programs: int = 256
+    """Programs that keep any device busy."""
+    side_by_side: int = 2048
+    """The same where a program has a few columns only, and many fit beside each other."""
+    walking: int = 512
+    """Programs at most that walk rows: four for each multiprocessor of a large device, which run all at once."""
+    rows: int = 8
+    """Rows of a chunk at least."""
+    share: int = 32
+    """Of what is moved, partial results are no more than this part, however many programs could run."""
+    lanes: int = 64
+    """Columns that one program reduces side by side."""
+    column_rows: int = 64
+    """Rows of a chunk at least where rows are reduced side by side."""
+    elements: int = 8192
+    """Elements of a chunk at least where all lie in a row."""
+    most: int = 1024
+    """Chunks at most, so that one program can finish."""
+
+
+LIMITS = ChunkLimits()
+
+
+def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kernel]:
+    """The kernels to run, in order, in place of one. Partial results are outputs of the first and inputs of the last.
+
+    Raises: Unsplittable.
+    """
+    across = _axes_across(kernel)
+    if not across:
+        return _split_long_rows(kernel, limits)
+    across_set = frozenset(a.name for a in across)
+    finals = [s for s in kernel.body if isinstance(s, Reduce) and s.over & across_set]
+    if any(not across_set <= s.over for s in finals):
+        raise Unsplittable(f"{kernel.name} reduces over different parallel axes")
+    if not kernel.with_role("reduction"):
+        return _side_by_side(kernel, across, finals, limits)
+    walked = _walked(kernel, across)
+    if not fits_in_registers(walked, prod(a.size for a in kernel.with_role("reduction"))):
+        rows, second = rows_apart(kernel, across_set, finals)
+        return [*([rows] if rows.body else []), *split_reductions(second, limits)]
+    cut = max(across, key=lambda a: a.size)
+    first, *rest = chunked(walked, cut.name, _chunk_walked(kernel, cut, finals, limits), finals)
+    if rest and _axes_across(rest[0]):
+        # What follows the reductions reduces their results.
+        rest = split_reductions(rest[0], limits)
+    return [first, *rest]
+
+
+def _axes_across(kernel: Kernel) -> list[Axis]:
+    over = {name for s in kernel.body if isinstance(s, Reduce) for name in s.over}
+    return [a for a in kernel.with_role("parallel") if a.name in over]
+
+
+def _with_axes(kernel: Kernel, changed: dict[str, Axis]) -> Kernel:
+    return replace(kernel, axes=tuple(changed.get(a.name, a) for a in kernel.axes))
+
+
+def _walked(kernel: Kernel, across: Iterable[Axis]) -> Kernel:
+    """The kernel in which one program walks the axes that are reduced across."""
+    changed = _with_axes(kernel, {a.name: replace(a, role="serial") for a in across})
+    row = frozenset(a.name for a in kernel.with_role("reduction"))
+    return changed.with_body(frugal_order(kernel.body, row, frozenset(a.name for a in across)))
+
+
+def _chunk_walked(kernel: Kernel, cut: Axis, finals: Sequence[Reduce], limits: ChunkLimits) -> int:
+    """Rows of a chunk: enough to pay for its results, and not so many that a program could be more."""
+    moved = sum(
+        _itemsize(kernel, s) for s in kernel.body if cut.name in axes_of(kernel, s) and _is_along_rows(kernel, s)
+    )
+    stored_and_loaded = 2 * sum(final.dtype.itemsize for final in finals)
+    paying = next_power(-(-limits.share * stored_and_loaded // max(moved, 1)))
+    chunk = min(_rows_of_chunk(cut.size, limits.programs, limits.rows), paying)
+    return max(chunk, _rows_of_chunk(cut.size, limits.walking, limits.rows))
+
+
+def _is_along_rows(kernel: Kernel, statement: Statement) -> bool:
+    row = {a.name for a in kernel.with_role("reduction")}
+    return isinstance(statement, Load | Store) and bool(row & axes_of(kernel, statement))
+
+
+def _itemsize(kernel: Kernel, statement: Statement) -> int:
+    return kernel.buffer(statement.buffer).dtype.itemsize if isinstance(statement, Load | Store) else 0
+
+
+def _rows_of_chunk(size: int, programs: int, least: int) -> int:
+    """A power of two, so that blocks of any smaller power divide it."""
+    return max(next_power(-(-size // max(programs, 1))), least)
+
+
+def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limits: ChunkLimits) -> list[Kernel]:
+    """Column sums: reduced in chunks; what is stored along the way, in the same pass."""
+    stores = _stores_along(kernel, frozenset(a.name for a in across))
+    if not stores:
+        return _split_long_rows(_with_axes(kernel, {a.name: replace(a, role="reduction") for a in across}), limits)
+    kernel = _walked(kernel, across)
+    cut = max(across, key=lambda a: a.size)
+    return chunked(kernel, cut.name, _chunk_of_rows(kernel, tuple(across), limits), finals)
+
+
+def _stores_along(kernel: Kernel, axes: frozenset[str]) -> bool:
+    return any(isinstance(s, Store) and axes_of(kernel, s) & axes for s in kernel.body)
+
+
+def _split_long_rows(kernel: Kernel, limits: ChunkLimits) -> list[Kernel]:
+    """A kernel of few and long rows that are only reduced, and once: each row in chunks."""
+    reduction = kernel.with_role("reduction")
+    finals = [s for s in kernel.body if isinstance(s, Reduce)]
+    names = frozenset(a.name for a in reduction)
+    if not finals or kernel.with_role("serial") or any(a.dynamic for a in reduction):
+        return [kernel]
+    if any(s.over != names for s in finals) or _stores_along(kernel, names) or _depends(kernel, finals):
+        return [kernel]
+    chunk = _chunk_of_rows(kernel, reduction, limits)
+    cut = max(reduction, key=lambda a: a.size)
+    return chunked(kernel, cut.name, chunk, finals)
+
+
+def _chunk_of_rows(kernel: Kernel, reduction: tuple[Axis, ...], limits: ChunkLimits) -> int:
+    """Points of the longest reduction axis in one chunk."""
+    cut = max(reduction, key=lambda a: a.size)
+    others = prod(a.size for a in reduction if a != cut)
+    rows = prod(a.size for a in kernel.with_role("parallel"))
+    is_across = rows > 1 and any(
+        isinstance(s, Load) and abs(s.index.coefficient(a.name)) == 1
+        for s in kernel.body
+        for a in kernel.with_role("parallel")
+    )
+    if is_across:
+        programs, least = limits.side_by_side // -(-rows // limits.lanes), limits.column_rows
+    else:
+        programs, least = limits.programs * 4 // max(rows, 1), -(-limits.elements // max(others, 1))
+    return _rows_of_chunk(cut.size, min(programs, limits.most), next_power(least))
+
+
+def _depends(kernel: Kernel, finals: Iterable[Reduce]) -> bool:
+    """Whether one reduction needs another one's result."""
+    names = [name for final in finals for name in used_names(final)]
+    return any(isinstance(s, Reduce) for s in slice_of(kernel.body, names))

@@ -1,0 +1,151 @@
+"""A graph for inputs of known shapes: what follows from them made constant, so that tensors alone are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .builder import Builder
+from .fold_lists import fold_lists
+from .ir import Graph, Node, Value
+from .meta import UNKNOWN, Meta, is_known
+from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
+from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.fold_constants import fold_constants
+from .passes.inline_functions import inline_functions
+from .passes.lower_grad_of import lower_grad_of
+from .passes.lower_tuples import lower_tuples
+from .passes.peephole import peephole
+from .passes.pool_constants import pool_constants
+from .passes.specialize_autograd_zero import specialize_autograd_zero
+from .passes.unroll_loops import unroll_loops
+from .rewrite import CONSTANT, replace_by_constant, replace_node, splice
+from .shapes import propagate_shapes
+from .structure import constant_fits
+from .types import UNDEFINED, TensorType
+
+MAX_ROUNDS = 4
+"""A decided branch may decide others, and each round decides what the one before uncovered."""
+_WITH_GRADIENTS = (specialize_autograd_zero, lower_grad_of)
+_PASSES = (
+    lower_tuples,
+    fold_lists,
+    fold_constants,
+    unroll_loops,
+    peephole,
+    eliminate_common_subexpressions,
+    pool_constants,
+    eliminate_dead_code,
+)
+
+
+def settle_shapes(
+    graph: Graph,
+    arguments: Sequence[Any],
+    *,
+    keep_pairs: bool = False,
+    unroll: bool = True,
+    all_defined: bool = True,
+) -> Mapping[Value, Any]:
+    """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
+
+    `keep_pairs` leaves calls of functions that have a backward of their own; without `unroll` loops stay; without
+    `all_defined` any tensor among the inputs may yet turn out to be an undefined gradient. Numbers among the arguments
+    that are known become constants too; pass UNKNOWN for one that is not to.
+    """
+    if all_defined:
+        _drop_undefined(graph, arguments)
+    passes = [run for run in _PASSES if unroll or run is not unroll_loops]
+    passes = [*_WITH_GRADIENTS, *passes] if all_defined else passes
+    for _ in range(MAX_ROUNDS):
+        known = propagate_shapes(graph, arguments)
+        changed = _write(graph, known, all_defined)
+        inline_functions(graph, keep_pairs=keep_pairs)
+        for run in passes:
+            changed |= run(graph)
+        if not changed:
+            break
+    return propagate_shapes(graph, arguments)
+
+
+def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:
+    """Put a prim::AutogradZero in the place of a gradient that is not there."""
+    absent = [v for v, given in zip(graph.inputs, arguments, strict=True) if given is None and v.use_count]
+    for value in absent:
+        if isinstance(value.type, TensorType):
+            first = graph.body.param.next
+            assert first is not None
+            zero = Builder(graph, before=first).node("prim::AutogradZero", (), [UNDEFINED]).output
+            value.replace_uses_with(zero)
+
+
+def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
+    changed = False
+    for value in graph.inputs if all_defined else ():
+        _settle_type(value, known.get(value))
+    for node in list(graph.all_nodes()):
+        if node.owner is None:
+            continue
+        # Elements have the types that their list says.
+        for value in node.outputs if node.kind != "prim::ListUnpack" else ():
+            _settle_type(value, known.get(value))
+        if node.kind == "prim::GradOf":
+            changed |= all_defined and _open(node, known)
+        elif node.kind == "prim::grad_zeros":
+            changed |= _make_zeros(node, known.get(node.output))
+        elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
+            changed |= all_defined and _add_lists(node, [known.get(value) for value in node.inputs])
+        elif _may_fold(node) and node.output in known:
+            changed |= _fold(node, known[node.output])
+    return changed
+
+
+def _open(node: Node, known: Mapping[Value, Any]) -> bool:
+    """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there."""
+    gradients = [known.get(value, UNKNOWN) for value in node.inputs]
+    if any(gradient is UNKNOWN for gradient in gradients) or all(gradient is None for gradient in gradients):
+        return False
+    splice(node, node.blocks[0])
+    return True
+
+
+def _make_zeros(node: Node, known: Any) -> bool:
+    """Zeros for a list of tensors, one by one."""
+    if not isinstance(known, list) or not all(isinstance(item, Meta) for item in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    zeros = [builder.op("aten::zeros", list(item.shape), item.dtype.code, None, None, None) for item in known]
+    replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
+    return True
+
+
+def _add_lists(node: Node, known: Sequence[Any]) -> bool:
+    """The sum of two lists of tensors, tensor by tensor."""
+    if not all(isinstance(one, list) and all(isinstance(item, Meta) for item in one) for one in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    parts = []
+    for value, metas in zip(node.inputs, known, strict=True):
+        types = [TensorType(meta.dtype, meta.rank) for meta in metas]
+        parts.append(builder.node("prim::ListUnpack", [value], types).outputs)
+    sums = [builder.node("prim::AutogradAdd", pair, [pair[0].type]).output for pair in zip(*parts, strict=True)]
+    replace_node(node, [builder.node("prim::ListConstruct", sums, [node.output.type]).output])
+    return True
+
+
+def _settle_type(value: Value, known: Any) -> None:
+    if isinstance(known, Meta) and isinstance(value.type, TensorType):
+        value.type = TensorType(known.dtype, known.rank, value.type.requires_grad)
+
+
+def _may_fold(node: Node) -> bool:
+    return node.kind != CONSTANT and len(node.outputs) == 1 and not node.blocks and node.schema is not None
+
+
+def _fold(node: Node, known: Any) -> bool:
+    if not is_known(known) or isinstance(known, tuple) or not constant_fits(known, node.output.type):
+        return False
+    replace_by_constant(node, known)
+    return True

@@ -1,0 +1,153 @@
+"""Ops of ours that torch has no name for, in terms of its own: what a device computes stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812 - its usual name
+
+from ...compiler.dtypes import BY_NAME, DEFAULT_FLOAT, DType
+from ...compiler.ops.registry import OPS
+
+TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
+_DTYPES = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}
+
+Form = Callable[..., Any]
+Sizes = Sequence[int]
+
+
+def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
+    if not terms:
+        raise RuntimeError("add_n: expected a non-empty list of tensors")
+    return reduce(add, terms[1:], terms[0]) if len(terms) > 1 else terms[0].clone()
+
+
+# --- gradients of what control flow carries ---
+
+
+def _grad_size(primal: torch.Tensor | None) -> list[int]:
+    return [] if primal is None else list(primal.shape)
+
+
+def _grad_dtype(primal: torch.Tensor | None) -> int:
+    return (DEFAULT_FLOAT if primal is None else _DTYPES[primal.dtype]).code
+
+
+def _grad_zeros(primal: Any) -> list[Any]:
+    """Zeros for a list of tensors, or of such lists; None for None."""
+    return [_grad_zeros(item) if isinstance(item, list) else _zeros_like(item) for item in primal or ()]
+
+
+def _zeros_like(primal: torch.Tensor | None) -> torch.Tensor | None:
+    return None if primal is None else torch.zeros_like(primal)
+
+
+def _grad_list(gradients: list[Any] | None, primal: Any) -> list[Any]:
+    return _grad_zeros(primal) if gradients is None else gradients
+
+
+def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
+    if output.numel() != 1:
+        # It says what is wrong, of an array without memory.
+        OPS.named("prim::scalar_seed").evaluate(np.broadcast_to(np.float32(0), tuple(output.shape)))
+    return torch.ones_like(output)
+
+
+# --- products ---
+
+
+def _mm_tree(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> torch.Tensor:
+    return reduce(
+        lambda total, pair: torch.addmm(total, *pair), zip(left[1:], right[1:], strict=True), left[0] @ right[0]
+    )
+
+
+def _conv_input(input_size: Sizes, weight: torch.Tensor, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
+    batch = grad_output if grad_output.dim() == weight.dim() else grad_output[None]
+    size = input_size if len(input_size) == weight.dim() else [1, *input_size]
+    return _convolution_backward(batch, _blank(batch, size), weight, how, 0).reshape(tuple(input_size))
+
+
+def _conv_weight(input: torch.Tensor, weight_size: Sizes, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
+    batch, grad = (x if x.dim() == len(weight_size) else x[None] for x in (input, grad_output))
+    return _convolution_backward(grad, batch, _blank(grad, weight_size), how, 1)
+
+
+def _convolution_backward(
+    grad_output: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, how: Sequence[Any], wanted: int
+) -> torch.Tensor:
+    rank = weight.dim() - 2
+    *sizes, groups = how
+    stride, padding, dilation = (list(given) * (rank if len(given) == 1 else 1) for given in sizes)
+    mask = [wanted == 0, wanted == 1, False]
+    found: torch.Tensor = torch.ops.aten.convolution_backward(
+        grad_output, input, weight, None, stride, padding, dilation, False, [0] * rank, groups, mask
+    )[wanted]
+    return found
+
+
+def _blank(like: torch.Tensor, size: Sizes) -> torch.Tensor:
+    """A tensor of whose elements nothing depends, without memory for each."""
+    return like.new_zeros(()).expand(tuple(size))
+
+
+# --- adjoints of linear ops ---
+
+
+def _adjoint(forward: Form) -> Form:
+    """The gradient by torch's own formula: of the size of the input alone, for the op is linear."""
+
+    def run(grad_output: torch.Tensor, input_size: Sizes, *how: Any) -> torch.Tensor:
+        with torch.enable_grad():
+            input = _blank(grad_output, input_size).detach().requires_grad_()
+            (found,) = torch.autograd.grad(forward(input, *how), input, grad_output)
+        return found
+
+    return run
+
+
+def _interpolate(input: torch.Tensor, *how: Any) -> torch.Tensor:
+    size, scale, mode, corners, recompute, *antialias = how
+    return F.interpolate(input, size, scale, mode, corners, recompute, *antialias)
+
+
+_OF_FLOATS: dict[str, Form] = {
+    "gs::conv_input": _conv_input,
+    "gs::conv_weight": _conv_weight,
+    "gs::pad_adjoint": _adjoint(F.pad),
+    "aten::interpolate": _interpolate,
+    "aten::interpolate.number": _interpolate,
+    "gs::interpolate_adjoint": _adjoint(_interpolate),
+    "gs::interpolate_adjoint.number": _adjoint(_interpolate),
+    **{
+        f"gs::{name}{rank}d_adjoint": _adjoint(getattr(F, f"{name}{rank}d"))
+        for name in ("avg_pool", "adaptive_avg_pool")
+        for rank in (1, 2, 3)
+    },
+}
+FORMS: dict[str, Form] = {
+    "gs::add_n": _add_n,
+    "prim::grad_size": _grad_size,
+    "prim::grad_dtype": _grad_dtype,
+    "prim::grad_zeros": _grad_zeros,
+    "prim::grad_list": _grad_list,
+    "prim::scalar_seed": _scalar_seed,
+    "prim::dtype": lambda a: _DTYPES[a.dtype].code,
+    "prim::mm_tree": _mm_tree,
+    "prim::mm_shared_left": lambda side, others: [side @ other for other in others],
+    "prim::mm_shared_right": lambda side, others: [other @ side for other in others],
+    **_OF_FLOATS,
+}
+"""By full name, with the arguments that we give an op."""
+
+
+def takes(name: str, arguments: Sequence[Any]) -> bool:
+    """Whether a form is one for such arguments: torch has some for floating tensors only."""
+    return name not in _OF_FLOATS or all(
+        argument.is_floating_point() for argument in arguments if isinstance(argument, torch.Tensor)
+    )

@@ -1,0 +1,72 @@
+"""Gradients of slices: of those that fill a tensor one kernel, which computes each part where it belongs."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+import pytest
+from array_programs import check_fused
+
+GATES = """
+def f(gates, c):
+    n = c.size(1)
+    i, f = torch.sigmoid(gates[:, :n]), torch.sigmoid(gates[:, n : 2 * n])
+    g, o = torch.tanh(gates[:, 2 * n : 3 * n]), torch.sigmoid(gates[:, 3 * n :])
+    new = f * c + i * g
+    return o * torch.tanh(new), new
+"""
+INTERLEAVED = """
+def f(x, c, s):
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
+"""
+
+
+def draw(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape)
+
+
+def of(source: str, name: str = "f") -> gs.Function:
+    return gs.CompilationUnit(source)[name]
+
+
+def test_gates_that_are_slices_have_one_backward_kernel() -> None:
+    function, values = of(GATES), [draw(7, 4 * 24), draw(7, 24)]
+    forward, backward = check_fused(function, values)
+    assert [buffer.name for buffer in backward.outputs] == ["grad_gates", "grad_c"]
+    assert len(forward.with_role("parallel")) == 2
+    loads = [line for line in function.kernels(*values).backward[0].ir.splitlines() if " load " in line]
+    assert loads and not any("where" in line for line in loads)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x[:, :20] * x[:, 20:]",
+        "x[:, 20:] * x[:, :20] + x[:, :20]",
+        "x[:, :8] * x[:, 32:]",
+        "x[:, :30] * x[:, 10:]",
+        "x[:, :10].sum() * x[:, 10:]",
+        "x[:, :20] * x[:, 20:] * x.sum()",
+        "x[0] * x[1] + x[2] * x[3]",
+        "x[0] * x[1] + x[2]",
+        "x[:, 0] * x[:, 1]",
+        "x[:2] * x[2:4] * x[:2, :1]",
+        "x[:, :20] * x[:, 20:].float()",
+    ],
+)
+def test_sums_of_slices(body: str) -> None:
+    check_fused(of(f"def f(x):\n    return {body}\n"), [draw(4, 40)])
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 16), (1, 4), (3, 5, 2)])
+def test_interleaved_halves(shape: tuple[int, ...]) -> None:
+    half = (*shape[-2:-1], shape[-1] // 2)
+    kernels = check_fused(of(INTERLEAVED), [draw(*shape), draw(*half), draw(*half)])
+    assert len([kernel for kernel in kernels if kernel.name.startswith("f_forward")]) == 1
+
+
+@pytest.mark.parametrize("part", ["0:40:3", "1:40:3", "2:38:4", "39:40:7", "5:5:2", "3:40:40", ":-1:2"])
+def test_a_part_with_steps_is_put_back_where_it_was(part: str) -> None:
+    source = f"def f(x, y):\n    z = x * 2\n    z[:, {part}] = y.sum() * z[:, {part}]\n    return z.sin()\n"
+    check_fused(of(source), [draw(3, 40), draw(2)])

@@ -1,0 +1,51 @@
+"""What a listing says is moved: the elements that a kernel asks for, not the tensors that they are part of."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+
+FLOAT = 4
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def of(source: str) -> gs.Function:
+    return next(iter(gs.CompilationUnit(source).functions.values()))
+
+
+def test_rows_of_a_table() -> None:
+    function = of("def f(table, rows: Tensor):\n    return F.embedding(rows, table.detach())\n")
+    listing = function.kernels(zeros(50_000, 64), np.zeros(10, np.int64))
+    (kernel,) = listing.forward
+    assert kernel.bytes_read == 10 * 8 + 10 * 64 * FLOAT and kernel.bytes_written == 10 * 64 * FLOAT
+    assert listing.least_bytes[0] == kernel.bytes_read + kernel.bytes_written
+    (whole,) = function.kernels(zeros(3, 64), np.zeros(10, np.int64)).forward
+    assert whole.bytes_read == 10 * 8 + 3 * 64 * FLOAT
+
+
+def test_a_slice() -> None:
+    (kernel,) = of("def f(x):\n    return x[5:10, ::2].exp()\n").kernels(zeros(1000, 8)).forward
+    assert kernel.bytes_read == kernel.bytes_written == 5 * 4 * FLOAT
+
+
+def test_parts_of_a_result() -> None:
+    function = of("def f(x, y):\n    return torch.cat([x.exp(), y.sin()], 0)\n")
+    listing = function.kernels(zeros(30, 8), zeros(5, 8))
+    assert [kernel.bytes_written for kernel in listing.forward] == [30 * 8 * FLOAT, 5 * 8 * FLOAT]
+    assert sum(kernel.bytes_read for kernel in listing.backward) == 2 * 35 * 8 * FLOAT
+
+
+def test_the_least_of_lists_is_that_of_their_tensors() -> None:
+    function = of("def f(xs: List[Tensor]):\n    return xs[0] * xs[1].sin(), [xs[0] + 1]\n")
+    listing = function.kernels([zeros(6, 5), zeros(6, 5), zeros(6, 5)])
+    (kernel,) = listing.forward
+    assert kernel.bytes_read == 2 * 30 * FLOAT and kernel.bytes_written == 2 * 30 * FLOAT
+    assert listing.least_bytes[0] == 4 * 30 * FLOAT
+
+
+def test_an_argument_that_is_returned_counts_once() -> None:
+    listing = of("def f(x):\n    return x, x * 2\n").kernels(zeros(6, 5))
+    assert listing.least_bytes[0] == 2 * 30 * FLOAT

@@ -1,0 +1,87 @@
+"""A cache directory that cannot be used: kernels are made all the same, and nothing of them is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.runtime.kernels.store import KernelStore, cache_directory, process_directory
+
+
+@pytest.fixture(autouse=True)
+def own_directory() -> Iterator[None]:
+    process_directory.cache_clear()
+    yield
+    process_directory.cache_clear()
+
+
+@pytest.fixture(params=["a file in its place", "a file above it", "no home"])
+def unusable(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    if request.param == "no home":
+        monkeypatch.delenv("GRADSCRIPT_CACHE", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+        def nowhere() -> Path:
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.setattr(Path, "home", staticmethod(nowhere))
+        return
+    below = "below" if request.param == "a file above it" else ""
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "file" / below))
+
+
+@pytest.mark.usefixtures("unusable")
+def test_texts_go_among_temporary_files() -> None:
+    with pytest.raises(OSError):
+        cache_directory()
+    store = KernelStore("kind")
+    store.put("name", b"content")
+    assert store.get("name") is None
+    with pytest.warns(UserWarning, match="generated kernels are not kept: "):
+        path = store.text_file(".py", "x = 1\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.text_file(".py", "x = 1\n") == path and path.read_text(encoding="utf-8") == "x = 1\n"
+    assert path.parent == process_directory() and path.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.usefixtures("unusable")
+def test_kernels_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    (info,) = gs.CompilationUnit("def halved(x):\n    return x / 2\n").halved.kernels(np.zeros(9, np.int64)).forward
+    with pytest.warns(UserWarning, match="generated kernels are not kept: "):
+        assert info.compile("sm_90").code
+
+
+def test_a_directory_in_the_place_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    store = KernelStore("kind")
+    path = store.text_file(".py", "x = 1\n")
+    path.unlink()
+    path.mkdir()
+    assert store.text_file(".py", "x = 1\n").read_text(encoding="utf-8") == "x = 1\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_leaves_the_files_of_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    code = (
+        "import os, sys\n"
+        "from gradscript.runtime.kernels.store import process_directory\n"
+        "mine = process_directory()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    assert process_directory() != mine\n"
+        "    sys.exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0 and mine.exists()\n"
+    )
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("process-")] == []

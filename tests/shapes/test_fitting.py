@@ -1,0 +1,70 @@
+"""What an op on arrays refuses, its shapes refuse; and what it takes, they take."""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gradscript.compiler import dtypes
+from gradscript.compiler.shaping import fitting, infer
+
+for _folder in ("ops", "shapes"):
+    sys.path.append(str(Path(__file__).parents[1] / _folder))
+
+import test_array_ops  # noqa: E402
+from array_samples import LAYOUTS  # noqa: E402
+from misfits import misfits  # noqa: E402
+from test_shape_rules import abstract, agrees, results  # noqa: E402
+
+OPS_BY_NAME = test_array_ops._ops()
+SAMPLED = sorted(set(test_array_ops.CASES) & set(OPS_BY_NAME))
+DECLARED = [name for name in SAMPLED if OPS_BY_NAME[name].schema.base_name in fitting._CHECKS]
+BY_ELEMENTS = ("out of bounds", "between 0 and 1", "non-negative")
+"""Parts of messages about what only the elements tell."""
+
+
+def tried(name: str) -> list[tuple[list[Any], Any, Any]]:
+    """Arguments that may not fit, with what the op on arrays and the shapes make of them, or the error."""
+    op, found = OPS_BY_NAME[name], []
+    for i, call in enumerate(test_array_ops.CASES[name]):
+        for given in misfits(call.arguments(op, dtypes.FLOAT32, i, LAYOUTS["contiguous"])):
+            known = [abstract(value) for value in given]
+            found.append((known, _result(results, op, given), _result(infer, op, known)))
+    return found
+
+
+def _result(run: Any, op: Any, arguments: list[Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return run(op, arguments)
+    except Exception as error:
+        return error
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_what_the_op_takes_the_shapes_take(name: str) -> None:
+    for known, made, said in tried(name):
+        if isinstance(made, Exception):
+            continue
+        assert not isinstance(said, Exception), f"{name}{known}: {said}"
+
+
+@pytest.mark.parametrize("base_name", sorted({OPS_BY_NAME[name].schema.base_name for name in DECLARED}))
+def test_what_the_op_refuses_the_shapes_refuse(base_name: str) -> None:
+    names = [name for name in DECLARED if OPS_BY_NAME[name].schema.base_name == base_name]
+    refused = 0
+    for known, made, said in chain.from_iterable(map(tried, names)):
+        if not isinstance(made, Exception):
+            assert all(map(agrees, said, made)), f"{base_name}{known}: {said}"
+        elif not any(part in str(made) for part in BY_ELEMENTS):
+            assert isinstance(said, Exception), f"{base_name}{known}: {said}, but {made}"
+            refused += 1
+    assert refused
+
+
+def test_every_check_is_of_an_op_with_samples() -> None:
+    assert set(fitting._CHECKS) == {OPS_BY_NAME[name].schema.base_name for name in DECLARED}
