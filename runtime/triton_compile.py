@@ -76,6 +76,15 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+def kernel_function(text: str, name: str) -> Any:
+    """Triton's own object for a kernel of a module's text. KernelFailure where no file can be written for it."""
+    try:
+        return getattr(load_module(write_module(text)), name)
+    except OSError as error:
+        message = f"no file can be written for {name}: {error}; set GRADSCRIPT_CACHE to a directory of yours"
+        raise KernelFailure(message) from error
+
+
 def compile_offline(
     text: str,
     name: str,
@@ -102,10 +111,7 @@ def compile_offline(
         raise KernelFailure("Triton is not installed: pip install 'gradscript[triton]'") from error
     if knobs.runtime.interpret:
         raise KernelFailure("TRITON_INTERPRET is set, so that Triton interprets kernels and compiles none: unset it")
-    try:
-        kernel = getattr(load_module(write_module(text)), name)
-    except OSError as error:
-        raise KernelFailure(f"no module can be written for {name}: {error}") from error
+    kernel = kernel_function(text, name)
     types = {key: given if isinstance(given, str) else "constexpr" for key, given in signature.items()}
     constants = {(i,): v for i, v in enumerate(signature.values()) if not isinstance(v, str)}
     aligned = {

@@ -1,9 +1,8 @@
 """Files kept from one process to the next: generated text and compiled kernels, each checked before it is used.
 
 A file is named by what it is for and carries the digest of its name and content, so one that was truncated, altered or
-put in the place of another is not found, and made again. Nothing but bytes and JSON is kept. The directory is
-$GRADSCRIPT_CACHE, else `gradscript` in the user's cache directory; where it cannot be used, nothing is kept, and what
-has to be a file meanwhile is one among the system's temporary files.
+put in the place of another is not found, and made again. Nothing but bytes and JSON is kept; nothing is written outside
+the directory: $GRADSCRIPT_CACHE, else `gradscript` in the user's cache directory.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import os
 import shutil
 import stat
 import tempfile
-import warnings
 from functools import cache
 from pathlib import Path
 
@@ -42,7 +40,7 @@ def _user_cache() -> Path:
     try:
         return Path.home() / ".cache"
     except RuntimeError as error:
-        raise FileNotFoundError("there is no home directory for a cache; set GRADSCRIPT_CACHE") from error
+        raise FileNotFoundError("there is no home directory for a cache") from error
 
 
 def _require_private(directory: Path) -> None:
@@ -57,15 +55,11 @@ def _require_private(directory: Path) -> None:
 
 @cache
 def process_directory() -> Path:
-    """A directory of this process alone, removed when it ends, for what Triton has to find by path.
+    """A directory in the cache for this process alone, removed when it ends, for what Triton has to find by path.
 
-    In the cache directory; with a warning among the system's temporary files, where nothing can be written to that.
+    OSError where the cache cannot be written to.
     """
-    try:
-        made = tempfile.mkdtemp(dir=cache_directory(), prefix="process-")
-    except OSError as error:
-        warnings.warn(f"generated kernels are not kept: {error}", stacklevel=2)
-        made = tempfile.mkdtemp(prefix="gradscript-")
+    made = tempfile.mkdtemp(dir=cache_directory(), prefix="process-")
     atexit.register(_remove, made, os.getpid())
     return Path(made)
 

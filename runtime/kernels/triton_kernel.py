@@ -23,7 +23,7 @@ from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ..failure import RuntimeFailure
 from ..modes import AUTOTUNE
-from ..triton_compile import load_module, write_module
+from ..triton_compile import kernel_function
 from .capture import is_captured, unrestricted
 from .tuning import FAILED, tuned_schedule
 
@@ -55,7 +55,7 @@ class Built:
     def function(self) -> Any:
         """Triton's own object for the kernel, or for its interpretation."""
         with _BUILDING:
-            return getattr(load_module(write_module(self.text)), function_name(self.kernel))
+            return kernel_function(self.text, function_name(self.kernel))
 
     def interpret(self, arguments: Sequence[Any]) -> None:
         """Run by Triton's interpreter, on the CPU."""

@@ -1,10 +1,10 @@
-"""A cache directory that cannot be used: kernels are made all the same, and nothing of them is kept."""
+"""A cache directory that cannot be used: texts are had all the same, and what needs a file says what to do."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.runtime.kernels.store import KernelStore, cache_directory, process_directory
+from gradscript.runtime.triton_compile import KernelFailure
 
 
 @pytest.fixture(autouse=True)
@@ -38,27 +39,26 @@ def unusable(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("unusable")
-def test_texts_go_among_temporary_files() -> None:
-    with pytest.raises(OSError):
-        cache_directory()
+def test_nothing_is_written_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     store = KernelStore("kind")
     store.put("name", b"content")
     assert store.get("name") is None
-    with pytest.warns(UserWarning, match="generated kernels are not kept: "):
-        path = store.text_file(".py", "x = 1\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert store.text_file(".py", "x = 1\n") == path and path.read_text(encoding="utf-8") == "x = 1\n"
-    assert path.parent == process_directory() and path.parent.stat().st_mode & 0o077 == 0
+    for write in (cache_directory, process_directory, lambda: store.text_file(".py", "x = 1\n")):
+        with pytest.raises(OSError):
+            write()
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.usefixtures("unusable")
-def test_kernels_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     (info,) = gs.CompilationUnit("def halved(x):\n    return x / 2\n").halved.kernels(np.zeros(9, np.int64)).forward
-    with pytest.warns(UserWarning, match="generated kernels are not kept: "):
-        assert info.compile("sm_90").code
+    assert "def halved(" in info.text
+    with pytest.raises(KernelFailure, match=r"no file can be written for halved: .*; set GRADSCRIPT_CACHE"):
+        info.compile("sm_90")
 
 
 def test_a_directory_in_the_place_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
