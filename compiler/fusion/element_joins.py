@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...lang.trampoline import Walk
 from ..dtypes import BOOL, DType
 from ..ir import Node, Value
@@ -11,14 +9,11 @@ from ..kernel_ir.index import Index, constant
 from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..ops.dims import wrap_dim
 from .body import register_dtype
-from .element_types import Guards, Known, Place, as_dtype
+from .element_types import Elements, Guards, Known, Place, as_dtype
 from .element_views import of_list
 
-if TYPE_CHECKING:
-    from .group import Group
 
-
-def cat(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def cat(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The first tensor whose part has not ended yet; each is read within its own part only."""
     rank = group.known[node.output].rank
     dim = wrap_dim(group.known[node.inputs[1]], rank)
@@ -37,7 +32,7 @@ def cat(group: Group, node: Node, which: int, place: Place, guards: Guards) -> W
     return _chosen(group, place[dim], parts, wanted)
 
 
-def stack(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def stack(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     dim = wrap_dim(group.known[node.inputs[1]], group.known[node.output].rank)
     wanted = group.known[node.output].dtype
     inner, parts = (*place[:dim], *place[dim + 1 :]), []
@@ -48,7 +43,7 @@ def stack(group: Group, node: Node, which: int, place: Place, guards: Guards) ->
     return _chosen(group, place[dim], parts, wanted)
 
 
-def _chosen(group: Group, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
+def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
     if not parts:
         return Constant(0)
     (_, result) = parts[-1]
@@ -57,7 +52,7 @@ def _chosen(group: Group, index: Index, parts: list[tuple[int, Operand]], dtype:
     return result
 
 
-def add_n(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def add_n(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The elements of a list's tensors, which are broadcast, added up from the left."""
     dtype = register_dtype(group.known[node.output].dtype)
     total: Operand | None = None
@@ -75,7 +70,7 @@ def adds_one_dtype(node: Node, known: Known) -> bool:
     return len(dtypes) == 1 and BOOL not in dtypes
 
 
-def slice_scatter(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The source within the slice, the tensor around it."""
     tensor, source, *rest = node.inputs
     dim, start, end, step = (group.known[value] for value in rest)
@@ -100,7 +95,7 @@ def slice_scatter(group: Group, node: Node, which: int, place: Place, guards: Gu
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
 
 
-def select_scatter(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def select_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     tensor, source, *rest = node.inputs
     dim, index = (group.known[value] for value in rest)
     shape = group.known[tensor].shape
@@ -113,7 +108,7 @@ def select_scatter(group: Group, node: Node, which: int, place: Place, guards: G
 
 
 def _inside_or(
-    group: Group,
+    group: Elements,
     node: Node,
     inside: Operand,
     source: tuple[Value, Place],
@@ -129,7 +124,7 @@ def _inside_or(
     return group.body.where(inside, operand, around, dtype)
 
 
-def pad(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """Padding counts from the last dimension, two numbers for each."""
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
@@ -152,7 +147,7 @@ def pads_with_constant(node: Node, known: Known) -> bool:
     return node.kind != "aten::pad" or known.get(node.inputs[2]) == "constant"
 
 
-def triangle(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def triangle(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """tril keeps j - i <= diagonal, triu j - i >= diagonal."""
     diagonal = group.known[node.inputs[1]]
     distance = place[-1] - place[-2]

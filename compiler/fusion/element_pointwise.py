@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from ..ops.registry import OPS
 from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
 from ..types import NUMBERS
 from .body import register_dtype
-from .element_types import Guards, Known, Place, as_dtype
-
-if TYPE_CHECKING:
-    from .group import Group
+from .element_types import Elements, Guards, Known, Place, as_dtype
 
 
 def _samples(node: Node, known: Known) -> list[Any]:
@@ -68,7 +65,7 @@ def _static_arguments(node: Node) -> Sequence[int]:
     return [i for i in op.scalar.static if str(arguments[i].type) in ("int", "bool", "str")]
 
 
-def pointwise(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     special = _specialization(node, group.known)
     compute, result = special.dtypes(_samples(node, group.known))
     hint = node.output.name_hint
@@ -88,7 +85,7 @@ def pointwise(group: Group, node: Node, which: int, place: Place, guards: Guards
     return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
 
 
-def _argument(group: Group, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:
+def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:
     """An argument of a pointwise op: an element of a tensor that is broadcast to the result, or a number."""
     found = group.known.get(value)
     if not isinstance(found, Meta):
@@ -98,7 +95,7 @@ def _argument(group: Group, value: Value, dtype: DType, place: Place, guards: Gu
     return as_dtype(group, operand, register_dtype(found.dtype), dtype)
 
 
-def add_gradients(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def add_gradients(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     dtype = group.known[node.output].dtype
     parts = []
     for value in node.inputs:
@@ -109,7 +106,7 @@ def add_gradients(group: Group, node: Node, which: int, place: Place, guards: Gu
     return group.body.compute(node.output.name_hint, "add", register_dtype(dtype), parts)
 
 
-def cast(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is."""
     source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
     operand = yield group.element(node.inputs[0], place, guards)
@@ -122,11 +119,11 @@ def cast(group: Group, node: Node, which: int, place: Place, guards: Guards) -> 
     return as_dtype(group, operand, register_dtype(source), wanted)
 
 
-def identity(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def identity(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     return (yield group.element(node.inputs[0], place, guards))
 
 
-def materialized(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def materialized(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     if group.known.get(node.inputs[0]) is not None:
         return (yield group.element(node.inputs[0], place, guards))
     return Constant(0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...lang.trampoline import Walk
 from ..dtypes import BOOL, INT32, INT64
 from ..ir import Node, Value
@@ -14,13 +12,12 @@ from ..kernel_ir.layout import contiguous_strides
 from ..meta import Meta
 from ..ops.dims import wrap_dim
 from .body import register_dtype
-from .element_types import Guards, Known, Place, as_dtype
-
-if TYPE_CHECKING:
-    from .group import Group
+from .element_types import Elements, Guards, Known, Place, as_dtype
 
 
-def _found(group: Group, source: Value, number: int, index: Value, places: tuple[Place, Place], guards: Guards) -> Walk:
+def _found(
+    group: Elements, source: Value, number: int, index: Value, places: tuple[Place, Place], guards: Guards
+) -> Walk:
     """The element of a tensor at `places[1]`, but along dimension `number` where `places[0]` of an index tensor says.
 
     Outside of the tensor nothing is read, and the element is 0: a device tells of a bad index no other way.
@@ -32,14 +29,14 @@ def _found(group: Group, source: Value, number: int, index: Value, places: tuple
     return (yield group.element(source, (*around[:number], found, *around[number:]), (*guards, inside)))
 
 
-def gather(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def gather(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     source, dim, index = node.inputs[:3]
     number = wrap_dim(group.known[dim], group.known[source].rank)
     around = (*place[:number], *place[number + 1 :])
     return (yield _found(group, source, number, index, (place, around), guards))
 
 
-def index_select(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def index_select(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     source, dim, index = node.inputs
     number = wrap_dim(group.known[dim], group.known[source].rank)
     at = place[number : number + group.known[index].rank]
@@ -47,7 +44,7 @@ def index_select(group: Group, node: Node, which: int, place: Place, guards: Gua
     return (yield _found(group, source, number, index, (at, around), guards))
 
 
-def embedding(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def embedding(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     weight, indices = node.inputs[:2]
     rank = group.known[indices].rank
     return (yield _found(group, weight, 0, indices, (place[:rank], place[rank:]), guards))
@@ -61,7 +58,7 @@ def reads_by_integers(node: Node, known: Known) -> bool:
     return isinstance(index, Meta) and index.dtype in (INT32, INT64)
 
 
-def scatter_one(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """scatter_add of a single slice: the source where the index says so, added to what was there."""
     tensor, dim, index, source = node.inputs[:4]
     number = wrap_dim(group.known[dim], group.known[tensor].rank)
@@ -91,7 +88,7 @@ def scatters_one(node: Node, known: Known) -> bool:
 # --- making ---
 
 
-def filled(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     yield from ()
     arguments = dict(zip([a.name for a in node.schema.arguments], node.inputs, strict=True))  # type: ignore[union-attr]
     dtype = register_dtype(group.known[node.output].dtype)
@@ -101,7 +98,7 @@ def filled(group: Group, node: Node, which: int, place: Place, guards: Guards) -
     return group.body.cast(Constant(1 if "ones" in name else 0), dtype)
 
 
-def arange(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     yield from ()
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
     start: Number = arguments.get("start") or 0
@@ -115,7 +112,7 @@ def arange(group: Group, node: Node, which: int, place: Place, guards: Guards) -
     )
 
 
-def uniform(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def uniform(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     yield from ()
     meta = group.known[node.output]
     seed = group.known.get(node.inputs[0])

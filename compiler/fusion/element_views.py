@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...lang.trampoline import Walk
 from ..ir import Node, Value
@@ -12,10 +12,7 @@ from ..kernel_ir.layout import Layout, contiguous_strides, views_of
 from ..meta import Meta
 from ..ops.dims import wrap_dim
 from ..ops.registry import OPS
-from .element_types import Guards, Incompatible, Known, Place
-
-if TYPE_CHECKING:
-    from .group import Group
+from .element_types import Elements, Guards, Incompatible, Known, Place
 
 
 def is_view(node: Node, known: Known) -> bool:
@@ -32,7 +29,7 @@ def _views(node: Node, known: Known) -> Any:
     return views_of(op, arguments, 0, Layout.contiguous(first))
 
 
-def view(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def view(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """The element of the tensor that lies at the address which the view gives."""
     source = group.known[node.inputs[0]]
     seen = group.views(node)[which]
@@ -51,16 +48,16 @@ def unravel(address: Index, shape: Sequence[int], sizes: Sizes) -> Place:
     )
 
 
-def unpacked(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def unpacked(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """An element of a list: of a tensor that it was made of, or of a part that an op gave."""
     return (yield of_list(group, node.inputs[0], which, place, guards))
 
 
-def picked(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def picked(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     return (yield of_list(group, node.inputs[0], group.known[node.inputs[1]], place, guards))
 
 
-def of_list(group: Group, value: Value, which: int, place: Place, guards: Guards) -> Walk:
+def of_list(group: Elements, value: Value, which: int, place: Place, guards: Guards) -> Walk:
     made, which = value.node, which % len(group.known[value])
     if made.kind == "prim::ListConstruct":
         return (yield group.element(made.inputs[which], place, guards))
@@ -71,14 +68,14 @@ def of_list(group: Group, value: Value, which: int, place: Place, guards: Guards
     return (yield view(group, made, which, place, guards))
 
 
-def flip(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def flip(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     shape = group.known[node.inputs[0]].shape
     dims = {wrap_dim(d, len(shape)) for d in group.known[node.inputs[1]]}
     turned = tuple(-p + (s - 1) if d in dims else p for d, (p, s) in enumerate(zip(place, shape, strict=True)))
     return (yield group.element(node.inputs[0], turned, guards))
 
 
-def repeat(group: Group, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+def repeat(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     shape = group.known[node.inputs[0]].shape
     kept = place[len(place) - len(shape) :]
     inner = tuple(p.modulo(max(s, 1), group.sizes) for p, s in zip(kept, shape, strict=True))

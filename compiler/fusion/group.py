@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
@@ -14,15 +14,13 @@ from ..dtypes import BOOL, FLOAT64, INT64
 from ..ir import Node, Value
 from ..kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
 from ..kernel_ir.kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
-from ..kernel_ir.layout import Layout, contiguous_strides
+from ..kernel_ir.layout import Layout, View, contiguous_strides
 from ..meta import Meta
 from .body import Body, register_dtype
 from .element_types import Guards, Incompatible, Place, as_dtype
 from .element_views import unravel
+from .placement import Placement
 from .reductions import Reduction
-
-if TYPE_CHECKING:
-    from .planner import Planner
 
 AXIS_NAMES = "ijklmnopqrstuvw"
 
@@ -44,7 +42,7 @@ class Held:
 class Group:
     """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program."""
 
-    planner: Planner
+    memory: Placement
     order: int
     shape: tuple[int, ...]
     body: Body = field(default_factory=Body)
@@ -65,10 +63,13 @@ class Group:
 
     @property
     def known(self) -> Mapping[Value, Any]:
-        return self.planner.known
+        return self.memory.known
 
-    def views(self, node: Node) -> Any:
-        return self.planner.views(node)
+    def views(self, node: Node) -> list[View]:
+        views = self.memory.views(node)
+        if views is None:
+            raise Incompatible
+        return views
 
     def ranges(self, guards: Guards) -> Mapping[str, int | tuple[int, int]]:
         """The axes' sizes, or within guards the positions that are left."""
@@ -86,11 +87,11 @@ class Group:
 
     def is_in_memory(self, value: Value) -> bool:
         """Whether the tensors of a list are in memory."""
-        return value in self.planner.lists
+        return value in self.memory.lists
 
     def load_part(self, value: Value, which: int, place: Place, guards: Guards) -> Operand:
         """An element of one tensor of a list that is in memory."""
-        names, order = self.planner.lists[value]
+        names, order = self.memory.lists[value]
         if order >= self.order:
             raise Incompatible
         return self._load(value, names[which], place, guards)
@@ -154,17 +155,17 @@ class Group:
                 raise Incompatible
             yield from ()
             return held.name
-        stored = self.planner.where(value, self)
+        stored = self.memory.where(value, self)
         if stored is not None:
             return self._load(value, stored, place, guards)
         node, which = value.node, value.index
         self._remember(node.span)
-        reduction = self.planner.reductions.get(value)
+        reduction = self.memory.reductions.get(value)
         if reduction is not None:
             if reduction.dims:
                 raise Incompatible
             return (yield self._trivial(reduction, value, place, guards))
-        rule = self.planner.rules.get(node)
+        rule = self.memory.rules.get(node)
         if rule is None:
             raise Incompatible
         return (yield rule(self, node, which, place, guards))
@@ -188,7 +189,7 @@ class Group:
         return self.body.compute(hint, "div", reduction.accumulate, [operand, Constant(reduction.divisor)])
 
     def _load(self, value: Value, name: str, place: Place, guards: Guards) -> Operand:
-        layout = self.planner.layouts[name]
+        layout = self.memory.layouts[name]
         address = constant(0)
         for index, stride in zip(place, layout.strides, strict=True):
             address += index * stride
@@ -214,7 +215,7 @@ class Group:
             parameter = Parameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
             self.parameters[value] = parameter
             self.body.parameter(name, parameter.dtype)
-            self.arguments[name] = self.planner.name_of(value)
+            self.arguments[name] = self.memory.name_of(value)
         return parameter.name
 
     def _buffer(self, name: str, layout: Layout, *, is_output: bool) -> str:
@@ -295,7 +296,7 @@ class Group:
         operand = run(self.element(value, place, ()))
         if not self.body.axes_of(operand) <= self.domain:
             raise Incompatible
-        layout = self.planner.layouts[name]
+        layout = self.memory.layouts[name]
         address = constant(0)
         for d, (index, stride) in enumerate(zip(place, layout.strides, strict=True)):
             address += ((index + offset[d]) if offset is not None else index) * stride
@@ -308,13 +309,13 @@ class Group:
     def _attempt(self, act: Any) -> bool:
         mark = self.body.mark()
         before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
-        wanted = self.planner.mark()
+        wanted = self.memory.mark()
         try:
             act()
         except Incompatible:
             self.body.take_back(mark)
             self.buffers, self.arguments, self.parameters, self.held, self.sources = before
-            self.planner.take_back(wanted)
+            self.memory.take_back(wanted)
             return False
         return True
 

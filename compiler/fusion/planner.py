@@ -23,9 +23,9 @@ from ..rewrite import CONSTANT
 from ..scheduling.partials import Unsplittable
 from ..types import TensorType
 from .assemble import assembled
-from .element_types import Rule
 from .elements import checked, element_rule
 from .group import Group
+from .placement import BEFORE, Placement
 from .program import Argument, ExternStep, Program, Ref
 from .reductions import Reduction, is_of_rows, reduction_of
 
@@ -56,20 +56,12 @@ class Planner:
         self, graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Given], supports: Supports, name: str
     ) -> None:
         self.graph = graph
-        self.known = dict(known)
         self.name = name
-        self.layouts: dict[str, Layout] = {}
+        self.memory = Placement(graph, known)
+        self.known = self.memory.known
         self.constants: dict[str, Any] = {}
-        self.rules: dict[Node, Rule] = {}
-        self.reductions: dict[Value, Reduction] = {}
         self._supports = supports
-        self._views: dict[Node, list[View] | None] = {}
         self._steps: list[Group | ExternStep] = []
-        self._placed: dict[Value, tuple[str, int]] = {}
-        self._held_in: dict[Value, Group] = {}
-        self._wanted: list[tuple[Value, str]] = []
-        self._names: set[str] = set()
-        self.lists: dict[Value, tuple[tuple[str, ...], int]] = {}
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
@@ -78,25 +70,21 @@ class Planner:
             for node in self.graph.nodes:
                 self._visit(node)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
-            steps = assembled(self._steps, self.name, self.layouts, self._unique)
+            steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.
             raise Unfusable(f"{type(error).__name__}: {error}") from error
-        return Program(self.name, self._inputs, self.layouts, steps, outputs, self.constants)
+        return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants)
 
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
         """The name of an input, or those of the tensors in a list."""
         if isinstance(given, list):
-            names = tuple(self._new_name(value) for _ in given)
-            self.layouts.update(zip(names, given, strict=True))
-            self.lists[value] = (names, -1)
+            names = tuple(self.memory.new_name(value) for _ in given)
+            self.memory.layouts.update(zip(names, given, strict=True))
+            self.memory.lists[value] = (names, BEFORE)
             return names
-        name = self._new_name(value)
-        self._placed[value] = (name, -1)
-        if given is not None:
-            self.layouts[name] = given
-        return name
+        return self.memory.place(value, BEFORE, given)
 
     # --- classes of nodes ---
 
@@ -106,38 +94,36 @@ class Planner:
                 raise Unfusable(f"{node.kind} depends on what is in tensors")
             reduction = reduction_of(node, self.known)
             if reduction is not None:
-                self.reductions[node.output] = reduction
+                self.memory.reductions[node.output] = reduction
                 continue
             rule = element_rule(node, self.known, self._supports)
             if rule is not None and checked(rule, node, self.known):
-                self.rules[node] = rule
+                self.memory.rules[node] = rule
 
     def _visit(self, node: Node) -> None:
         if node.kind == CONSTANT:
             self._constant(node)
-        elif len(node.outputs) == 1 and node.output in self.reductions:
-            if self.reductions[node.output].dims:
+        elif len(node.outputs) == 1 and node.output in self.memory.reductions:
+            if self.memory.reductions[node.output].dims:
                 self._place_reduction(node.output)
-        elif node.kind in _TAKES and node.inputs[0] in self.lists:
+        elif node.kind in _TAKES and node.inputs[0] in self.memory.lists:
             self._take(node)
-        elif node not in self.rules and not self._is_structure(node):
+        elif node not in self.memory.rules and not self._is_structure(node):
             self._extern(node)
 
     def _take(self, node: Node) -> None:
         """Tensors out of a list that is in memory."""
-        names, order = self.lists[node.inputs[0]]
+        names, order = self.memory.lists[node.inputs[0]]
         if node.kind != "prim::ListUnpack":
             names = (names[self.known[node.inputs[1]]],)
         for value, name in zip(node.outputs, names, strict=True):
-            self._placed[value] = (name, order)
+            self.memory.placed[value] = (name, order)
 
     def _constant(self, node: Node) -> None:
         value = node.attr("value")
         if isinstance(value, TensorConstant):
-            name = self._new_name(node.output)
+            name = self.memory.place(node.output, BEFORE, Layout.contiguous(Meta.of(value.array)))
             self.constants[name] = value.array
-            self.layouts[name] = Layout.contiguous(Meta.of(value.array))
-            self._placed[node.output] = (name, -1)
 
     def _is_structure(self, node: Node) -> bool:
         """What holds values together, or is known, and needs nobody to compute it."""
@@ -149,50 +135,11 @@ class Planner:
         known = self.known.get(value)
         return is_known(known) and not isinstance(known, Meta) and not _has_tensor(known)
 
-    # --- what groups ask ---
-
-    def views(self, node: Node) -> list[View] | None:
-        """What a view op does to the addresses of its first argument."""
-        if node not in self._views:
-            op = OPS.of(node.schema)
-            first = self.known.get(node.inputs[0])
-            assert op is not None and isinstance(first, Meta)
-            arguments = [self.known.get(value) for value in node.inputs]
-            self._views[node] = views_of(op, arguments, 0, Layout.contiguous(first))
-        return self._views[node]
-
-    def where(self, value: Value, group: Group) -> str | None:
-        """The name of a tensor that is in memory before a group runs; None for one that is not to be read there."""
-        placed = self._placed.get(value)
-        if placed is not None:
-            name, order = placed
-            return name if order < group.order else None
-        holder = self._held_in.get(value)
-        if holder is None or holder.order >= group.order:
-            return None
-        name = self._new_name(value)
-        self.layouts[name] = Layout.contiguous(self.known[value])
-        self._placed[value] = (name, holder.order)
-        self._wanted.append((value, name))
-        return name
-
-    def name_of(self, value: Value) -> str:
-        """The name of a number that is computed or given at run time."""
-        return self._placed[value][0]
-
-    def mark(self) -> int:
-        return len(self._wanted)
-
-    def take_back(self, mark: int) -> None:
-        for value, _ in self._wanted[mark:]:
-            del self._placed[value]
-        del self._wanted[mark:]
-
     def _commit(self) -> None:
         """Have reductions stored that later kernels read."""
-        while self._wanted:
-            value, name = self._wanted.pop()
-            if not self._held_in[value].try_store(value, name):
+        while self.memory.wanted:
+            value, name = self.memory.wanted.pop()
+            if not self.memory.held_in[value].try_store(value, name):
                 raise Unfusable(f"{value.node.kind} cannot be stored by the kernel that computes it")
 
     # --- anchors ---
@@ -202,12 +149,12 @@ class Planner:
         return [group for group in groups if len(group.buffers) < MAX_BUFFERS]
 
     def _new_group(self, shape: tuple[int, ...]) -> Group:
-        group = Group(self, len(self._steps), shape)
+        group = Group(self.memory, len(self._steps), shape)
         self._steps.append(group)
         return group
 
     def _place_reduction(self, value: Value) -> None:
-        reduction = self.reductions[value]
+        reduction = self.memory.reductions[value]
         shape = self.known[reduction.operand].shape
         is_row = is_of_rows(shape, reduction.dims)
         for group in self._candidates():
@@ -219,7 +166,7 @@ class Planner:
                 group.reduced = frozenset(group.axes[d] for d in reduction.dims)
             if not group.try_reduction(value, reduction):
                 self._begin_from_memory(group, value, reduction)
-        self._held_in[value] = group
+        self.memory.held_in[value] = group
         self._commit()
 
     def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool) -> bool:
@@ -244,7 +191,7 @@ class Planner:
 
     def materialize(self, value: Value) -> str:
         """Have a tensor in memory; its name."""
-        placed = self._placed.get(value)
+        placed = self.memory.placed.get(value)
         if placed is not None:
             return placed[0]
         node = value.node
@@ -252,16 +199,16 @@ class Planner:
         if source is not None:
             source.name_hint = value.name_hint or source.name_hint
             name = self.materialize(source)
-            self._placed[value] = self._placed[source]
+            self.memory.placed[value] = self.memory.placed[source]
             return name
         if self._is_cheap_view(node):
             return self._view_step(node, value)
         if node.kind in _TAKES and self._view_parts(node.inputs[0]):
             self._take(node)
-            return self._placed[value][0]
-        name = self._new_name(value)
-        self.layouts[name] = Layout.contiguous(self.known[value])
-        if node.kind in _JOINS and node in self.rules and node.inputs[0].node.kind == "prim::ListConstruct":
+            return self.memory.placed[value][0]
+        name = self.memory.new_name(value)
+        self.memory.layouts[name] = Layout.contiguous(self.known[value])
+        if node.kind in _JOINS and node in self.memory.rules and node.inputs[0].node.kind == "prim::ListConstruct":
             self._store_parts(value, name)
         else:
             self._store(value, name, None, value)
@@ -274,7 +221,7 @@ class Planner:
         defined = [v for v in node.inputs if isinstance(self.known.get(v), Meta)]
         if not defined or self.known[defined[0]] != self.known[value]:
             return None
-        reduction = self.reductions.get(value)
+        reduction = self.memory.reductions.get(value)
         if reduction is not None:
             is_whole = not reduction.dims and reduction.divisor in (None, 1)
             return defined[0] if is_whole and reduction.combine == "sum" else None
@@ -288,7 +235,7 @@ class Planner:
         if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1:
             return False
         shape = self.known[node.output].shape
-        return self.views(node) == [View(shape, contiguous_strides(shape), 0)]
+        return self.memory.views(node) == [View(shape, contiguous_strides(shape), 0)]
 
     def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
         for group in self._candidates():
@@ -298,8 +245,8 @@ class Planner:
             group = self._new_group(self.known[value].shape)
             if not group.try_store(value, name, offset):
                 raise Unfusable(f"{value.node.kind} cannot be computed by a kernel")
-        _, order = self._placed.get(whole, (name, -1))
-        self._placed[whole] = (name, max(order, group.order))
+        _, order = self.memory.placed.get(whole, (name, BEFORE))
+        self.memory.placed[whole] = (name, max(order, group.order))
 
     def _store_parts(self, value: Value, name: str) -> None:
         """Tensors put together are each stored where they belong."""
@@ -333,11 +280,12 @@ class Planner:
             or not isinstance(node.output.type, TensorType)
         ):
             return False
-        return node in self.rules and node.inputs[0] in self._placed and self._view_layout(node) is not None
+        drawn = node in self.memory.rules and node.inputs[0] in self.memory.placed
+        return drawn and self._view_layout(node) is not None
 
     def _view_layout(self, node: Node) -> Layout | None:
         op = OPS.of(node.schema)
-        source = self.layouts.get(self._placed[node.inputs[0]][0])
+        source = self.memory.layouts.get(self.memory.placed[node.inputs[0]][0])
         if op is None or source is None:
             return None
         found = views_of(op, [self.known.get(value) for value in node.inputs], 0, source)
@@ -352,21 +300,21 @@ class Planner:
 
     def _view_parts(self, value: Value) -> bool:
         """Have the parts of a list in memory where they are views of a tensor that is there; whether they are."""
-        if value in self.lists:
+        if value in self.memory.lists:
             return True
         node = value.node
         op = OPS.of(node.schema)
-        if op is None or not op.has(Trait.VIEW) or node.inputs[0] not in self._placed:
+        if op is None or not op.has(Trait.VIEW) or node.inputs[0] not in self.memory.placed:
             return False
-        source = self.layouts.get(self._placed[node.inputs[0]][0])
+        source = self.memory.layouts.get(self.memory.placed[node.inputs[0]][0])
         found = source and views_of(op, [self.known.get(argument) for argument in node.inputs], 0, source)
         if not source or not found:
             return False
-        names = tuple(self._new_name(value) for _ in found)
+        names = tuple(self.memory.new_name(value) for _ in found)
         layouts = [Layout(view.shape, source.dtype, view.strides) for view in found]
-        self.layouts.update(zip(names, layouts, strict=True))
+        self.memory.layouts.update(zip(names, layouts, strict=True))
         arguments = tuple(self._argument(argument) for argument in node.inputs)
-        self.lists[value] = (names, len(self._steps))
+        self.memory.lists[value] = (names, len(self._steps))
         self._steps.append(ExternStep(node, arguments, names, is_view=True))
         return True
 
@@ -390,16 +338,12 @@ class Planner:
             if isinstance(known, list) and _has_tensor(known):
                 if not all(isinstance(item, Meta) for item in known):
                     raise Unfusable(f"{node.kind} gives a list of lists")
-                parts = tuple(self._new_name(value) for _ in known)
-                self.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
-                self.lists[value] = (parts, order)
+                parts = tuple(self.memory.new_name(value) for _ in known)
+                self.memory.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
+                self.memory.lists[value] = (parts, order)
                 names += parts
                 continue
-            name = self._new_name(value)
-            if layout is not None:
-                self.layouts[name] = layout
-            self._placed[value] = (name, order)
-            names.append(name)
+            names.append(self.memory.place(value, order, layout))
         self._steps.append(ExternStep(node, arguments, tuple(names), is_view))
         return tuple(names)
 
@@ -408,10 +352,10 @@ class Planner:
         known = self.known.get(value)
         if isinstance(known, Meta):
             return Ref(self.materialize(value))
-        if value in self._placed:
-            return Ref(self._placed[value][0])
-        if value in self.lists:
-            return [Ref(name) for name in self.lists[value][0]]
+        if value in self.memory.placed:
+            return Ref(self.memory.placed[value][0])
+        if value in self.memory.lists:
+            return [Ref(name) for name in self.memory.lists[value][0]]
         if value.node.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
             return [self._argument(item) for item in value.node.inputs]
         if value.node.kind == "prim::Uninitialized":
@@ -419,24 +363,10 @@ class Planner:
         if _has_tensor(known):
             if not self._view_parts(value):
                 self._extern(value.node)
-            return [Ref(name) for name in self.lists[value][0]]
+            return [Ref(name) for name in self.memory.lists[value][0]]
         if is_known(known):
             return known
         raise Unfusable(f"the result of {value.node.kind} is not known before it runs")
-
-    # --- names ---
-
-    def _new_name(self, value: Value) -> str:
-        is_output = any(use.user is self.graph.body.ret for use in value.uses)
-        return self._unique(value.name_hint or ("result" if is_output else "t"))
-
-    def _unique(self, base: str) -> str:
-        name, number = base, 0
-        while name in self._names:
-            number += 1
-            name = f"{base}_{number}"
-        self._names.add(name)
-        return name
 
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
