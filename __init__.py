@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from .runtime.tape.custom import TapeFunction
     from .runtime.tape.mode import enable_grad, is_grad_enabled, no_grad
     from .runtime.tape.variable import Variable
+    from .runtime.trace import trace
     from .runtime.traced import TracerWarning
-    from .runtime.tracer import trace
     from .runtime.transforms import grad, value_and_grad, vjp
     from .runtime.unit import CompilationUnit
 
@@ -72,7 +72,7 @@ _HOMES = {
     "set_autotuning": "runtime.modes",
     "set_profiling": "runtime.modes",
     "tape_grad": "runtime.tape.backward",
-    "trace": "runtime.tracer",
+    "trace": "runtime.trace",
     "value_and_grad": "runtime.transforms",
     "vjp": "runtime.transforms",
 }

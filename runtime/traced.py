@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,14 +17,28 @@ from .snippets import operate
 if TYPE_CHECKING:
     from .function import Function
     from .tape.custom import TapeFunction
-    from .tracer import Tracer
-
 
 T = TypeVar("T")
 
 
 class TracerWarning(UserWarning):
     """A trace holds for less than the function that was traced: a value that it depends on has become a constant."""
+
+
+class Trace(Protocol):
+    """The trace that a value belongs to: where what is done with the value is recorded."""
+
+    name: str
+    warns: bool
+
+    def call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run a function on the example's values and put it into the graph."""
+
+    def operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+        """The same for what an operator or a method means."""
+
+    def custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
+        """Record a call of a gs.TapeFunction with the backward that it has."""
 
 
 class TracedValue(Operand):
@@ -38,7 +52,7 @@ class TracedValue(Operand):
     __slots__ = ("example", "tracer", "value")
     precedence = 1
 
-    def __init__(self, tracer: Tracer, value: Value, example: Any) -> None:
+    def __init__(self, tracer: Trace, value: Value, example: Any) -> None:
         self.tracer = tracer
         self.value = value
         self.example = example
@@ -57,9 +71,7 @@ class TracedValue(Operand):
         return self.tracer.operation(function, args)
 
     def call_custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
-        from .traced_custom import call_custom
-
-        return call_custom(self.tracer, function, args)
+        return self.tracer.custom(function, args)
 
     # --- what a trace may depend on ---
 

@@ -45,7 +45,7 @@ class _FunctionTracer(Tracer):
     """The trace of one call. `taken` are the arguments that the function made of it takes."""
 
     def __init__(self, function: type[TapeFunction], args: Sequence[Any]) -> None:
-        super().__init__(function.__name__, NO_SPAN, most_calls=None)
+        super().__init__(function.__name__, NO_SPAN, call_custom)
         self._function = function
         self.taken: tuple[Any, ...] = ()
         parameters = [self._parameter(value, i) for i, value in enumerate(args)]

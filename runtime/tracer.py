@@ -1,12 +1,10 @@
-"""gs.trace: a Function from what Python code does with tracing values."""
+"""A trace in the making: the graph of what Python code does with tracing values."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from threading import local
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,97 +40,21 @@ from .failure import RuntimeFailure
 from .function import Function
 from .python_source import PythonSource
 from .recorded import Recorded
-from .trace_check import TooLong, check_trace
+from .trace_check import TooLong
 from .traced import TracedValue, annotation
 from .traced_calls import Inliner
+
+if TYPE_CHECKING:
+    from .tape.custom import TapeFunction
 
 NOWHERE: Any = SimpleNamespace(span=NO_SPAN)
 """The place in source of what comes from Python."""
 STRUCTURE = frozenset(("aten::dim", "prim::dtype", "aten::is_floating_point"))
 """Ops whose results are part of a trace, like the tensors' ranks and dtypes that they follow from."""
-MORE_CALLS = 1000
-"""A check is given up where it calls so many more functions than twice those of the trace: a loop may not end there."""
 
 
-class _State(local):
-    tracer: Tracer | None = None
-
-
-_STATE = _State()
-
-
-def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Function:
-    """Run a Python function on values that record what is done with them; the record is a Function.
-
-        f = gs.trace(lambda x, w: (x @ w).tanh().sum(1), x, w)
-
-    Its parameters are those of the function for which examples are given: arrays, tensors, numbers, lists and tuples.
-    Arrays from around the function become constants of the graph, copied. Operators, methods, `gs.ops`, and the
-    common functions of NumPy and torch are recorded; a compiled function that is called is put in whole, its branches
-    and loops kept, and differentiated by its own backward if it has one. Python's own control flow is not seen: the
-    graph has the way that the example took, and a TracerWarning says so where it depended on data. What fails in the
-    graph is shown at the Python line that recorded it.
-
-    With `check`, the function runs again on the example and on the same numbers in another order, and a TracerWarning
-    says where the graph gives something else. RuntimeError for a trace inside a trace: call the function itself there.
-    """
-    if isinstance(function, Function):
-        raise TypeError(f"'{function.name}' is compiled already: a trace is made of a Python function")
-    if not callable(function):
-        raise TypeError(f"gs.trace takes a function, not a {type(function).__name__}")
-    if _STATE.tracer is not None:
-        inner = getattr(function, "__name__", "function")
-        raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")
-    names = _parameters(function, len(example))
-    values = [native(on_host(value), i) for i, value in enumerate(example)]
-    tracer = Tracer(_name_of(function), PythonSource().definition(function))
-    traced = tracer.finish(tracer.run(function, names, values))
-    if check:
-
-        def again(arguments: Sequence[Any]) -> Any:
-            other = Tracer(tracer.name, NO_SPAN, most_calls=2 * tracer.calls + MORE_CALLS)
-            return _example(other.run(function, names, arguments))
-
-        check_trace(again, traced, values)
-    return traced
-
-
-def _name_of(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
-    return name if name.isidentifier() else "traced"
-
-
-def _parameters(function: Callable[..., Any], count: int) -> list[str]:
-    """A name for each example."""
-    try:
-        signature = inspect.signature(function)
-        names = [*signature.bind(*[None] * count).arguments]
-        kinds = [signature.parameters[name].kind for name in names]
-    except ValueError:
-        return [f"x{i}" for i in range(count)]
-    except TypeError as error:
-        raise TypeError(f"{count} examples do not fit '{_name_of(function)}': {error}") from None
-    if kinds and kinds[-1] is inspect.Parameter.VAR_POSITIONAL:
-        rest = names.pop()
-        names += [f"{rest}_{i}" for i in range(count - len(names))]
-    return names
-
-
-def native(value: Any, index: int) -> Any:
-    """An example argument as ops take it; TypeError for one of a type that has no place in a signature."""
-    if isinstance(value, TracedValue):
-        raise RuntimeError("a tracing value is the example of a trace: traces do not nest")
-    if isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, list):
-        return [native(item, index) for item in value]
-    if isinstance(value, tuple):
-        return tuple([native(item, index) for item in value])
-    try:
-        return to_array(value.peek() if isinstance(value, Recorded) else value)
-    except Unsuitable as error:
-        note = "keep it out of the arguments: `gs.trace(lambda x: f(x, option), x)`"
-        raise TypeError(f"example {index}: {error.message}; {note}") from None
+Custom = Callable[["Tracer", "type[TapeFunction]", Sequence[Any]], Any]
+"""Records a call of a gs.TapeFunction: it makes a trace of its own for it, and so stands above this one."""
 
 
 class Tracer:
@@ -141,8 +63,9 @@ class Tracer:
     One with `most_calls` is a check's: it gives no warnings, and TooLong where more functions are called.
     """
 
-    def __init__(self, name: str, span: Span, *, most_calls: int | None = None) -> None:
+    def __init__(self, name: str, span: Span, custom: Custom, *, most_calls: int | None = None) -> None:
         self.name = name
+        self._custom = custom
         self.is_open = True
         self.calls = 0
         self.warns = most_calls is None
@@ -159,11 +82,9 @@ class Tracer:
     def run(self, function: Callable[..., Any], names: Sequence[str], values: Sequence[Any]) -> Any:
         """What the Python function returns for tracing values."""
         inputs = [self.add_input(name, value) for name, value in zip(names, values, strict=True)]
-        _STATE.tracer = self
         try:
             return function(*inputs)
         finally:
-            _STATE.tracer = None
             self.is_open = False
 
     def add_input(self, name: str, example: Any) -> Any:
@@ -192,12 +113,16 @@ class Tracer:
         """The same for what an operator or a method means, whose place is that of the operator in the user's code."""
         return self._record(function, args, {}, self._source.calling())
 
+    def custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
+        """Record a call of a gs.TapeFunction with the backward that it has."""
+        return self._custom(self, function, args)
+
     def _record(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:
         self.calls += 1
         if self._most_calls is not None and self.calls > self._most_calls:
             raise TooLong
-        plain = [_example(value) for value in args]
-        outcome = function(*plain, **{name: _example(value) for name, value in kwargs.items()})
+        plain = [example_of(value) for value in args]
+        outcome = function(*plain, **{name: example_of(value) for name, value in kwargs.items()})
         with self._builder.span(place or self._source.calling()):
             arguments = [Argued(self.value_of(value), NO_SPAN) for value in args]
             arguments += [Argued(self.value_of(value), NO_SPAN, name) for name, value in kwargs.items()]
@@ -297,13 +222,13 @@ def _checked(result: Any, name: str) -> Any:
     return result
 
 
-def _example(value: Any) -> Any:
+def example_of(value: Any) -> Any:
     """The example's value of an argument."""
     if isinstance(value, Recorded):
         return value.peek()
     if isinstance(value, list):
-        return [_example(item) for item in value]
-    return tuple([_example(item) for item in value]) if isinstance(value, tuple) else on_host(value)
+        return [example_of(item) for item in value]
+    return tuple([example_of(item) for item in value]) if isinstance(value, tuple) else on_host(value)
 
 
 def _type_of(example: Any, name: str) -> Type:
