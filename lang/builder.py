@@ -15,6 +15,7 @@ from .signatures import check_arguments, check_parameters
 from .source import Source, Span
 from .targets import check_target
 from .tokens import Token
+from .type_comments import TypeComments
 
 
 class Builder:
@@ -25,6 +26,7 @@ class Builder:
         self.diagnostics = diagnostics
         self.ends: dict[ast.FunctionDef, int] = {}
         """Offset where each function's body ends."""
+        self.comments = TypeComments(diagnostics)
 
     def span(self, token: Token) -> Span:
         return Span(self.source, token.start, token.end)
@@ -92,7 +94,7 @@ class Builder:
         match body[0]:
             case ast.ExprStmt(value=ast.Constant(value=str(text))):
                 docstring, body = text, body[1:]
-        checked = check_parameters(parameters, self.diagnostics)
+        checked, returns = self.comments.of_function(span, end, check_parameters(parameters, self.diagnostics), returns)
         function = ast.FunctionDef(span, name.text, self.span(name), checked, returns, tuple(body), docstring)
         self.ends[function] = end
         return function
@@ -121,7 +123,7 @@ class Builder:
         *targets, value = c[0]
         for target in targets:
             check_target(target, self.diagnostics)
-        return ast.Assign(Span(self.source, start, end), tuple(targets), value, None)
+        return ast.Assign(Span(self.source, start, end), tuple(targets), value, self.comments.of_assignment(end))
 
     def assign_annotated(self, c: list[Any], start: int, end: int) -> ast.Assign:
         check_target(c[0], self.diagnostics, "annotated")

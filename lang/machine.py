@@ -19,6 +19,7 @@ from .refusal import Complaint, Refusal
 from .source import Source, Span
 from .tables import Tables, tables
 from .tokens import END, LAYOUT, Token, scan
+from .type_comments import read_type_comments
 
 _HEADERS: dict[str, tuple[str, ...]] = {
     "if": ("if", "NAME", ":"),
@@ -49,6 +50,7 @@ class Machine:
     def run(self) -> ast.Module:
         before = len(self.diagnostics.found)
         tokens = scan(self.source, self.diagnostics)
+        self.builder.comments = read_type_comments(self.source, tokens, self.diagnostics, self.expressions)
         position = self.feed(tokens, 0)
         while position < len(tokens):
             position = self.recover(tokens, position)
@@ -56,9 +58,23 @@ class Machine:
                 return self.module([])
             position = self.feed(tokens, position)
         statements: list[ast.Stmt] = self.values[0]
+        if len(self.diagnostics.found) == before:
+            # Below a mistake, what a comment belongs to may not have been read.
+            self.builder.comments.report_left()
         check_placement(statements, self.diagnostics)
         faults = sorted(found.span.start for found in self.diagnostics.found[before:])
         return self.module([s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)])
+
+    def expressions(self, tokens: list[Token]) -> ast.Expr | None:
+        """The expression that tokens from elsewhere are, or the tuple of several; None where they are none."""
+        first, last = tokens[0].start, tokens[-1].end
+        machine = Machine(self.source, self.diagnostics)
+        before = [Token("NAME", "_", first, first), Token("=", "=", first, first)]
+        after = [Token("NEWLINE", "", last, last), Token(END, "", last, last)]
+        if machine.feed([*before, *tokens, *after], 0) < len(tokens) + 4:
+            return None
+        (statement,) = machine.values[0]
+        return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
 
     def module(self, functions: list[ast.FunctionDef]) -> ast.Module:
         return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions))

@@ -67,6 +67,8 @@ class Emitter:
     aliases: dict[Value, dict[str, None]] = field(default_factory=dict)
     loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
     depth: int = 0
+    returns: Type | None = None
+    """What the function is annotated to return."""
 
     @property
     def diagnostics(self) -> Diagnostics:

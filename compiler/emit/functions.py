@@ -25,6 +25,7 @@ from ..types import (
 from .annotations import resolve_type
 from .emitter import Emitter, described
 from .exits import RESULT, Exit, structure
+from .expected import as_expected
 from .scopes import Frame
 from .statements import bound_names, emit_statements
 
@@ -116,6 +117,8 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
             node.name_span,
             "end the function with a `return`",
         )
+    if node.returns is not None:
+        e.returns = resolve_type(node.returns, e.diagnostics)
     yield emit_statements(e, structured.body)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
@@ -148,7 +151,7 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
             )
         return value
     if not isinstance(node, ast.TupleExpr) or not node.elements:
-        return (yield e.expression(node))
+        return _as_returned(e, node, (yield e.expression(node)))
     values: list[Value] = []
     for element in node.elements[:-1]:
         values.append((yield e.expression(element)))
@@ -157,7 +160,11 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
         values.append(_last_element(e, last))
     else:
         values.append((yield e.expression(last)))
-    return e.at(node).tuple(values)
+    return _as_returned(e, node, e.at(node).tuple(values))
+
+
+def _as_returned(e: Emitter, node: ast.Expr, value: Value) -> Value:
+    return value if e.returns is None else as_expected(e, node, value, e.returns)
 
 
 def _last_element(e: Emitter, node: ast.Name) -> Value:
@@ -199,9 +206,9 @@ def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
 
 def _check_annotation(e: Emitter, node: ast.FunctionDef, types: list[Type]) -> None:
     """`-> T`: what is returned, the closure left out."""
-    if node.returns is None:
+    declared = e.returns
+    if node.returns is None or declared is None:
         return
-    declared = resolve_type(node.returns, e.diagnostics)
     actual: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
     if not is_subtype(actual, declared):
         raise e.fail("E301", f"'{node.name}' returns {described(actual)}, not {described(declared)}", node.returns.span)

@@ -8,12 +8,13 @@ from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
 from ...lang.trampoline import Walk
 from ..ir import Value
-from ..types import NUMBERS, STR, ListType, OptionalType, TupleType, is_subtype, is_tensor
+from ..types import NUMBERS, STR, ListType, TupleType, is_tensor
 from .annotations import dotted_name, resolve_type
 from .calls import LIST_MUTATIONS
 from .conditions import emit_branch_statements, emit_condition, refine
 from .emitter import STATEMENTS, Emitter, described, emits
 from .exits import Branch, Loop
+from .expected import annotated
 from .expressions import emit_binary
 from .mutation import rebind
 from .overloads import Argued
@@ -50,7 +51,8 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
 def _assign(e: Emitter, node: ast.Assign) -> Walk:
     value = yield _assigned_value(e, node)
     if node.annotation is not None:
-        value = _annotated(e, node, value)
+        type = resolve_type(node.annotation, e.diagnostics)
+        value = annotated(e, node, value, type, node.value.span)
     for target in node.targets:
         yield emit_target(e, target, Argued(value, node.value.span))
 
@@ -62,19 +64,6 @@ def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
     if isinstance(target, ast.Name) and target.id.startswith("$return"):
         return (yield emit_result(e, node.value))
     return (yield e.expression(node.value))
-
-
-def _annotated(e: Emitter, node: ast.Assign, value: Value) -> Value:
-    assert node.annotation is not None
-    type = resolve_type(node.annotation, e.diagnostics)
-    if value.node.kind == "prim::ListConstruct" and not value.node.inputs and isinstance(type, ListType):
-        value.type = type
-        return value
-    if not is_subtype(value.type, type):
-        raise e.fail("E301", f"the value is {described(value.type)}, not {described(type)}", node.value.span)
-    if isinstance(type, OptionalType) and not isinstance(value.type, OptionalType):
-        return e.at(node).cast(value, type)
-    return value
 
 
 def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
