@@ -135,10 +135,18 @@ class _Forward:
             else:
                 node = node.next
         for rule in self.rules:
+            # What computes part of a context may have been rebuilt since, or replaced by its definition.
             formula = rule.formula if isinstance(rule, PartialRule) else rule
             if isinstance(formula, PairRule):
-                # A branch or loop that computes part of a context has been rebuilt since.
-                formula.context = [self._rebuilt.get(value, value) for value in formula.context]
+                formula.context = [self._current(value) for value in formula.context]
+            if isinstance(rule, PartialRule):
+                rule.body = [self._current(value) for value in rule.body]
+
+    def _current(self, value: Value) -> Value:
+        """What stands for a value now that nodes have been rebuilt and replaced."""
+        while value in self._rebuilt:
+            value = self._rebuilt[value]
+        return value
 
     def _differentiate(self, body: Graph, requires_grad: Sequence[bool], dense: Sequence[bool]) -> Walk:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
@@ -208,9 +216,14 @@ class _Forward:
             self.rules.append(PairRule(node, name, callee.pair, self._context(node, callee.pair)))
 
     def _prepare_call(self, node: Node) -> None:
+        callee = self.functions[node.attr("callee")]
+        if callee.pair is None:
+            # A context is computed by copies of what the function does, its calls of helpers too.
+            self._replace(node, without_closure(callee.graph))
+            return
         name = settle_draws(node, self.functions)
         pair = self.functions[name].pair
-        assert pair is not None, "calls without a pair have been inlined"
+        assert pair is not None
         if pair.body is None:
             self.rules.append(PairRule(node, name, pair, self._context(node, pair)))
         elif node not in self._bodies:
@@ -241,6 +254,7 @@ class _Forward:
         results = copy_nodes(definition.body, env, builder.insert, node.span)
         for old, new in zip(node.outputs, results, strict=True):
             old.replace_uses_with(new)
+            self._rebuilt[old] = new
         node.destroy()
 
 
