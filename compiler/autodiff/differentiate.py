@@ -287,6 +287,7 @@ class _Backward:
         f = self.forward.graph
         df = Graph(f"{f.name}_gradient", self.forward.functions, f.span)
         reverse = Reverse(df, Builder(df, span=f.span), self.forward.active, self.forward.functions)
+        reverse.is_certain = len(self.seeds) == len(self.seeded)
         for value in self.seeds:
             name = f"grad_{value.name_hint}" if value.name_hint else ""
             reverse.add(value, df.body.add_input(gradient_type(value), name))

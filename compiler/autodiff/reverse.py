@@ -33,6 +33,8 @@ class Reverse:
     active: set[Value]
     functions: dict[str, Callee]
     gradients: dict[Value, Value] = field(default_factory=dict)
+    is_certain: bool = True
+    """Whether the gradients that it starts from are the outputs' alone, and not those of captured temporaries too."""
 
     def run(self, rules: Sequence[Rule]) -> None:
         """Apply every rule whose node's outputs have received a gradient, last node first."""

@@ -175,22 +175,27 @@ class PartialRule:
 
 @dataclass(slots=True)
 class MissingRule:
-    """Stands for an op without a formula: an error only if a gradient reaches it."""
+    """Stands for an op without a formula: an error only if a gradient reaches it.
+
+    Where that gradient is one of a captured temporary, only a backward of the backward would send it: the error waits
+    for that.
+    """
 
     node: Node
 
     def emit(self, reverse: Reverse) -> None:
-        name = self.node.kind
-        raise CompileError(
-            [
-                Diagnostic(
-                    "E408",
-                    f"{name} has no gradient",
-                    self.node.span,
-                    ("call .detach() on its result, or wrap it in a function with its own `def backward`",),
-                )
-            ]
-        )
+        message = f"{self.node.kind} has no gradient"
+        if reverse.is_certain:
+            raise CompileError([Diagnostic("E408", message, self.node.span, (_WITHOUT_GRADIENT,))])
+        gradients = [reverse.gradients[v] for v in self.node.outputs if v in reverse.gradients]
+        reverse.grad_of(self.node.kind, gradients, self.node.span, lambda b: self._raise(b, message))
+
+    def _raise(self, builder: Builder, message: str) -> list[Value]:
+        builder.op_results("prim::RaiseException", f"{message}: {_WITHOUT_GRADIENT}", "RuntimeError")
+        return []
+
+
+_WITHOUT_GRADIENT = "call .detach() on its result, or wrap it in a function with its own `def backward`"
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from ...lang import ast
@@ -27,7 +29,7 @@ from .emitter import Emitter, described
 from .exits import RESULT, Exit, structure
 from .expected import as_expected
 from .scopes import Frame
-from .statements import bound_names, emit_statements
+from .statements import bound_names, emit_statements, statements_in
 
 
 def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:
@@ -109,6 +111,7 @@ def _add_parameter(e: Emitter, block: Block, name: str, type: Type) -> None:
 
 def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit the statements; the values returned, one per element of a returned tuple."""
+    _check_closures(e, node)
     structured = structure(node.body, e.diagnostics)
     if structured.exit is Exit.MAYBE:
         e.diagnostics.report(
@@ -125,6 +128,33 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     if structured.exit is Exit.NEVER or e.frame.raised:
         return [e.at(node).constant(None)]
     return _flattened(e, e.lookup(RESULT, node.name_span))
+
+
+def _check_closures(e: Emitter, node: ast.FunctionDef) -> None:
+    """Report closures that are not returned, for nothing ever calls them. Other uses are refused where they stand."""
+    statements = list(statements_in(node.body))
+    used = {name for statement in statements for name in _names_in(statement)}
+    bindings = Counter(bound_names(node.body))
+    closures = [s for s in statements if isinstance(s, ast.FunctionDef)]
+    defined = Counter(closure.name for closure in closures)
+    for closure in reversed(closures):
+        if closure.name not in used:
+            note = f"return it last: `return y, {closure.name}`; code that is called goes into a function of its own"
+        elif bindings[closure.name] > defined[closure.name]:
+            note = f"'{closure.name}' is assigned too, and that value is what is returned: rename one of the two"
+        else:
+            continue
+        e.diagnostics.report("E402", f"closure '{closure.name}' is not returned", closure.name_span, note)
+
+
+def _names_in(statement: ast.Stmt) -> Iterator[str]:
+    """The names in a statement's own expressions."""
+    pending: list[ast.Syntax] = list(ast.expressions_of(statement))
+    while pending:
+        part = pending.pop()
+        if isinstance(part, ast.Name):
+            yield part.id
+        pending += ast.children(part)
 
 
 def _flattened(e: Emitter, value: Value) -> list[Value]:

@@ -221,7 +221,7 @@ def _loop(e: Emitter, node: Loop) -> Walk:
 
 def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
     """Every name that Python's rules make local: by assignment, `def` or a loop."""
-    for node in _statements_in(body):
+    for node in statements_in(body):
         match node:
             case ast.Assign():
                 yield from _target_names(node.targets, through=False)
@@ -239,7 +239,7 @@ def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
     """Every name that the statements may rebind: those bound, and those whose values are changed in place."""
     body = tuple(body)
     yield from bound_names(body)
-    for node in _statements_in(body):
+    for node in statements_in(body):
         for part in ast.expressions_of(node.header if isinstance(node, Loop) else node):
             yield from _mutated_names(part)
         if isinstance(node, Loop) and node.until is not None:
@@ -253,7 +253,7 @@ def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
                 pass
 
 
-def _statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
+def statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
     """The statements and those inside them; the bodies of nested functions left out."""
     stack: list[ast.Stmt] = list(body)
     while stack:

@@ -72,18 +72,18 @@ def differentiated(op: Op, arguments: Sequence[Any], fixed: frozenset[str]) -> l
 # --- ours ---
 
 
-def _concrete(type: Type) -> Type:
+def concrete(type: Type) -> Type:
     if isinstance(type, VariableType):
         return TENSOR
     if isinstance(type, ListType):
-        return ListType(_concrete(type.element))
-    return OptionalType(_concrete(type.element)) if isinstance(type, OptionalType) else type
+        return ListType(concrete(type.element))
+    return OptionalType(concrete(type.element)) if isinstance(type, OptionalType) else type
 
 
 @cache
 def op_function(op: Op) -> Function:
     """The op as a function of a unit."""
-    arguments = tuple(Argument(a.name, _concrete(a.type)) for a in op.schema.arguments)
+    arguments = tuple(Argument(a.name, concrete(a.type)) for a in op.schema.arguments)
     graph = Graph("call")
     inputs = [graph.body.add_input(a.type, a.name) for a in arguments]
     builder = Builder(graph)
@@ -100,7 +100,7 @@ def _weighted(op: Op, kinds: tuple[int | None, ...], squared: bool) -> Function:
     `kinds` says for each output whether it is left out (-1), a tensor (None) or a list, and how long it is.
     """
     graph = Graph("loss")
-    arguments = [Argument(a.name, _concrete(a.type)) for a in op.schema.arguments]
+    arguments = [Argument(a.name, concrete(a.type)) for a in op.schema.arguments]
     inputs = [graph.body.add_input(a.type, a.name) for a in arguments]
     count = sum(1 if kind is None else max(kind, 0) for kind in kinds)
     weights = [graph.body.add_input(TENSOR, f"g{i}") for i in range(count)]
