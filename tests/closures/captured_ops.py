@@ -10,8 +10,8 @@ The program is written from the op's schema:
 
         return capturing * weigh(made), backward
 
-Its gradient in `capturing` is its value divided by `capturing`, whatever the op is, its seeds and all. The derivatives of
-that gradient in the op's own arguments are those of `weigh(op(…))`, which other tests hold to torch.
+Its gradient in `capturing` is its value divided by `capturing`, whatever the op is, its seeds and all. The derivatives
+of that gradient in the op's own arguments are those of `weigh(op(…))`, which other tests hold to torch.
 
 `python tests/closures/captured_ops.py [NAME…]` runs every op, or those named, on every road, and prints what fails.
 """
