@@ -16,6 +16,7 @@ CODES: dict[str, str] = {
     "R101": "an operation does not fit its data",
     "R102": "raised by the source: `raise`, or a failed `assert`",
     "R103": "out of memory",
+    "R104": "a kernel cannot be built",
 }
 """Every code with its meaning."""
 

@@ -1,12 +1,14 @@
-"""Modules of generated Triton text on disk, and compiling them for a target without a device.
+"""Modules of generated Triton text, and compiling them for a target without a device.
 
-A module is a file of the cache, named by its content, and imported by its path: Triton reads the source of a kernel
-from there, and so do debuggers and profilers.
+A module is compiled from memory and lies nowhere. Triton asks Python for the lines of a kernel, as debuggers do, and
+Python asks the module's loader.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import linecache
 import os
 import re
 import subprocess
@@ -14,12 +16,14 @@ import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from importlib.abc import ExecutionLoader
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
 from ..compiler.codegen.triton import most_registers
-from .kernels.store import KernelStore, process_directory
+from .kernels.cache_folder import process_directory
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -29,7 +33,7 @@ TARGETS: dict[str, tuple[str, int | str, int]] = {
 }
 """Names of targets → Triton's backend, architecture and threads of a warp."""
 
-_MODULES = KernelStore("modules")
+_LOADING = RLock()
 
 Signature = Mapping[str, str | int]
 """Parameters in order → Triton's type (`*fp32`, `i32`, …), or the value of one that is constant."""
@@ -54,35 +58,47 @@ class Binary:
     shared: int
 
 
-def write_module(text: str) -> Path:
-    """The file that holds a module's text. Writing is atomic: another process finds the whole text or none."""
-    return _MODULES.text_file(".py", text)
+class _TextLoader(ExecutionLoader):
+    """Loads one module from its text. Its path is one that no file can have: this file is no folder."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._text = text
+        self._path = os.path.join(__file__, f"{name}.py")
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def exec_module(self, module: ModuleType) -> None:
+        # Without a time of change, the lines are taken for those of a loader and not compared with a file.
+        linecache.cache[self._path] = (len(self._text), None, self._text.splitlines(keepends=True), self._path)
+        super().exec_module(module)
 
 
-def load_module(path: Path) -> ModuleType:
-    """The module of a file that `write_module` made; one that was loaded before is the same."""
-    name = f"gradscript_{path.stem}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def load_module(text: str) -> ModuleType:
+    """The module of a text; that of a text which was loaded before is the same."""
+    name = f"gradscript_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+    with _LOADING:
+        if name in sys.modules:
+            return sys.modules[name]
+        loader = _TextLoader(name, text)
+        spec = importlib.util.spec_from_loader(name, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
 
 
 def kernel_function(text: str, name: str) -> Any:
-    """Triton's own object for a kernel of a module's text. KernelFailure where no file can be written for it."""
-    try:
-        return getattr(load_module(write_module(text)), name)
-    except OSError as error:
-        message = f"no file can be written for {name}: {error}; set GRADSCRIPT_CACHE to a directory of yours"
-        raise KernelFailure(message) from error
+    """Triton's own object for a kernel of a module's text."""
+    return getattr(load_module(text), name)
 
 
 def compile_offline(
@@ -130,6 +146,8 @@ def compile_offline(
     try:
         with checked_cache():
             compiled = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=chosen)
+    except KernelFailure:
+        raise
     except Exception as error:
         raise KernelFailure(f"Triton does not compile {name} for {target}: {error}") from error
     if TARGETS[target][0] == "hip":

@@ -23,8 +23,10 @@ from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ..failure import RuntimeFailure
 from ..modes import AUTOTUNE
-from ..triton_compile import kernel_function
+from ..triton_compile import KernelFailure, kernel_function
+from .cache_folder import unusable
 from .capture import is_captured, unrestricted
+from .private_files import UnsafeFolder
 from .tuning import FAILED, tuned_schedule
 
 ALIGNMENT = 16
@@ -112,9 +114,14 @@ class TritonKernel:
         run(*pointers, *self._sizes, *numbers, stream=stream)
 
     def _prepare(self, aligned: tuple[bool, ...], arguments: Sequence[Any]) -> Callable[..., None]:
-        # What is captured does not run, so there is nothing to time.
-        built = self._tuned(arguments) if self._tunes and not is_captured(self.device) else self._built
-        run = self._prepared[aligned] = built.prepare(arguments)
+        try:
+            # What is captured does not run, so there is nothing to time.
+            built = self._tuned(arguments) if self._tunes and not is_captured(self.device) else self._built
+            run = self._prepared[aligned] = built.prepare(arguments)
+        except KernelFailure as error:
+            raise RuntimeFailure("R104", self.kernel.name, str(error)) from error
+        except UnsafeFolder as error:
+            raise RuntimeFailure("R104", self.kernel.name, f"no schedule can be kept: {unusable(error)}") from error
         return run
 
     def _tuned(self, arguments: Sequence[Any]) -> Built:
@@ -145,7 +152,14 @@ def _without_memory(name: str, error: RuntimeError) -> RuntimeFailure:
 def _stream_of() -> Callable[[int], int]:
     from triton.runtime import driver
 
-    found: Callable[[int], int] = driver.active.get_current_stream
+    from .triton_store import checked_cache
+
+    try:
+        # The first to ask has Triton build and load the library by which it talks to the driver.
+        with checked_cache():
+            found: Callable[[int], int] = driver.active.get_current_stream
+    except KernelFailure as error:
+        raise RuntimeFailure("R104", "", str(error)) from error
     return found
 
 

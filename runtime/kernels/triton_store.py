@@ -1,7 +1,8 @@
 """Triton's compiled kernels in our store: its cache manager, over files that are checked before they are used.
 
-Triton asks for paths, so a stored file that is found whole is laid out as a plain one in a directory of this process,
-which is removed when the process ends.
+Triton asks for paths and reads what lies there, machine code as well as the libraries by which it launches. So the
+bytes that were checked are laid out, each time that Triton asks, in a folder of this process, which nobody else can
+read and no other process looks for, and which is removed when the process ends.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .store import KernelStore, process_directory, write_atomically
+from ..triton_compile import KernelFailure
+from .cache_folder import open_cache, process_directory, process_folder, unusable
+from .store import KernelStore
 
 STORE = KernelStore("triton")
-_laid_out = process_directory
 
 
 class CheckedCache:
@@ -51,19 +53,26 @@ class CheckedCache:
         return filename
 
     def _lay_out(self, filename: str, content: bytes) -> str:
-        directory = _laid_out() / self.key
-        directory.mkdir(exist_ok=True)
-        path = directory / Path(filename).name
-        write_atomically(path, content)
-        return str(path)
+        name = Path(filename).name
+        with open_cache() as cache, process_folder(cache) as own, own.folder(self.key) as folder:
+            folder.write(name, content, own)
+            return str(folder.path / name)
 
 
 @contextlib.contextmanager
 def checked_cache() -> Iterator[None]:
-    """Have Triton keep what it compiles meanwhile in our store; the user's own kernels go where they went."""
+    """Have Triton keep what it compiles meanwhile in our store; the user's own kernels go where they went.
+
+    Raises: KernelFailure where there is no folder that can be used.
+    """
     from triton import knobs
 
+    try:
+        _ = STORE.directory
+        own = process_directory()
+    except OSError as error:
+        raise KernelFailure(f"no file can be written for a compiled kernel: {unusable(error)}") from error
     with knobs.cache.scope():
         knobs.cache.manager_class = CheckedCache
-        knobs.cache.dir = str(_laid_out())
+        knobs.cache.dir = str(own)
         yield

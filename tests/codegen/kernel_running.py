@@ -25,7 +25,7 @@ from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
-from gradscript.runtime.triton_compile import load_module, write_module
+from gradscript.runtime.triton_compile import load_module
 from kernel_cases import GROUPS, Case
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -122,7 +122,7 @@ def launch(kernel: Kernel, schedule: Schedule, arrays: Arrays, numbers: dict[str
     memory = {b.name: _memory(b, arrays.get(b.name), torch) for b in kernel.buffers}
     programs = grid(kernel, schedule)
     if all(programs):
-        module = load_module(write_module(emit_triton(kernel, schedule)))
+        module = load_module(emit_triton(kernel, schedule))
         function = getattr(module, kernel.name)
         sizes = [axis.size for axis in dynamic_axes(kernel)]
         given = [numbers[p.name] for p in kernel.parameters]

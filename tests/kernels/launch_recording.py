@@ -5,6 +5,8 @@ A script for a process of its own, for it takes the place of Triton's driver.
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -92,8 +94,28 @@ def main() -> int:
     nothing = [OnDevice(torch.zeros(0, 4))] * 3
     TritonKernel(empty.kernel, OnDevice.device).launch(nothing, [], STREAM)  # type: ignore[arg-type]
     assert len(launches) == 3, "nothing is launched for no elements"
+    refuse_planted_folders(unit)
     print("ok")
     return 0
+
+
+def refuse_planted_folders(unit: gs.CompilationUnit) -> None:
+    """What is launched is never taken from a folder that somebody else may have filled."""
+    cache = Path(os.environ["GRADSCRIPT_CACHE"], "other")
+    cache.mkdir(mode=0o700)
+    os.environ["GRADSCRIPT_CACHE"] = str(cache)
+    (cache / "triton").symlink_to(cache.parent / "triton")
+    before = len(loaded)
+    (info,) = unit.swiglu.kernels(torch.zeros(8, 4), torch.zeros(8, 4)).forward
+    tensors = [OnDevice(torch.zeros(8, 4)) for _ in info.kernel.buffers]
+    try:
+        TritonKernel(info.kernel, OnDevice.device).launch(tensors, [], STREAM)  # type: ignore[arg-type]
+    except gs.RuntimeFailure as failure:
+        assert failure.code == "R104" and "triton is a link; remove it, or set GRADSCRIPT_CACHE" in str(failure)
+    else:
+        raise AssertionError("a link was followed")
+    assert len(loaded) == before
+    shutil.rmtree(cache)
 
 
 if __name__ == "__main__":

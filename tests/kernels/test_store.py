@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from gradscript.runtime.kernels.store import KernelStore, cache_directory
+from gradscript.runtime.kernels.cache_folder import cache_directory, process_directory
+from gradscript.runtime.kernels.store import KernelStore
 
 
 @pytest.fixture
@@ -58,16 +59,6 @@ def test_swapped_files_are_not_found(directory: Path) -> None:
     assert store.get("a") is None and store.get("b") is None
 
 
-def test_texts_are_compared(directory: Path) -> None:
-    store = KernelStore("text")
-    path = store.text_file(".py", "x = 1\n")
-    assert store.text_file(".py", "x = 1\n") == path and store.text_file(".py", "x = 2\n") != path
-    path.write_text("import evil\n", encoding="utf-8")
-    assert store.text_file(".py", "x = 1\n").read_text(encoding="utf-8") == "x = 1\n"
-    path.unlink()
-    assert store.text_file(".py", "x = 1\n").exists()
-
-
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_the_directory_is_private(directory: Path) -> None:
     assert stat.S_IMODE(cache_directory().stat().st_mode) == 0o700
@@ -77,7 +68,7 @@ def test_the_directory_is_private(directory: Path) -> None:
 
 
 def test_a_full_disk_is_no_error(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     store = KernelStore("kind")
@@ -86,6 +77,7 @@ def test_a_full_disk_is_no_error(directory: Path, monkeypatch: pytest.MonkeyPatc
     store.put("name", b"content")
     assert store.get("name") is None
     assert list(store.directory.iterdir()) == []
+    assert [path.name for path in process_directory().iterdir()] == [".lock"]
 
 
 def test_many_processes_write_one_file(directory: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.runtime.kernels import triton_store
+from gradscript.runtime.kernels.cache_folder import process_directory
 from gradscript.runtime.kernels.listing import KernelInfo
 from gradscript.runtime.kernels.triton_store import CheckedCache, checked_cache
 
@@ -19,13 +20,11 @@ pytest.importorskip("triton")
 
 
 @pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    triton_store._laid_out.cache_clear()
-    yield tmp_path / "cache"
-    triton_store._laid_out.cache_clear()
+    return tmp_path / "cache"
 
 
 def kernel() -> KernelInfo:
@@ -35,9 +34,8 @@ def kernel() -> KernelInfo:
 
 
 def stored() -> dict[Path, bytes]:
-    """What the store holds; modules of generated text, which have an ending, lie beside it."""
-    paths = (path for path in triton_store.STORE.directory.iterdir() if path.is_file() and not path.suffix)
-    return {path: path.read_bytes() for path in sorted(paths)}
+    """What the store holds."""
+    return {path: path.read_bytes() for path in sorted(triton_store.STORE.directory.iterdir())}
 
 
 def flip(content: bytes) -> bytes:
@@ -95,7 +93,7 @@ def test_what_was_laid_out_is_no_source_of_later_reads() -> None:
     info = kernel()
     with checked_cache():
         first = info.compile("sm_90")
-        for path in triton_store._laid_out().glob("**/*.cubin"):
+        for path in process_directory().glob("**/*.cubin"):
             path.write_bytes(flip(path.read_bytes()))
         assert info.compile("sm_90").code == first.code
 

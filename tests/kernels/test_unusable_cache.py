@@ -5,21 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.kernels.store import KernelStore, cache_directory, process_directory
+from gradscript.runtime.kernels.cache_folder import cache_directory, process_directory
+from gradscript.runtime.kernels.store import KernelStore
 from gradscript.runtime.triton_compile import KernelFailure
-
-
-@pytest.fixture(autouse=True)
-def own_directory() -> Iterator[None]:
-    process_directory.cache_clear()
-    yield
-    process_directory.cache_clear()
 
 
 @pytest.fixture(params=["a file in its place", "a file above it", "no home"])
@@ -45,7 +38,7 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, monkeypatch: pytest.Monkey
     store = KernelStore("kind")
     store.put("name", b"content")
     assert store.get("name") is None
-    for write in (cache_directory, process_directory, lambda: store.text_file(".py", "x = 1\n")):
+    for write in (cache_directory, process_directory, lambda: store.directory):
         with pytest.raises(OSError):
             write()
     assert not list((tmp_path / "temporary").iterdir())
@@ -57,17 +50,19 @@ def test_compiling_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     (info,) = gs.CompilationUnit("def halved(x):\n    return x / 2\n").halved.kernels(np.zeros(9, np.int64)).forward
     assert "def halved(" in info.text
-    with pytest.raises(KernelFailure, match=r"no file can be written for halved: .*; set GRADSCRIPT_CACHE"):
+    with pytest.raises(KernelFailure, match=r"no file can be written for a compiled kernel: .*; set GRADSCRIPT_CACHE"):
         info.compile("sm_90")
 
 
 def test_a_directory_in_the_place_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
     store = KernelStore("kind")
-    path = store.text_file(".py", "x = 1\n")
+    store.put("name", b"content")
+    (path,) = store.directory.iterdir()
     path.unlink()
     path.mkdir()
-    assert store.text_file(".py", "x = 1\n").read_text(encoding="utf-8") == "x = 1\n"
+    store.put("name", b"content")
+    assert store.get("name") is None and path.is_dir()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -75,7 +70,7 @@ def test_a_fork_leaves_the_files_of_its_parent(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
     code = (
         "import os, sys\n"
-        "from gradscript.runtime.kernels.store import process_directory\n"
+        "from gradscript.runtime.kernels.cache_folder import process_directory\n"
         "mine = process_directory()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
