@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from .gradients import fitted
+from .hooks import run_node, run_tensor_hooks
 from .node import Edge, Gradient, Node
 
 Roots = Sequence[tuple[Edge, Gradient]]
@@ -30,13 +31,13 @@ class Task:
 
     def run_node(self, node: Node, gradients: list[Gradient]) -> list[tuple[Edge, int, Gradient]]:
         """Run a node: its gradients that go on, each with its edge and the number of that."""
-        node.run_tensor_hooks(gradients, self.create_graph)
+        run_tensor_hooks(node, gradients, self.create_graph)
         if self.wanted:
             for slot, position in self.wanted.get(node, ()):
                 self.found[position] = gradients[slot]
             if not any(edge is not None and edge.node in self.needed for edge in node.edges):
                 return []
-        results = node.run(gradients, self.create_graph, self.retain_graph)
+        results = run_node(node, gradients, self.create_graph, self.retain_graph)
         if not self.retain_graph:
             node.release()
         if len(results) != len(node.edges):

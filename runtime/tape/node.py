@@ -7,18 +7,13 @@ slot and gives one per edge. An undefined gradient is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import prod
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-
-from .mode import grad_mode
-
-if TYPE_CHECKING:
-    from .variable import Variable
 
 Gradient: TypeAlias = Any
 """An array; a Variable where the backward is itself recorded; None if it is undefined."""
@@ -70,7 +65,7 @@ class Node:
     tuples of gradients of the edges and of the slots. Either may return a tuple to put in the place of its first.
     """
 
-    __slots__ = ("__weakref__", "_hooks", "_prehooks", "_tensor_hooks", "edges", "metadata", "name", "sequence")
+    __slots__ = ("__weakref__", "_tensor_hooks", "edges", "hooks", "metadata", "name", "prehooks", "sequence")
     rank = 1
     """Of several nodes that are ready, those of the lowest rank run first."""
 
@@ -79,8 +74,8 @@ class Node:
         self.edges = tuple(edges)
         self.metadata = tuple(metadata)
         self.sequence = next(_SEQUENCE)
-        self._prehooks: dict[int, Hook] | None = None
-        self._hooks: dict[int, Hook] | None = None
+        self.prehooks: dict[int, Hook] | None = None
+        self.hooks: dict[int, Hook] | None = None
         self._tensor_hooks: dict[int, dict[int, Hook]] | None = None
 
     def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
@@ -104,14 +99,14 @@ class Node:
     # --- hooks ---
 
     def register_prehook(self, hook: Hook) -> RemovableHandle:
-        if self._prehooks is None:
-            self._prehooks = {}
-        return RemovableHandle(self._prehooks, hook)
+        if self.prehooks is None:
+            self.prehooks = {}
+        return RemovableHandle(self.prehooks, hook)
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
-        if self._hooks is None:
-            self._hooks = {}
-        return RemovableHandle(self._hooks, hook)
+        if self.hooks is None:
+            self.hooks = {}
+        return RemovableHandle(self.hooks, hook)
 
     def tensor_hooks(self, slot: int) -> dict[int, Hook]:
         """The hooks of the Variable that a slot belongs to, to be added to."""
@@ -119,75 +114,27 @@ class Node:
             self._tensor_hooks = {}
         return self._tensor_hooks.setdefault(slot, {})
 
-    def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
-        """Let the hooks of each slot's Variable see its gradient, and replace it."""
-        if self._tensor_hooks is None:
-            return
-        for slot, hooks in self._tensor_hooks.items():
-            gradients[slot] = self._hooked(hooks, gradients[slot], slot, create_graph)
-
-    def _hooked(self, hooks: dict[int, Hook], gradient: Gradient, slot: int, create_graph: bool) -> Gradient:
-        """A gradient after a Variable's hooks have seen it; what they return has to fit as it does."""
-        for hook in list(hooks.values()):
-            result = None if gradient is None else hook(_shown(gradient))
-            if result is not None:
-                gradient = _kept(result, self.metadata[slot], create_graph)
-        return gradient
-
-    def run(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
-        """`backward` with the node's own hooks around it."""
-        if self._prehooks:
-            gradients = _all_hooked(self._prehooks, gradients, (), self.metadata, create_graph)
-        if all(gradient is None for gradient in gradients):
-            return (None,) * len(self.edges)
-        with grad_mode(create_graph):
-            results = self.backward(gradients, create_graph, keeps)
-        if not self._hooks:
-            return results
-        expected = [None if edge is None else edge.node.metadata[edge.slot] for edge in self.edges]
-        return _all_hooked(self._hooks, results, (gradients,), expected, create_graph)
+    @property
+    def hooked_slots(self) -> Mapping[int, dict[int, Hook]] | None:
+        """Per slot the hooks of its Variable; None where there are none."""
+        return self._tensor_hooks
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
 
-def _all_hooked(
-    hooks: dict[int, Hook],
-    gradients: Sequence[Gradient],
-    more: tuple[Sequence[Gradient], ...],
-    expected: Sequence[Metadata | None],
-    create_graph: bool,
-) -> list[Gradient]:
-    """The gradients after each hook has seen them; a hook's result takes their place."""
-    current = list(gradients)
-    others = [tuple(map(_shown, values)) for values in more]
-    for hook in list(hooks.values()):
-        result = hook(tuple(map(_shown, current)), *others)
-        if result is None:
-            continue
-        replaced = result if isinstance(result, tuple | list) else (result,)
-        if len(replaced) != len(current):
-            raise RuntimeError(f"a hook returned {len(replaced)} gradients in the place of {len(current)}")
-        current = [_kept(gradient, as_, create_graph) for gradient, as_ in zip(replaced, expected, strict=True)]
-    return current
+class Leaf(Protocol):
+    """What a gradient ends up at: a Variable that no operation made."""
 
+    hooks: dict[int, Hook] | None
 
-def _shown(gradient: Gradient) -> Variable | None:
-    """A gradient as hooks see it."""
-    from .variable import as_variable
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
-    return None if gradient is None else as_variable(gradient)
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
 
-
-def _kept(gradient: Any, expected: Metadata | None, create_graph: bool) -> Gradient:
-    """What a hook returned as the engine passes it on."""
-    from .gradients import fitted
-    from .variable import as_variable
-
-    if gradient is None or expected is None:
-        return None
-    variable = as_variable(gradient)
-    return fitted(variable if create_graph else variable.data, expected, "a hook")
+    def accumulate(self, gradient: Gradient, create_graph: bool) -> None: ...
 
 
 class AccumulateGrad(Node):
@@ -196,14 +143,14 @@ class AccumulateGrad(Node):
     __slots__ = ("_lock", "variable")
     rank = 0
 
-    def __init__(self, variable: Variable) -> None:
+    def __init__(self, variable: Leaf) -> None:
         super().__init__("AccumulateGrad", (), (Metadata(variable.shape, variable.dtype),))
         self.variable = variable
         self._lock = Lock()
 
-    def run_tensor_hooks(self, gradients: list[Gradient], create_graph: bool) -> None:
-        if self.variable.hooks:
-            gradients[0] = self._hooked(self.variable.hooks, gradients[0], 0, create_graph)
+    @property
+    def hooked_slots(self) -> Mapping[int, dict[int, Hook]] | None:
+        return {0: self.variable.hooks} if self.variable.hooks else None
 
     def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
         with self._lock:

@@ -1,0 +1,77 @@
+"""Nodes run with their hooks around them: hooks see gradients as Variables, and may put others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .gradients import fitted
+from .mode import grad_mode
+from .node import Gradient, Hook, Metadata, Node
+from .variable import Variable, as_variable
+
+
+def run_tensor_hooks(node: Node, gradients: list[Gradient], create_graph: bool) -> None:
+    """Let the hooks of each slot's Variable see its gradient, and replace it."""
+    hooked = node.hooked_slots
+    if hooked is None:
+        return
+    for slot, hooks in hooked.items():
+        gradients[slot] = _hooked(hooks, gradients[slot], node.metadata[slot], create_graph)
+
+
+def run_node(node: Node, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    """`node.backward` with the node's own hooks around it."""
+    if node.prehooks:
+        gradients = _all_hooked(node.prehooks, gradients, (), node.metadata, create_graph)
+    if all(gradient is None for gradient in gradients):
+        return (None,) * len(node.edges)
+    with grad_mode(create_graph):
+        results = node.backward(gradients, create_graph, keeps)
+    if not node.hooks:
+        return results
+    expected = [None if edge is None else edge.node.metadata[edge.slot] for edge in node.edges]
+    return _all_hooked(node.hooks, results, (gradients,), expected, create_graph)
+
+
+def _hooked(hooks: dict[int, Hook], gradient: Gradient, expected: Metadata, create_graph: bool) -> Gradient:
+    """A gradient after a Variable's hooks have seen it; what they return has to fit as it does."""
+    for hook in list(hooks.values()):
+        result = None if gradient is None else hook(_shown(gradient))
+        if result is not None:
+            gradient = _kept(result, expected, create_graph)
+    return gradient
+
+
+def _all_hooked(
+    hooks: dict[int, Hook],
+    gradients: Sequence[Gradient],
+    more: tuple[Sequence[Gradient], ...],
+    expected: Sequence[Metadata | None],
+    create_graph: bool,
+) -> list[Gradient]:
+    """The gradients after each hook has seen them; a hook's result takes their place."""
+    current = list(gradients)
+    others = [tuple(map(_shown, values)) for values in more]
+    for hook in list(hooks.values()):
+        result = hook(tuple(map(_shown, current)), *others)
+        if result is None:
+            continue
+        replaced = result if isinstance(result, tuple | list) else (result,)
+        if len(replaced) != len(current):
+            raise RuntimeError(f"a hook returned {len(replaced)} gradients in the place of {len(current)}")
+        current = [_kept(gradient, as_, create_graph) for gradient, as_ in zip(replaced, expected, strict=True)]
+    return current
+
+
+def _shown(gradient: Gradient) -> Variable | None:
+    """A gradient as hooks see it."""
+    return None if gradient is None else as_variable(gradient)
+
+
+def _kept(gradient: Any, expected: Metadata | None, create_graph: bool) -> Gradient:
+    """What a hook returned as the engine passes it on."""
+    if gradient is None or expected is None:
+        return None
+    variable = as_variable(gradient)
+    return fitted(variable if create_graph else variable.data, expected, "a hook")
