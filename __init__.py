@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lang.diagnostics import CompileError
     from .runtime.counters import counters, reset_counters
     from .runtime.executor import last_executed_graph, register_pass
+    from .runtime.face.tape import TapeFunction, Variable, enable_grad, is_grad_enabled, no_grad, tape_grad
     from .runtime.failure import RuntimeFailure
     from .runtime.function import Function
     from .runtime.modes import (
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from .runtime.operators import ops
     from .runtime.random import local_seed, manual_seed
     from .runtime.script import script
-    from .runtime.tape.backward import tape_grad
-    from .runtime.tape.custom import TapeFunction
-    from .runtime.tape.mode import enable_grad, is_grad_enabled, no_grad
-    from .runtime.tape.variable import Variable
     from .runtime.trace import trace
     from .runtime.traced import TracerWarning
     from .runtime.transforms import grad, value_and_grad, vjp
@@ -49,18 +46,18 @@ _HOMES = {
     "Function": "runtime.function",
     "GradPair": "compiler.symbolic_script",
     "RuntimeFailure": "runtime.failure",
-    "TapeFunction": "runtime.tape.custom",
+    "TapeFunction": "runtime.face.tape",
     "TracerWarning": "runtime.traced",
-    "Variable": "runtime.tape.variable",
+    "Variable": "runtime.face.tape",
     "check": "authoring.check",
     "counters": "runtime.counters",
-    "enable_grad": "runtime.tape.mode",
+    "enable_grad": "runtime.face.tape",
     "grad": "runtime.transforms",
-    "is_grad_enabled": "runtime.tape.mode",
+    "is_grad_enabled": "runtime.face.tape",
     "last_executed_graph": "runtime.executor",
     "local_seed": "runtime.random",
     "manual_seed": "runtime.random",
-    "no_grad": "runtime.tape.mode",
+    "no_grad": "runtime.face.tape",
     "ops": "runtime.operators",
     "parse_ir": "compiler.ir_parser",
     "register_pass": "runtime.executor",
@@ -71,7 +68,7 @@ _HOMES = {
     "set_optimize": "runtime.modes",
     "set_autotuning": "runtime.modes",
     "set_profiling": "runtime.modes",
-    "tape_grad": "runtime.tape.backward",
+    "tape_grad": "runtime.face.tape",
     "trace": "runtime.trace",
     "value_and_grad": "runtime.transforms",
     "vjp": "runtime.transforms",

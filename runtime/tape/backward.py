@@ -9,23 +9,23 @@ import numpy as np
 
 from .engine import run_backward
 from .node import Edge, Gradient
-from .variable import Variable, as_variable
+from .value import TapeValue, as_variable
 
 
-def backward(output: Variable, gradient: Any, *, retain_graph: bool, create_graph: bool) -> None:
+def backward(output: TapeValue, gradient: Any, *, retain_graph: bool, create_graph: bool) -> None:
     """See `Variable.backward`."""
     root = _root(output, gradient, create_graph)
     run_backward([root], None, retain_graph=retain_graph or create_graph, create_graph=create_graph)
 
 
 def tape_grad(
-    outputs: Variable | Sequence[Variable],
-    inputs: Variable | Sequence[Variable],
+    outputs: TapeValue | Sequence[TapeValue],
+    inputs: TapeValue | Sequence[TapeValue],
     grad_outputs: Any = None,
     retain_graph: bool = False,
     create_graph: bool = False,
     allow_unused: bool = False,
-) -> tuple[Variable | None, ...]:
+) -> tuple[TapeValue | None, ...]:
     """The gradients of Variables with respect to others, as a tuple; `.grad` of the leaves stays as it is.
 
     `grad_outputs` are the gradients of the outputs, one for each; a single number needs none. Only nodes between
@@ -46,15 +46,15 @@ def tape_grad(
     return tuple([_result(gradient, i, allow_unused) for i, gradient in enumerate(found)])
 
 
-def _variables(given: Any, what: str) -> list[Variable]:
-    variables = [given] if isinstance(given, Variable) else list(given)
+def _variables(given: Any, what: str) -> list[TapeValue]:
+    variables = [given] if isinstance(given, TapeValue) else list(given)
     for variable in variables:
-        if not isinstance(variable, Variable):
+        if not isinstance(variable, TapeValue):
             raise TypeError(f"{what} are Variables, not {type(variable).__name__}")
     return variables
 
 
-def _grad_outputs(given: Any, outputs: Sequence[Variable]) -> list[Any]:
+def _grad_outputs(given: Any, outputs: Sequence[TapeValue]) -> list[Any]:
     if given is None:
         return [None] * len(outputs)
     gradients = list(given) if isinstance(given, list | tuple) else [given]
@@ -63,7 +63,7 @@ def _grad_outputs(given: Any, outputs: Sequence[Variable]) -> list[Any]:
     return gradients
 
 
-def _root(output: Variable, gradient: Any, create_graph: bool) -> tuple[Edge, Gradient]:
+def _root(output: TapeValue, gradient: Any, create_graph: bool) -> tuple[Edge, Gradient]:
     """Where a backward starts, and with what gradient."""
     edge = output.edge
     if edge is None:
@@ -75,7 +75,7 @@ def _root(output: Variable, gradient: Any, create_graph: bool) -> tuple[Edge, Gr
     return edge, seed if create_graph else seed.data
 
 
-def _seed(output: Variable, gradient: Any) -> Variable:
+def _seed(output: TapeValue, gradient: Any) -> TapeValue:
     if gradient is None:
         if output.data.size != 1:
             raise RuntimeError(
@@ -91,14 +91,14 @@ def _seed(output: Variable, gradient: Any) -> Variable:
     return seed
 
 
-def _target(variable: Variable, index: int) -> Edge:
+def _target(variable: TapeValue, index: int) -> Edge:
     edge = variable.edge
     if edge is None:
         raise RuntimeError(f"input {index} does not require a gradient: gradients are taken of Variables that do")
     return edge
 
 
-def _result(gradient: Gradient, index: int, allow_unused: bool) -> Variable | None:
+def _result(gradient: Gradient, index: int, allow_unused: bool) -> TapeValue | None:
     if gradient is None and not allow_unused:
         raise RuntimeError(f"no output depends on input {index}: pass allow_unused=True to have None for its gradient")
     return None if gradient is None else as_variable(gradient)

@@ -20,7 +20,7 @@ from .graph_node import run_program
 from .mode import is_grad_enabled
 from .program import program_of
 from .recording import RecordingPlans
-from .variable import Variable, needs_gradient, plain, wrapped
+from .value import TapeValue, needs_gradient, plain, wrapped
 
 _TAPE = object()
 """First in the keys of calls on the tape, which no other key begins with."""
@@ -55,7 +55,7 @@ def _flat_key(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...] | None]:
     wanted = False
     key: list[Any] = [_TAPE]
     for value in args:
-        if isinstance(value, Variable):
+        if isinstance(value, TapeValue):
             flag = enabled and value._requires_grad
             wanted = wanted or flag
             key += (value._data.dtype, value._data.ndim, flag)
@@ -70,7 +70,7 @@ def _flat_key(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...] | None]:
 
 def _register(value: Any) -> Any:
     """A value as registers of a recording plan hold it: a Variable only where a gradient is wanted."""
-    if isinstance(value, Variable):
+    if isinstance(value, TapeValue):
         return value if value._requires_grad else value._data
     return type(value)([_register(item) for item in value]) if isinstance(value, list | tuple) else value
 
@@ -121,7 +121,7 @@ def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
     """Evaluate what an operator or a method means on Variables among its operands: one node."""
     program, graph = program_of(function)
     values: list[Any] = [*args]
-    if not all(isinstance(value, Variable) or type(value) in _PLAIN for value in args):
+    if not all(isinstance(value, TapeValue) or type(value) in _PLAIN for value in args):
         _, values = _bind(function, args, {})
     if is_grad_enabled():
         results = run_program(program, values)
@@ -138,22 +138,22 @@ def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
 
 def _bind(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """The arguments as the graph takes them, and the same with the Variables among them."""
-    marks: dict[int, Variable] = {}
+    marks: dict[int, TapeValue] = {}
     marked = tuple([_marked(value, marks) for value in args])
     arrays = function.bind(marked, {name: _marked(value, marks) for name, value in kwargs.items()})
     return arrays, [_restored(value, marks) for value in arrays]
 
 
-def _marked(value: Any, marks: dict[int, Variable]) -> Any:
+def _marked(value: Any, marks: dict[int, TapeValue]) -> Any:
     """The value with a fresh view for each Variable, by whose identity it is known again after conversion."""
-    if isinstance(value, Variable):
+    if isinstance(value, TapeValue):
         view = value._data.view()
         marks[id(view)] = value
         return view
     return type(value)([_marked(item, marks) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def _restored(value: Any, marks: Mapping[int, Variable]) -> Any:
+def _restored(value: Any, marks: Mapping[int, TapeValue]) -> Any:
     """The value with its Variables in place again."""
     if isinstance(value, list | tuple):
         return type(value)([_restored(item, marks) for item in value])

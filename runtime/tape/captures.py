@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiler.ops.arrays import Array
-from .variable import Variable, as_variable, recorded
+from .value import TapeValue, as_variable, recorded
 
 if TYPE_CHECKING:
     from .node import Edge, Node
@@ -35,7 +35,7 @@ class TensorCapture:
     def array(self) -> Array:
         return self.data
 
-    def value(self, node: Node) -> Variable:
+    def value(self, node: Node) -> TapeValue:
         """With its past, so that gradients flow on through it."""
         if self.slot is not None:
             return recorded(self.data, node, self.slot)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ReferenceType, ref
 
+from ...compiler.ops.arrays import dtype_of
 from ..recorded import taker_of
 from .captures import Capture, OtherCapture, TensorCapture, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .mode import grad_mode, is_grad_enabled
 from .node import Edge, Gradient, Metadata, Node
-from .variable import Variable, as_variable, recorded, without_past
+from .value import TapeValue, as_variable, recorded, without_past
 
 
 class Context:
@@ -107,9 +108,9 @@ class TapeFunction:
     def apply(cls, *args: Any) -> Any:
         """Run forward, and record a node for it if an argument requires a gradient."""
         taker = taker_of(args)
-        if taker is not None and not isinstance(taker, Variable):
+        if taker is not None and not isinstance(taker, TapeValue):
             return taker.call_custom(cls, args)
-        needs = tuple(is_grad_enabled() and isinstance(a, Variable) and a.requires_grad for a in args)
+        needs = tuple(is_grad_enabled() and isinstance(a, TapeValue) and a.requires_grad for a in args)
         ctx = Context(needs)
         with grad_mode(False):
             result = cls.forward(ctx, *args)
@@ -135,13 +136,13 @@ def gradients_of(function: type[TapeFunction], ctx: Context, given: Sequence[Any
     return results
 
 
-def _record(cls: type[TapeFunction], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> list[Variable]:
+def _record(cls: type[TapeFunction], ctx: Context, args: Sequence[Any], outputs: Sequence[Any]) -> list[TapeValue]:
     """The outputs as Variables of a new node's slots."""
     slots: list[int | None] = []
     metadata: list[Metadata] = []
     for output in outputs:
         data = as_variable(output).data
-        is_active = ctx.has_gradient(output) and Variable(data).requires_grad
+        is_active = ctx.has_gradient(output) and dtype_of(data).is_floating
         slots.append(len(metadata) if is_active else None)
         if is_active:
             metadata.append(Metadata(data.shape, data.dtype))
@@ -155,7 +156,7 @@ def _record(cls: type[TapeFunction], ctx: Context, args: Sequence[Any], outputs:
 
 
 def _edge(argument: Any) -> Edge | None:
-    return argument.edge if isinstance(argument, Variable) else None
+    return argument.edge if isinstance(argument, TapeValue) else None
 
 
 class CustomNode(Node):
@@ -181,7 +182,7 @@ class CustomNode(Node):
         results = gradients_of(self._function, self._ctx, given, len(self.edges))
         return [_taken(gradient, create_graph) for gradient in results]
 
-    def _given(self, slot: int | None, gradients: list[Gradient]) -> Variable | None:
+    def _given(self, slot: int | None, gradients: list[Gradient]) -> TapeValue | None:
         gradient = None if slot is None else gradients[slot]
         if gradient is None and slot is not None and self._ctx.materialize_grads:
             gradient = self.metadata[slot].zeros()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..modes import CHECK_CAPTURES, TOUCHED
-from .variable import plain
+from .value import plain
 
 Fingerprint = Any
 """A hash for an array, a list of fingerprints for a list, None for what cannot be written into."""

@@ -11,14 +11,14 @@ from ...compiler.ops.registry import OPS
 from ..failure import RuntimeFailure
 from ..snippets import operate
 from .node import Gradient, Metadata
-from .variable import Variable
+from .value import TapeValue
 
 
 def added(left: Gradient, right: Gradient) -> Gradient:
     """The sum of two gradients, of which either may be undefined."""
     if left is None or right is None:
         return right if left is None else left
-    if isinstance(left, Variable) or isinstance(right, Variable):
+    if isinstance(left, TapeValue) or isinstance(right, TapeValue):
         return left + right
     return np.asarray(left + right)
 
@@ -42,12 +42,12 @@ def fitted(gradient: Gradient, metadata: Metadata, name: str) -> Gradient:
             )
         gradient = _reduced(gradient, shape)
     if gradient.dtype != dtype:
-        gradient = operate("{}.to({})", gradient, dtype) if isinstance(gradient, Variable) else gradient.astype(dtype)
+        gradient = operate("{}.to({})", gradient, dtype) if isinstance(gradient, TapeValue) else gradient.astype(dtype)
     return gradient
 
 
 def _reduced(gradient: Gradient, shape: Sequence[int]) -> Gradient:
-    if isinstance(gradient, Variable):
+    if isinstance(gradient, TapeValue):
         return operate("{}.sum_to_size({})", gradient, [*shape]) if shape else operate("{}.sum()", gradient)
     result: Any = OPS.named("aten::sum_to_size").evaluate(gradient, [*shape])
     return result

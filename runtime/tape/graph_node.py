@@ -19,7 +19,7 @@ from .captures import Capture, Layout, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, Gradient, Metadata, Node
 from .program import Key, Linearization, Program, pattern_of
-from .variable import Variable, as_variable, plain, recorded, wrapped
+from .value import TapeValue, as_variable, plain, recorded, wrapped
 
 
 def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
@@ -39,7 +39,7 @@ def record(program: Program, key: Key, values: Sequence[Any]) -> list[Any]:
     if program.takes_lists:
         arrays = [plain(value) for value in values]
     else:
-        arrays = [value._data if isinstance(value, Variable) else value for value in values]
+        arrays = [value._data if isinstance(value, TapeValue) else value for value in values]
     if isinstance(linearization, CompileError):
         outputs = program.run(arrays)
         return Refusal(program.name, linearization, values, outputs).results
@@ -194,7 +194,7 @@ def _edges(value: Any, edges: list[Edge | None]) -> Layout:
     """Edges for an input, added to `edges`; an element of a list has one whether it requires a gradient or not."""
     if isinstance(value, list):
         return tuple([_edges(item, edges) for item in value])
-    edges.append(value.edge if isinstance(value, Variable) else None)
+    edges.append(value.edge if isinstance(value, TapeValue) else None)
     return len(edges) - 1
 
 

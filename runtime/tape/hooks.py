@@ -8,7 +8,7 @@ from typing import Any
 from .gradients import fitted
 from .mode import grad_mode
 from .node import Gradient, Hook, Metadata, Node
-from .variable import Variable, as_variable
+from .value import TapeValue, as_variable
 
 
 def run_tensor_hooks(node: Node, gradients: list[Gradient], create_graph: bool) -> None:
@@ -64,7 +64,7 @@ def _all_hooked(
     return current
 
 
-def _shown(gradient: Gradient) -> Variable | None:
+def _shown(gradient: Gradient) -> TapeValue | None:
     """A gradient as hooks see it."""
     return None if gradient is None else as_variable(gradient)
 

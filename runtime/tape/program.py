@@ -29,7 +29,7 @@ from ..linearized import aggregated, optimized, settled, specialized
 from ..plan import ExecutionPlan, build_plan
 from ..snippets import SNIPPET
 from .uniform import is_uniform, settled_for_one_shape, sums_broadcasts
-from .variable import Variable, needs_gradient
+from .value import TapeValue, needs_gradient
 
 _COMPILING = RLock()
 """Compiling shares tables; what is compiled is used without a lock."""
@@ -59,7 +59,7 @@ class Program:
         """What a linearization for these values depends on."""
         if self.takes_lists:
             return tuple([None if v is None else needs_gradient(v) for v in values])
-        return tuple([None if v is None else isinstance(v, Variable) and v._requires_grad for v in values])
+        return tuple([None if v is None else isinstance(v, TapeValue) and v._requires_grad for v in values])
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, nothing recorded."""

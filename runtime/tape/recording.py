@@ -38,7 +38,7 @@ from ..plan import ExecutionPlan, PlanCache
 from ..planner import Planner
 from .graph_node import record
 from .program import GroupProgram, Program
-from .variable import Variable, plain
+from .value import TapeValue, plain
 
 _MOVES = frozenset(
     (
@@ -167,14 +167,14 @@ def _add(left: Any, right: Any) -> Any:
         return right if left is None else left
     if isinstance(left, list):
         return [_add(a, b) for a, b in zip(left, right, strict=True)]
-    if isinstance(left, Variable) or isinstance(right, Variable):
+    if isinstance(left, TapeValue) or isinstance(right, TapeValue):
         return left + right
     return OPS.named("aten::add.Tensor").evaluate(left, right)
 
 
 _OWN: dict[str, Callable[..., Any]] = {
     "prim::AutogradAdd": _add,
-    "prim::requires_grad": lambda value: isinstance(value, Variable),
+    "prim::requires_grad": lambda value: isinstance(value, TapeValue),
 }
 """Nodes that are evaluated on Variables themselves."""
 

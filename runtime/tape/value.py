@@ -1,10 +1,10 @@
-"""gs.Variable: an array whose operations are recorded, so that gradients can be taken of them."""
+"""The values of the tape: arrays whose operations are recorded, so that gradients can be taken of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self, TypeVar
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -15,23 +15,13 @@ from ..operand import Operand
 from ..snippets import operate
 from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
 
-if TYPE_CHECKING:
-    from ..function import Function
-
 _ACCUMULATORS = Lock()
 
 
-class Variable(Operand):
-    """An array on the tape.
+class TapeValue(Operand):
+    """What the tape knows of a Variable: the array, and where its gradient goes.
 
-        w = gs.Variable(np.ones(3))             a leaf: its memory is the array's
-        loss = (cu.f(w, x) ** 2).sum()          records a node for each group of f's plan, and for each op
-        loss.backward()                         adds to w.grad, a Variable
-        w.data = w.data - 0.1 * w.grad.data
-
-    Operators, attributes and methods mean what they mean in source. `requires_grad` is True by default for floating
-    arrays, which are the only ones that can have gradients. The array of a Variable is captured, not copied: it must
-    not be written into between forward and backward: `gs.set_capture_checking` finds out who does.
+    What users hold is the class above, `Variable`, whose methods call the engine and compiled functions.
     """
 
     __slots__ = ("__weakref__", "_accumulator", "_data", "_grad", "_requires_grad", "grad_fn", "hooks", "slot")
@@ -48,18 +38,8 @@ class Variable(Operand):
         self.grad_fn = None
         self.slot = 0
         self.hooks: dict[int, Hook] | None = None
-        self._grad: Variable | None = None
+        self._grad: TapeValue | None = None
         self._accumulator: ReferenceType[AccumulateGrad] | None = None
-
-    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        from .calls import call_on_tape
-
-        return call_on_tape(function, args, kwargs)
-
-    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
-        from .calls import operate_on_tape
-
-        return operate_on_tape(function, args)
 
     # --- what it is ---
 
@@ -79,7 +59,7 @@ class Variable(Operand):
         self._data = array
 
     @property
-    def grad(self) -> Variable | None:
+    def grad(self) -> TapeValue | None:
         """The gradient accumulated so far; None before there is one."""
         return self._grad
 
@@ -122,17 +102,6 @@ class Variable(Operand):
 
     # --- gradients ---
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
-        """Add to the `.grad` of every leaf that this depends on.
-
-        `gradient` is that of this Variable, in its shape; a single number needs none. `retain_graph` keeps what the
-        nodes captured, for another backward; `create_graph` does too, and records the backward, so that gradients
-        can be taken of gradients.
-        """
-        from .backward import backward
-
-        backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph)
-
     def accumulate(self, gradient: Any, create_graph: bool) -> None:
         """Add to `.grad` what a backward gives: a Variable if it is recorded, else an array."""
         before = self._grad
@@ -158,18 +127,18 @@ class Variable(Operand):
             return
         reference = ref(self)
 
-        def keep(gradient: Variable) -> None:
+        def keep(gradient: TapeValue) -> None:
             variable = reference()
             if variable is not None:
                 variable.grad = gradient if variable.grad is None else variable.grad + gradient
 
         self.register_hook(keep)
 
-    def detach(self) -> Variable:
+    def detach(self) -> Self:
         """The same array, with no past."""
-        return Variable(self._data, requires_grad=False)
+        return type(self)(self._data, requires_grad=False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Variable:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         self.requires_grad = requires_grad
         return self
 
@@ -223,7 +192,7 @@ class Variable(Operand):
     def __len__(self) -> int:
         return len(self._data)
 
-    def __iter__(self) -> Iterator[Variable]:
+    def __iter__(self) -> Iterator[TapeValue]:
         if not self.ndim:
             raise TypeError("a Variable of no dimensions has nothing to iterate over")
         return iter(operate("{}.unbind(0)", self))
@@ -234,31 +203,46 @@ class Variable(Operand):
         return f"Variable({text}, {self._data.dtype}{past or (', requires_grad=True' if self._requires_grad else '')})"
 
 
+class _Class:
+    """The class of what the tape makes: the one that is here, until `Variable` takes its place."""
+
+    made: type[TapeValue] = TapeValue
+
+
+Made = TypeVar("Made", bound=TapeValue)
+
+
+def made_by_the_tape(cls: type[Made]) -> type[Made]:
+    """Let a class be that of whatever the tape makes: users hold it, and its methods start what stands above."""
+    _Class.made = cls
+    return cls
+
+
 def _array_of(value: Any) -> Array:
     try:
-        return value.data if isinstance(value, Variable) else to_array(value)
+        return value.data if isinstance(value, TapeValue) else to_array(value)
     except Unsuitable as error:
         raise TypeError(f"a Variable is made of an array: {error.message}") from None
 
 
-def as_variable(value: Any) -> Variable:
+def as_variable(value: Any) -> TapeValue:
     """A Variable as it is; anything else without a past."""
-    return value if isinstance(value, Variable) else _made(_array_of(value), None, 0)
+    return value if isinstance(value, TapeValue) else _made(_array_of(value), None, 0)
 
 
-def without_past(data: Array) -> Variable:
+def without_past(data: Array) -> TapeValue:
     """A native array as a Variable."""
     return _made(data, None, 0)
 
 
-def recorded(data: Array, node: Node, slot: int) -> Variable:
+def recorded(data: Array, node: Node, slot: int) -> TapeValue:
     """The Variable of a node's slot."""
     return _made(data, node, slot)
 
 
-def _made(data: Array, node: Node | None, slot: int) -> Variable:
+def _made(data: Array, node: Node | None, slot: int) -> TapeValue:
     """A Variable of a native array, unchecked: of each op there is one."""
-    variable = Variable.__new__(Variable)
+    variable = _Class.made.__new__(_Class.made)
     variable._data = data
     variable._requires_grad = node is not None
     variable.grad_fn = node
@@ -271,14 +255,14 @@ def _made(data: Array, node: Node | None, slot: int) -> Variable:
 
 def needs_gradient(value: Any) -> bool:
     """Whether a value is a Variable that requires a gradient, or a list or tuple with one in it."""
-    if isinstance(value, Variable):
+    if isinstance(value, TapeValue):
         return value._requires_grad
     return isinstance(value, list | tuple) and any(map(needs_gradient, value))
 
 
 def plain(value: Any) -> Any:
     """A value with arrays in the place of Variables, inside lists and tuples too."""
-    if isinstance(value, Variable):
+    if isinstance(value, TapeValue):
         return value._data
     return type(value)([plain(item) for item in value]) if isinstance(value, list | tuple) else value
 
