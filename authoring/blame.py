@@ -12,7 +12,7 @@ from ..compiler.ir import Graph
 from ..lang.source import Span
 from ..runtime.failure import RuntimeFailure
 from ..runtime.interpreter import run_plan
-from ..runtime.plan import build_plan
+from ..runtime.planner import build_plan
 from .edits import Repair, Search
 from .evaluation import Subject, flat, repeatable
 from .evidence import Evidence, context_arrays

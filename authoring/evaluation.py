@@ -23,7 +23,8 @@ from ..compiler.symbolic_script import without_closure
 from ..compiler.types import UNDEFINED, is_differentiable
 from ..runtime.function import Function
 from ..runtime.interpreter import run_plan
-from ..runtime.plan import ExecutionPlan, PlanCache
+from ..runtime.plan import ExecutionPlan
+from ..runtime.planner import PlanCache
 from ..runtime.random import local_seed
 from ..runtime.transforms import vjp
 from .leaves import array_leaves, floating_leaves, is_floating

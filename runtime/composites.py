@@ -11,7 +11,8 @@ from ..compiler.ops.composite import Composite
 from ..compiler.schema import FunctionSchema
 from .failure import RuntimeFailure
 from .interpreter import run_plan
-from .plan import ExecutionPlan, build_plan
+from .plan import ExecutionPlan
+from .planner import build_plan
 
 
 @cache

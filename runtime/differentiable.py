@@ -1,4 +1,4 @@
-"""DifferentiableGroup: one prim::DifferentiableGraph of a plan, ready to run and to be differentiated."""
+"""Plans of which parts can be differentiated: each prim::DifferentiableGraph, ready to run and to be differentiated."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ..compiler.autodiff import Gradient, differentiate
-from ..compiler.autodiff.subgraphs import requires_grad
-from ..compiler.ir import Graph
+from ..compiler.autodiff import Gradient, differentiate, subgraphs
+from ..compiler.ir import Graph, Node
+from ..compiler.symbolic_script import without_closure
 from .interpreter import run_plan
 from .linearized import Linearized
-from .plan import ExecutionPlan, PlanCache, build_plan
+from .operations import Evaluate
+from .plan import ExecutionPlan
+from .planner import PlanCache, Planner, build_plan
 
 
 class DifferentiableGroup:
@@ -29,7 +31,7 @@ class DifferentiableGroup:
     @cached_property
     def requires_grad(self) -> list[bool]:
         """Per input whether a gradient may be asked for."""
-        return requires_grad(self.graph)
+        return subgraphs.requires_grad(self.graph)
 
     @cached_property
     def gradient(self) -> Gradient:
@@ -53,3 +55,17 @@ class DifferentiableGroup:
 
     def __repr__(self) -> str:
         return f"<DifferentiableGroup of {sum(1 for _ in self.graph.nodes)} nodes>"
+
+
+class GroupPlanner(Planner):
+    """Builds the plan of a graph with groups in it."""
+
+    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+        if node.kind != subgraphs.KIND:
+            return super()._evaluation(node)
+        return DifferentiableGroup(subgraphs.subgraph(node, self._graph), self._callees), range(len(node.inputs))
+
+
+def plan_with_groups(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
+    """As `build_plan`, for a graph that may have been sliced; functions that it calls have not been."""
+    return GroupPlanner(without_closure(graph), PlanCache() if callees is None else callees).build()

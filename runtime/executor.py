@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -25,17 +25,23 @@ from ..compiler.randomness import draws
 from .argument_spec import ArgumentSpec, Signature
 from .compilation import compile_graph, fallback_graph
 from .counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
+from .differentiable import plan_with_groups
 from .failure import RuntimeFailure
 from .interpreter import run_plan
 from .modes import OPTIMIZE, PROFILING, SLICE_EVERYTHING, TOUCHED
-from .plan import BINARY, UNARY, ExecutionPlan, PlanCache, build_plan
+from .plan import BINARY, UNARY, ExecutionPlan
+from .planner import PlanCache
 from .profiling import RUNS, Profile
-
-if TYPE_CHECKING:
-    from .tape.recording import RecordingPlans
 
 MAX_PLANS = 64
 """Plans that an executor keeps."""
+
+
+class Recorder(Protocol):
+    """What the tape keeps with an executor: its plans as they run on Variables, and what these share."""
+
+    def of(self, plan: ExecutionPlan) -> ExecutionPlan:
+        """A plan, recording."""
 
 
 class Entry:
@@ -117,7 +123,7 @@ class GraphExecutor:
     ) -> None:
         CONSTRUCTED.add()
         self.graph = graph
-        self.recorded: RecordingPlans | None = None
+        self.recorded: Recorder | None = None
         self._differentiable = differentiable
         self._recording_fallback: ExecutionPlan | None = None
         self.signature = Signature([value.type for value in graph.inputs])
@@ -189,7 +195,7 @@ class GraphExecutor:
                 return entry.plan
             if profile.specialized is None:
                 graph = compile_graph(self.graph, entry.spec, settle=profile.settle)
-                profile.specialized = build_plan(graph, self._callees)
+                profile.specialized = plan_with_groups(graph, self._callees)
         return profile.specialized if profile.holds(values) else entry.plan
 
     # --- plans ---
@@ -206,7 +212,7 @@ class GraphExecutor:
         if self._fallback is None:
             with self._lock:
                 if self._fallback is None:
-                    self._fallback = build_plan(fallback_graph(self.graph), self._callees)
+                    self._fallback = plan_with_groups(fallback_graph(self.graph), self._callees)
         return self._fallback
 
     def recording_fallback(self, record: Callable[[ExecutionPlan], ExecutionPlan]) -> ExecutionPlan:
@@ -214,7 +220,7 @@ class GraphExecutor:
         FALLBACKS.add()
         with self._lock:
             if self._recording_fallback is None:
-                plan = build_plan(fallback_graph(self._source(True)), self._callees)
+                plan = plan_with_groups(fallback_graph(self._source(True)), self._callees)
                 self._recording_fallback = record(plan)
             LAST.plan = self._recording_fallback
             return self._recording_fallback
@@ -250,7 +256,7 @@ class GraphExecutor:
             if entry is not None:
                 return entry, False
             graph = compile_graph(self._source(spec.grad_mode), spec, slice_everything=debugging)
-            entry = Entry(spec, build_plan(graph, self._callees))
+            entry = Entry(spec, plan_with_groups(graph, self._callees))
             MISSES.add()
             self._make_room()
             self._entries[spec] = entry

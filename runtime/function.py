@@ -22,7 +22,8 @@ from .executor import LAST, DebugState, Entry, GraphExecutor
 from .failure import RuntimeFailure
 from .interpreter import run_plan
 from .modes import TOUCHED
-from .plan import ExecutionPlan, PlanCache
+from .plan import ExecutionPlan
+from .planner import PlanCache
 from .recorded import RecordedCall, any_recorded, taker_of
 from .stages import STAGES
 

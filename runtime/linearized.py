@@ -24,7 +24,8 @@ from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .arrays import to_array
 from .failure import RuntimeFailure
 from .interpreter import execute, run_plan
-from .plan import ExecutionPlan, build_plan
+from .plan import ExecutionPlan
+from .planner import build_plan
 
 
 class Linearized:

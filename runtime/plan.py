@@ -15,14 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..compiler.ir import Callee, Graph, Node
-from ..compiler.symbolic_script import without_closure
-
-if TYPE_CHECKING:
-    from .differentiable import DifferentiableGroup
 
 Slots = tuple[int, ...]
 Registers = list[Any]
@@ -68,6 +63,13 @@ class Instruction(NamedTuple):
     dead: Slots = ()
 
 
+class Callees(Protocol):
+    """Where the plans of functions that a plan calls come from: each is built when it is first called."""
+
+    def plan(self, graph: Graph) -> ExecutionPlan:
+        """The plan of a graph as it is at the first call."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutionPlan:
     """What the interpreter runs. Immutable, so any number of threads may run one plan.
@@ -83,7 +85,7 @@ class ExecutionPlan:
     input_count: int
     nodes: tuple[Node, ...]
     operands: tuple[Slots, ...]
-    callees: PlanCache
+    callees: Callees
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -96,7 +98,7 @@ class ExecutionPlan:
         return self.graph.functions
 
     @property
-    def groups(self) -> tuple[DifferentiableGroup, ...]:
+    def groups(self) -> tuple[Any, ...]:
         """The groups that the plan runs, in the order of its instructions."""
         named = zip(self.code, self.nodes, strict=True)
         return tuple([step[1] for step, node in named if node.kind == "prim::DifferentiableGraph"])
@@ -109,30 +111,3 @@ class ExecutionPlan:
             dead = f"  free {', '.join(map(str, step.dead))}" if step.dead else ""
             lines.append(f"{address:>4} {KINDS[step.kind]:<8}{target} {node.kind}{operands}{dead}")
         return "\n".join(lines) + "\n"
-
-
-class PlanCache:
-    """The plans of graphs, each built when first asked for and once only, however many threads ask."""
-
-    def __init__(self, build: Callable[[Graph, PlanCache], ExecutionPlan] | None = None) -> None:
-        self._build = build or build_plan
-        self._plans: dict[Graph, ExecutionPlan] = {}
-        self._lock = Lock()
-
-    def plan(self, graph: Graph) -> ExecutionPlan:
-        """The plan of a graph as it is at the first call; a closure that it returns is left out."""
-        found = self._plans.get(graph)
-        if found is None:
-            with self._lock:
-                found = self._plans.get(graph)
-                if found is None:
-                    found = self._plans[graph] = self._build(graph, self)
-        return found
-
-
-def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
-    """Flatten a graph. Plans of the functions it calls are built when they are called, and kept in `callees`."""
-    # The planner fills in the classes of this file.
-    from .planner import Planner
-
-    return Planner(without_closure(graph), PlanCache() if callees is None else callees).build()

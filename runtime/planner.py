@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 
-from ..compiler.autodiff import subgraphs
 from ..compiler.constants import runtime_value
 from ..compiler.dtypes import BOOL, DType
 from ..compiler.ir import Block, Graph, Node, Value
 from ..compiler.ops.registry import OPS, Op
 from ..compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
+from ..compiler.symbolic_script import without_closure
 from ..compiler.types import TensorType
 from ..lang.trampoline import Walk, run
 from .liveness import ALIASES, CONSTANTS, Liveness, analyse
@@ -34,10 +35,33 @@ from .plan import (
     ExecutionPlan,
     Gather,
     Instruction,
-    PlanCache,
     Registers,
     Slots,
 )
+
+
+class PlanCache:
+    """The plans of graphs, each built when first asked for and once only, however many threads ask."""
+
+    def __init__(self, build: Callable[[Graph, PlanCache], ExecutionPlan] | None = None) -> None:
+        self._build = build or build_plan
+        self._plans: dict[Graph, ExecutionPlan] = {}
+        self._lock = Lock()
+
+    def plan(self, graph: Graph) -> ExecutionPlan:
+        """The plan of a graph as it is at the first call; a closure that it returns is left out."""
+        found = self._plans.get(graph)
+        if found is None:
+            with self._lock:
+                found = self._plans.get(graph)
+                if found is None:
+                    found = self._plans[graph] = self._build(graph, self)
+        return found
+
+
+def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
+    """Flatten a graph. Plans of the functions it calls are built when they are called, and kept in `callees`."""
+    return Planner(without_closure(graph), PlanCache() if callees is None else callees).build()
 
 
 class Planner:
@@ -210,12 +234,6 @@ class Planner:
 
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
         """What a node comes to as a function of some of its operands."""
-        if node.kind == subgraphs.KIND:
-            # It runs plans of its own, and so needs all of this.
-            from .differentiable import DifferentiableGroup
-
-            group = DifferentiableGroup(subgraphs.subgraph(node, self._graph), self._callees)
-            return group, range(len(node.inputs))
         return _evaluation(node)
 
     def _if(self, node: Node) -> Walk:

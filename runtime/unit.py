@@ -11,7 +11,7 @@ from ..lang.diagnostics import Diagnostics, did_you_mean
 from ..lang.parser import parse
 from ..lang.source import Source
 from .function import Function
-from .plan import PlanCache
+from .planner import PlanCache
 
 
 class CompilationUnit:

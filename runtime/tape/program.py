@@ -26,7 +26,8 @@ from ..differentiable import DifferentiableGroup
 from ..function import Function
 from ..interpreter import execute, run_plan
 from ..linearized import aggregated, optimized, settled, specialized
-from ..plan import ExecutionPlan, build_plan
+from ..plan import ExecutionPlan
+from ..planner import build_plan
 from ..snippets import SNIPPET
 from .uniform import is_uniform, settled_for_one_shape, sums_broadcasts
 from .value import TapeValue, needs_gradient

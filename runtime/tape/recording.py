@@ -34,8 +34,8 @@ from ...compiler.types import (
 from ..differentiable import DifferentiableGroup
 from ..liveness import CONSTANTS
 from ..operations import Evaluate
-from ..plan import ExecutionPlan, PlanCache
-from ..planner import Planner
+from ..plan import ExecutionPlan
+from ..planner import PlanCache, Planner
 from .graph_node import record
 from .program import GroupProgram, Program
 from .value import TapeValue, plain

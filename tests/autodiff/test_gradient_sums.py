@@ -16,7 +16,8 @@ from gradscript.runtime import linearized as executing
 from gradscript.runtime.derivatives import derivatives_of
 from gradscript.runtime.ledger import Ledger, run_watched
 from gradscript.runtime.linearized import Linearized, settled, specialized
-from gradscript.runtime.plan import ExecutionPlan, build_plan
+from gradscript.runtime.plan import ExecutionPlan
+from gradscript.runtime.planner import build_plan
 
 PROGRAMS = 24
 TERMS = (

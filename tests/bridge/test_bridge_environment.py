@@ -14,7 +14,7 @@ import torch
 from bridge_programs import CASES, UNIT, draw
 from gradscript.compiler.ir import Graph
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 from torch.utils.checkpoint import checkpoint
 
 # --- torch around a call ---

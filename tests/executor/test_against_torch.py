@@ -14,8 +14,8 @@ from gradscript.compiler.autodiff import differentiate  # noqa: E402
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
 from gradscript.compiler.ir_parser import parse_ir  # noqa: E402
 from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
+from gradscript.runtime.differentiable import plan_with_groups  # noqa: E402
 from gradscript.runtime.interpreter import run_plan  # noqa: E402
-from gradscript.runtime.plan import build_plan  # noqa: E402
 from group_graphs import GRAPHS  # noqa: E402
 from torch_graphs import both, count, legacy_executor  # noqa: E402
 
@@ -229,7 +229,7 @@ def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
         assert [g is not None for g in found] == list(flags)
         for mine, theirs in zip([g for g in found if g is not None], grads, strict=True):
             np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-10)
-        assert build_plan(group.graph).input_count == 2
+        assert plan_with_groups(group.graph).input_count == 2
         _compare_second(function, arrays, flags, grads, tensors)
 
 

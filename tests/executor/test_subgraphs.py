@@ -21,9 +21,9 @@ from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
 from gradscript.compiler.types import TensorType
 from gradscript.compiler.verify import InvalidIR, verify
+from gradscript.runtime.differentiable import plan_with_groups
 from gradscript.runtime.interpreter import run_plan
 from gradscript.runtime.linearized import Linearized
-from gradscript.runtime.plan import build_plan
 
 CHAIN = """\
 graph f(%a : Tensor, %b : Tensor):
@@ -136,8 +136,8 @@ def test_results_are_those_of_the_whole() -> None:
         for condition in (True, False):
             given = [*values, condition] if text is BRANCH else values
             graph, _ = _groups(text)
-            expected = run_plan(build_plan(parse_ir(text)), given)
-            for left, right in zip(run_plan(build_plan(graph), given), expected, strict=True):
+            expected = run_plan(plan_with_groups(parse_ir(text)), given)
+            for left, right in zip(run_plan(plan_with_groups(graph), given), expected, strict=True):
                 np.testing.assert_array_equal(left, right)
 
 
@@ -160,7 +160,7 @@ def test_random_graphs_stay_acyclic_and_right(seed: int) -> None:
     graph, _ = _groups(text)
     values = [rng.standard_normal(3) for _ in range(2)]
     for left, right in zip(
-        run_plan(build_plan(graph), values), run_plan(build_plan(parse_ir(text)), values), strict=True
+        run_plan(plan_with_groups(graph), values), run_plan(plan_with_groups(parse_ir(text)), values), strict=True
     ):
         np.testing.assert_array_equal(left, right)
 
@@ -188,7 +188,7 @@ def test_linear_has_one_product_for_each_input_that_needs_a_gradient() -> None:
     for types, products in ((("[requires_grad=False]", ""), 1), (("", "[requires_grad=False]"), 1), (("", ""), 2)):
         written = text.replace("%x : Tensor[requires_grad=False]", f"%x : Tensor{types[0]}")
         graph, _ = _groups(written.replace("%w : Tensor)", f"%w : Tensor{types[1]})"))
-        (group,) = build_plan(graph).groups
+        (group,) = plan_with_groups(graph).groups
         assert _matmuls(group.gradient.df) == products
     source = "def f(x, w, b):\n    return torch.nn.functional.linear(x, w, b)\n"
     whole = gs.CompilationUnit(source).f.graph
@@ -206,7 +206,7 @@ def test_captures_of_what_repeats_keep_the_first_index() -> None:
 
 def test_groups_run_and_go_back() -> None:
     graph, _ = _groups(CHAIN)
-    (group,) = build_plan(graph).groups
+    (group,) = plan_with_groups(graph).groups
     a, b = np.array([0.5, 2.0]), np.array([1.5, -1.0])
     (out,), residuals = group.linearized.run([a, b])
     grads = group.linearized.pull_back([a, b], [np.ones(2)], residuals)

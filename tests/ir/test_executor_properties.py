@@ -16,8 +16,8 @@ from gradscript.compiler.printer import print_graph
 from gradscript.compiler.verify import verify
 from gradscript.runtime.argument_spec import Signature
 from gradscript.runtime.compilation import compile_graph
+from gradscript.runtime.differentiable import plan_with_groups
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
 
 SEEDS = range(40)
 PASSES: dict[str, Pass] = {
@@ -86,7 +86,7 @@ def test_plans_give_the_results(requires_grad: bool, everything: bool) -> None:
         verify(compiled)
         assert print_graph(graph) == before
         groups.update(node.kind for node in compiled.all_nodes())
-        for left, right in zip(run_plan(build_plan(compiled), values), expected, strict=True):
+        for left, right in zip(run_plan(plan_with_groups(compiled), values), expected, strict=True):
             assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{compiled}"
             np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-11, err_msg=f"{before}\n{compiled}")
     assert (groups["prim::DifferentiableGraph"] > 0) is requires_grad

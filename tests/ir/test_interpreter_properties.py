@@ -10,7 +10,7 @@ from gradscript.compiler.ir import Graph
 from gradscript.compiler.pipeline import PIPELINES, run_to_fixpoint
 from gradscript.compiler.printer import print_graph
 from gradscript.runtime.interpreter import execute, run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import arguments, graphs

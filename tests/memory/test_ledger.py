@@ -12,7 +12,8 @@ from gradscript.runtime.derivatives import derivatives_of
 from gradscript.runtime.interpreter import execute, run_plan
 from gradscript.runtime.ledger import Ledger, arrays_in, owner, run_watched
 from gradscript.runtime.memory import measure
-from gradscript.runtime.plan import ExecutionPlan, PlanCache, build_plan
+from gradscript.runtime.plan import ExecutionPlan
+from gradscript.runtime.planner import PlanCache, build_plan
 
 SIZE = 1000
 BYTES = 8 * SIZE

@@ -14,7 +14,7 @@ from gradscript.compiler.meta import Meta
 from gradscript.compiler.straighten import straighten
 from gradscript.compiler.verify import verify
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 
 PROGRAMS = {
     "loop": "def f(x, n: int):\n    for i in range(n):\n        x = torch.sin(x) * (i + 1)\n    return x\n",

@@ -13,7 +13,7 @@ import pytest
 import torch
 from gradscript.compiler.pipeline import PIPELINES, run_passes, run_to_fixpoint
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 
 SOURCE = """
 def uniform(n: int):

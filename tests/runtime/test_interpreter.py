@@ -14,9 +14,9 @@ from gradscript.compiler.ir import Callee, Graph, Value
 from gradscript.compiler.ir_parser import parse_ir
 from gradscript.compiler.schema import parse_schema
 from gradscript.compiler.types import TENSOR
-from gradscript.runtime import planner
+from gradscript.runtime import differentiable
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import PlanCache, build_plan
+from gradscript.runtime.planner import PlanCache, build_plan
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -226,12 +226,12 @@ def test_unpacking_one_element() -> None:
 def test_a_plan_is_built_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Graph] = []
 
-    class Counting(planner.Planner):
+    class Counting(differentiable.GroupPlanner):
         def __init__(self, graph: Graph, callees: PlanCache) -> None:
             built.append(graph)
             super().__init__(graph, callees)
 
-    monkeypatch.setattr(planner, "Planner", Counting)
+    monkeypatch.setattr(differentiable, "GroupPlanner", Counting)
     source = "def g(x):\n    return x * 2.0\ndef f(x):\n    return g(x) + g(x + 1.0)\n"
     function = gs.CompilationUnit(source).f
     results: list[Any] = []

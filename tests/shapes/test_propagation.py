@@ -22,7 +22,7 @@ from gradscript.compiler.shapes import ShapeError, propagate_shapes
 from gradscript.compiler.types import BOOL as BOOLEAN
 from gradscript.compiler.types import TENSOR
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 
 for _folder in ("autodiff", "formulas", "ir", "shapes"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -11,7 +11,7 @@ from gradscript.compiler.unparse import unparse_unit
 from gradscript.lang.diagnostics import CompileError
 from gradscript.runtime.failure import RuntimeFailure
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from roundtrip import check_unit, compiled

@@ -9,7 +9,7 @@ import pytest
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.unparse import unparse_unit
 from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.plan import build_plan
+from gradscript.runtime.planner import build_plan
 from roundtrip import check_unit, compiled
 
 PROGRAMS = {
