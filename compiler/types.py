@@ -6,7 +6,7 @@ A tensor type may carry what is known about the value: `Tensor[float64, rank=2]`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .dtypes import DType
 
@@ -63,7 +63,10 @@ class ListType(Type):
 
 @dataclass(frozen=True, slots=True)
 class TupleType(Type):
+    """`names` are those by which source may ask for an element (`torch.max(x, 0).values`); they make no other type."""
+
     elements: tuple[Type, ...]
+    names: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return f"Tuple[{', '.join(map(str, self.elements)) or '()'}]"

@@ -30,6 +30,7 @@ from .draws import settle_draws
 from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
+from .requires_grad import answer_requires_grad
 from .reverse import Reverse, Rule, gradient_type, materialize
 from .rounds import Abstract, Rounds
 from .rules import (
@@ -76,6 +77,7 @@ def _differentiate(
     """`dense` are the inputs whose gradient must be there even if it is zero; `shapes` are known for `rounds` only."""
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
+    answer_requires_grad(f, active)
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
     forward = _Forward(f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {})
     yield forward.prepare()

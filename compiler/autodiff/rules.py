@@ -9,7 +9,7 @@ from ...lang.diagnostics import CompileError, Diagnostic
 from ..builder import Builder
 from ..ir import Block, Node, Value, copy_node, walk
 from ..symbolic_script import GradPair, captures
-from ..types import NONE, UNDEFINED, OptionalType, is_tensor, strip_optional
+from ..types import NONE, UNDEFINED, ListType, OptionalType, is_tensor, strip_optional
 from .reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 
@@ -232,7 +232,10 @@ def _add(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Valu
 def _list_construct(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
     if not node.inputs:
         return {}
-    types = [gradient_type(value) for value in node.inputs]
+    gradients_type = gradient_type(node.output)
+    assert isinstance(gradients_type, ListType)
+    # An element that is None has a place among the gradients too.
+    types = [gradients_type.element] * len(node.inputs)
     return dict(enumerate(builder.node("prim::ListUnpack", gradients, types).outputs))
 
 

@@ -221,13 +221,29 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
     inputs = convert_arguments(e, node, match, arguments)
     types = result_types(op, [value.type for value in inputs])
     made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
-    return _as_value(e, made.outputs)
+    return _as_value(e, made.outputs, op.schema)
 
 
-def _as_value(e: Emitter, outputs: Sequence[Value]) -> Value:
+def _as_value(e: Emitter, outputs: Sequence[Value], schema: FunctionSchema) -> Value:
+    """What a call gives: several results are a tuple, whose elements have the names that the schema gives them."""
     if len(outputs) == 1:
         return outputs[0]
-    return e.builder.tuple(outputs) if outputs else e.builder.constant(None)
+    if not outputs:
+        return e.builder.constant(None)
+    made = e.builder.tuple(outputs)
+    if all(result.name != f"result{i}" for i, result in enumerate(schema.returns)):
+        made.type = TupleType(tuple(v.type for v in outputs), tuple(result.name for result in schema.returns))
+    return made
+
+
+def element_named(e: Emitter, node: ast.Attribute, value: Value) -> Value | None:
+    """`torch.max(x, 0).values`: the element of a tuple by its name; None where the tuple has no such name."""
+    if not isinstance(value.type, TupleType) or node.name not in value.type.names:
+        return None
+    index = value.type.names.index(node.name)
+    if value.node.kind == "prim::TupleConstruct":
+        return value.node.inputs[index]
+    return e.at(node).tuple_index(value, index)
 
 
 def _emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:
@@ -237,7 +253,7 @@ def _emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, argu
     inputs = convert_arguments(e, node, match, arguments)
     types = [result.type for result in schema.returns]
     made = e.at(node).node("prim::CallFunction", inputs, types, attrs={"callee": schema.name})
-    return _as_value(e, made.outputs)
+    return _as_value(e, made.outputs, schema)
 
 
 def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Sequence[Argued]) -> list[Value]:

@@ -14,7 +14,19 @@ from ...lang import ast
 from ...lang.source import Span
 from ...lang.trampoline import Walk
 from ..ir import Block, Node, Value
-from ..types import BOOL, CLOSURE, NONE, NUMBERS, OptionalType, Type, is_tensor, may_be_none, unify
+from ..types import (
+    BOOL,
+    CLOSURE,
+    NONE,
+    NUMBERS,
+    STR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_tensor,
+    unify,
+)
 from .calls import emit_resolved
 from .emitter import Emitter, described
 from .overloads import Argued
@@ -39,42 +51,55 @@ class Condition:
 
 
 def emit_bool(e: Emitter, node: ast.Expr) -> Walk:
-    """A condition as a bool value: `and`, `or`, `not`, `is` and chained comparisons in expressions."""
-    condition = yield emit_condition(e, node, as_value=True)
+    """A condition as a bool value: `not`, `is` and chained comparisons in expressions."""
+    condition = yield emit_condition(e, node)
     return condition.value if condition.static is None else e.at(node).constant(condition.static)
 
 
-def emit_condition(e: Emitter, node: ast.Expr, as_value: bool = False) -> Walk:
-    """A test. With `as_value` the operands of `and` and `or` must be bools, since Python would return an operand."""
+def emit_condition(e: Emitter, node: ast.Expr) -> Walk:
+    """A test."""
     match node:
         case ast.UnaryOp(op="not"):
             inner = yield emit_condition(e, node.operand)
             value = None if inner.static is not None else e.value("aten::__not__.bool", node, inner.value)
             return inner.negated(value)
         case ast.BoolOp():
-            return (yield _emit_bool_op(e, node, as_value))
+            return (yield _emit_bool_op(e, node))
         case ast.Compare() if len(node.ops) > 1:
             return (yield _emit_chain(e, node))
         case ast.Compare(ops=("is",) | ("is not",)):
             return (yield _emit_is(e, node))
     value = yield e.expression(node)
-    if as_value and value.type != BOOL:
-        raise e.fail(
-            "E301",
-            f"`and` and `or` take bools here, not {described(value.type)}",
-            node.span,
-            "Python would give one of the operands; write a conditional expression: `a if a else b`",
-        )
-    return Condition(_truth(e, node, value))
+    return truth_of(e, node, value)
 
 
-def _truth(e: Emitter, node: ast.Expr, value: Value) -> Value:
-    if value.type == BOOL:
-        return value
-    if is_tensor(value.type) or value.type in NUMBERS:
-        return emit_resolved(e, node, "Bool", [Argued(value, node.span)], "a condition")
-    note = "compare it: `x is not None`" if may_be_none(value.type) else "compare it, or ask for its len()"
-    raise e.fail("E301", f"a condition must be a bool, not {described(value.type)}", node.span, note)
+def truth_of(e: Emitter, node: ast.Expr, value: Value) -> Condition:
+    """Python's truth of a value: a number's, that of a tensor of one element, whether a list, a tuple or a str holds
+    anything, whether an optional is there and true."""
+    type = value.type
+    if type == BOOL:
+        return Condition(value)
+    if type == NONE or isinstance(type, TupleType):
+        return Condition(static=isinstance(type, TupleType) and bool(type.elements))
+    if isinstance(type, OptionalType):
+        return _truth_of_optional(e, node, value)
+    if is_tensor(type) or type in NUMBERS or type == STR or isinstance(type, ListType):
+        return Condition(emit_resolved(e, node, "Bool", [Argued(value, node.span)], "a condition"))
+    note = "compare it: `x == …`"
+    raise e.fail("E301", f"a condition must be a bool, not {described(type)}", node.span, note)
+
+
+def _truth_of_optional(e: Emitter, node: ast.Expr, value: Value) -> Condition:
+    """`x` as a test is `x is not None and x`."""
+    known = {node.id: True} if isinstance(node, ast.Name) else {}
+    there = e.value("aten::__isnot__", node, value, e.at(node).constant(None))
+    branch = e.at(node).node("prim::If", [there], [BOOL], blocks=2)
+    with e.builder.at(branch.blocks[0]):
+        found = truth_of(e, node, e.at(node).unwrap(value))
+        e.builder.returns(found.value or e.builder.constant(found.static))
+    with e.builder.at(branch.blocks[1]):
+        e.builder.returns(e.builder.constant(False))
+    return Condition(branch.output, if_true=known)
 
 
 def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
@@ -100,27 +125,27 @@ def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
     return result.negated(negated)
 
 
-def _emit_bool_op(e: Emitter, node: ast.BoolOp, as_value: bool) -> Walk:
+def _emit_bool_op(e: Emitter, node: ast.BoolOp) -> Walk:
     """Left to right, each operand emitted where the ones before it have not decided."""
     first, *others = node.values
-    result = yield emit_condition(e, first, as_value)
+    result = yield emit_condition(e, first)
     for operand in others:
-        result = yield _emit_connective(e, node, result, operand, as_value)
+        result = yield _emit_connective(e, node, result, operand)
     return result
 
 
-def _emit_connective(e: Emitter, node: ast.BoolOp, left: Condition, operand: ast.Expr, as_value: bool) -> Walk:
+def _emit_connective(e: Emitter, node: ast.BoolOp, left: Condition, operand: ast.Expr) -> Walk:
     is_and = node.op == "and"
     if left.static is not None:
         # Decided already, or the rest decides alone.
-        return (yield emit_condition(e, operand, as_value)) if left.static == is_and else left
+        return (yield emit_condition(e, operand)) if left.static == is_and else left
     assert left.value is not None
     branch = e.at(node).node("prim::If", [left.value], [BOOL], blocks=2)
     live, short = branch.blocks if is_and else reversed(branch.blocks)
     known = left.if_true if is_and else left.if_false
     with e.block(live, node.span) as frame:
         refine(e, frame, known)
-        right = yield emit_condition(e, operand, as_value)
+        right = yield emit_condition(e, operand)
         value = right.value if right.static is None else e.at(operand).constant(right.static)
         e.builder.returns(value)
     with e.builder.at(short):
@@ -131,6 +156,74 @@ def _emit_connective(e: Emitter, node: ast.BoolOp, left: Condition, operand: ast
     else:
         result.if_false = left.if_false | right.if_false
     return result
+
+
+def emit_operand(e: Emitter, node: ast.BoolOp) -> Walk:
+    """`a or b` as a value: the operand that decides, as Python gives it; a bool where both are."""
+    first, *others = node.values
+    value, condition = yield _operand(e, first)
+    for i, operand in enumerate(others):
+        value, condition = yield _emit_choice(e, node, value, condition, operand, is_last=i + 1 == len(others))
+    return value
+
+
+def _operand(e: Emitter, node: ast.Expr) -> Walk:
+    """An operand as a value, and as a test."""
+    if not _is_test(node):
+        value = yield e.expression(node)
+        return value, truth_of(e, node, value)
+    condition: Condition = yield emit_condition(e, node)
+    value = condition.value if condition.static is None else e.at(node).constant(condition.static)
+    return value, condition
+
+
+def _is_test(node: ast.Expr) -> bool:
+    """Whether an expression is a bool that may tell of optionals."""
+    match node:
+        case ast.UnaryOp(op="not") | ast.Compare(ops=("is",) | ("is not",)):
+            return True
+        case ast.Compare():
+            return len(node.ops) > 1
+    return False
+
+
+def _emit_choice(
+    e: Emitter, node: ast.BoolOp, left: Value, condition: Condition, operand: ast.Expr, is_last: bool
+) -> Walk:
+    """The value of `left and operand` or `left or operand`, and its truth where more operands follow."""
+    is_and = node.op == "and"
+    if condition.static is not None:
+        return (yield _operand(e, operand)) if condition.static == is_and else (left, condition)
+    branch = e.at(node).node("prim::If", [condition.value], blocks=2)
+    live, short = branch.blocks if is_and else reversed(branch.blocks)
+    with e.block(live, node.span) as frame:
+        refine(e, frame, condition.if_true if is_and else condition.if_false)
+        right, test = yield _operand(e, operand)
+        e.builder.returns(right)
+    with e.builder.at(short):
+        e.at(node)
+        if left.type == BOOL:
+            left = e.builder.constant(not is_and)
+        elif isinstance(left.type, OptionalType) and not is_and:
+            left = e.builder.unwrap(left)
+        e.builder.returns(left)
+    type = unify(left.type, right.type)
+    if type is None:
+        raise e.fail(
+            "E304",
+            f"the operands of `{node.op}` are {described(left.type)} and {described(right.type)}",
+            node.span,
+            "Python gives one of them; give them one type, or make bools of them: `bool(x)`, `len(l) > 0`",
+        )
+    value = branch.add_output(type)
+    if type != BOOL:
+        return value, Condition() if is_last else truth_of(e, node, value)
+    result = Condition(value)
+    if is_and:
+        result.if_true = condition.if_true | test.if_true
+    else:
+        result.if_false = condition.if_false | test.if_false
+    return value, result
 
 
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
@@ -145,12 +238,12 @@ def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
         if op in ("is", "is not"):
             raise e.fail("E102", "`is` inside a chain of comparisons", node.span, "join the comparisons with `and`")
         if result is None:
-            result = _truth(e, node, emit_comparison(e, node, op, left, right))
+            result = truth_of(e, node, emit_comparison(e, node, op, left, right)).value
             continue
         branch = e.at(node).node("prim::If", [result], [BOOL], blocks=2)
         for block, live in zip(branch.blocks, (True, False), strict=True):
             with e.builder.at(block):
-                compared = _truth(e, node, emit_comparison(e, node, op, left, right)) if live else None
+                compared = truth_of(e, node, emit_comparison(e, node, op, left, right)).value if live else None
                 e.builder.returns(compared or e.builder.constant(False))
         result = branch.output
     return Condition(result)

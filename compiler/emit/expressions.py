@@ -11,8 +11,8 @@ from ..ir import Value
 from ..ops.registry import OPS
 from ..types import BOOL, NONE, NUMBERS, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
 from .annotations import dotted_name
-from .calls import METHOD_ATTRIBUTES, emit_resolved
-from .conditions import emit_bool, emit_branches
+from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved
+from .conditions import emit_bool, emit_branches, emit_operand
 from .emitter import EXPRESSIONS, Emitter, checked_depth, described, emits
 from .overloads import Argued
 from .spellings import MODULES, op_name
@@ -114,11 +114,17 @@ def _attribute(e: Emitter, node: ast.Attribute) -> Walk:
         return _module_attribute(e, node, dotted)
     value = yield e.expression(node.value)
     name = node.name
+    named = element_named(e, node, value)
+    if named is not None:
+        return named
     if name == "unchecked_unwrap_optional":
         return e.at(node).unwrap(value) if may_be_none(value.type) and value.type != NONE else value
     op = METHOD_ATTRIBUTES.get(name)
     if op is None or not OPS.overloads(op):
-        notes = did_you_mean(name, METHOD_ATTRIBUTES)
+        known = value.type.names if isinstance(value.type, TupleType) else METHOD_ATTRIBUTES
+        notes = did_you_mean(name, known)
+        if isinstance(value.type, TupleType) and value.type.names and not notes:
+            notes = (f"its elements are {', '.join(value.type.names)}",)
         if OPS.overloads(name):
             notes = (f"'{name}' is a method: write `.{name}(…)`",)
         raise e.fail("E202", f"{described(value.type)} has no attribute '{name}'", node.name_span, *notes)
@@ -221,7 +227,7 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
 
 @emits(EXPRESSIONS, ast.BoolOp)
 def _bool_op(e: Emitter, node: ast.BoolOp) -> Walk:
-    return (yield emit_bool(e, node))
+    return (yield emit_operand(e, node))
 
 
 @emits(EXPRESSIONS, ast.Conditional)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...lang import ast
@@ -14,6 +15,7 @@ from ..ir import Block, Graph, Value
 from ..schema import NO_DEFAULT, Argument, Default, FunctionSchema
 from ..types import (
     CLOSURE,
+    FLOAT,
     INT,
     NONE,
     TENSOR,
@@ -24,10 +26,11 @@ from ..types import (
     is_subtype,
     strip_optional,
 )
-from .annotations import resolve_type
+from .annotations import dotted_name, resolve_type
 from .emitter import Emitter, described
 from .exits import RESULT, Exit, structure
 from .expected import as_expected
+from .expressions import CONSTANTS
 from .scopes import Frame
 from .statements import bound_names, emit_statements, statements_in
 
@@ -47,12 +50,12 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
     elif node.default is not None:
         # An unannotated parameter is a Tensor, unless its default says otherwise.
         type = OptionalType(TENSOR) if default is None else _type_of_default(default)
-    if node.default is not None and not _default_fits(default, type):
-        raise diagnostics.fail(
-            "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
-        )
-    if isinstance(default, int) and not isinstance(default, bool) and str(strip_optional(type)) == "float":
-        default = float(default)
+    if node.default is not None:
+        default = _converted(default, strip_optional(type))
+        if not _default_fits(default, type):
+            raise diagnostics.fail(
+                "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
+            )
     return Argument(node.name, type, default, node.keyword_only)
 
 
@@ -60,17 +63,29 @@ def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
     match node:
         case ast.Constant() if node.value is not ...:
             return node.value
-        case ast.UnaryOp(op="-", operand=ast.Constant(value=value)) if isinstance(value, int | float):
-            return -value
+        case ast.UnaryOp(op="-" | "+", operand=operand) if _is_number(operand):
+            value = _default(operand, diagnostics)
+            return -value if node.op == "-" else value
+        case ast.Attribute() if dotted_name(node) in CONSTANTS:
+            return CONSTANTS[dotted_name(node)]
+        case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=value),), keywords=()):
+            with suppress(ValueError, TypeError):
+                return float(value)  # type: ignore[arg-type]  # what is no number is refused below
         case ast.TupleExpr() | ast.ListExpr():
-            if all(isinstance(item, ast.Constant | ast.UnaryOp) for item in node.elements):
+            if not any(isinstance(item, ast.TupleExpr | ast.ListExpr) for item in node.elements):
                 return tuple(_default(item, diagnostics) for item in node.elements)
     raise diagnostics.fail(
         "E102",
         "a default that is not a literal",
         node.span,
-        "defaults are numbers, strings, bools, None and lists of them",
+        "defaults are numbers, `float('inf')`, strings, bools, None and lists of them",
     )
+
+
+def _is_number(node: ast.Expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    return isinstance(node, ast.Call) or dotted_name(node) in CONSTANTS
 
 
 def _type_of_default(default: Any) -> Type:
@@ -82,9 +97,15 @@ def _type_of_default(default: Any) -> Type:
 def _default_fits(default: Any, type: Type) -> bool:
     if default == ():
         return isinstance(strip_optional(type), ListType)
-    inner = strip_optional(type)
-    actual = NONE if default is None else constant_type(default)
-    return is_subtype(actual, type) or (actual == INT and str(inner) == "float")
+    return is_subtype(NONE if default is None else constant_type(default), type)
+
+
+def _converted(default: Any, type: Type) -> Any:
+    """An int where a float is asked for is a float, in a list too."""
+    if isinstance(type, ListType) and isinstance(default, tuple):
+        return tuple(_converted(item, type.element) for item in default)
+    is_int = isinstance(default, int) and not isinstance(default, bool)
+    return float(default) if is_int and type == FLOAT else default
 
 
 def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
@@ -98,7 +119,8 @@ def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
         _add_parameter(e, graph.body, argument.name, argument.type)
     outputs = yield _emit_body(e, node)
     graph.body.ret.replace_inputs(outputs)
-    results = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(outputs) if v.type != CLOSURE)
+    names = _result_names(e, len(outputs))
+    results = tuple(Argument(name, v.type) for name, v in zip(names, outputs, strict=True) if v.type != CLOSURE)
     _check_annotation(e, node, [r.type for r in results])
     return FunctionSchema(node.name, "", arguments, results), graph
 
@@ -155,6 +177,13 @@ def _names_in(statement: ast.Stmt) -> Iterator[str]:
         if isinstance(part, ast.Name):
             yield part.id
         pending += ast.children(part)
+
+
+def _result_names(e: Emitter, count: int) -> Sequence[str]:
+    """Those of a named tuple that is returned as it is, as far as its type is known."""
+    returned = e.frame.lookup(RESULT)
+    names = returned.type.names if isinstance(returned, Value) and isinstance(returned.type, TupleType) else ()
+    return names if len(names) == count else [f"result{i}" for i in range(count)]
 
 
 def _flattened(e: Emitter, value: Value) -> list[Value]:

@@ -56,8 +56,10 @@ declare("prim::dtype(Tensor a) -> int", lambda x: dtype_of(x).code, traits=SHAPE
 declare("prim::device(Tensor a) -> Device", lambda x: DEVICE, traits=SHAPE_ONLY)
 declare("prim::layout(Tensor a) -> int", lambda x: 0, traits=SHAPE_ONLY)
 declare("prim::is_cpu(Tensor a) -> bool", lambda x: True, traits=SHAPE_ONLY)
-for name in ("is_cuda", "is_sparse", "is_mkldnn", "is_quantized", "requires_grad"):
+for name in ("is_cuda", "is_sparse", "is_mkldnn", "is_quantized"):
     declare(f"prim::{name}(Tensor a) -> bool", lambda x: False, traits=SHAPE_ONLY)
+# Where gradients are recorded or computed, that is what decides: see `autodiff.requires_grad` and the tape.
+declare("prim::requires_grad(Tensor a) -> bool", lambda x: False, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::device(str a) -> Device", lambda name: name)
 declare("aten::element_size(Tensor self) -> int", lambda x: dtype_of(x).itemsize, traits=SHAPE_ONLY)
 declare("aten::is_floating_point(Tensor self) -> bool", lambda x: dtype_of(x).is_floating, traits=SHAPE_ONLY)

@@ -130,6 +130,8 @@ for name in ("Float.Tensor", "FloatImplicit"):
     declare(f"aten::{name}(Tensor a) -> float", lambda a: float(item(a)), traits=NONDIFFERENTIABLE)
 for name in ("Int.Tensor", "IntImplicit"):
     declare(f"aten::{name}(Tensor a) -> int", lambda a: _to_int(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::Bool.str(str a) -> bool", bool)
+declare("aten::Bool.t(t[] a) -> bool", bool)
 declare("aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE)
 declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE)
 declare("aten::str(t a) -> str", str)
