@@ -194,6 +194,7 @@ def _emit_choice(
     is_and = node.op == "and"
     if condition.static is not None:
         return (yield _operand(e, operand)) if condition.static == is_and else (left, condition)
+    assert condition.value is not None
     branch = e.at(node).node("prim::If", [condition.value], blocks=2)
     live, short = branch.blocks if is_and else reversed(branch.blocks)
     with e.block(live, node.span) as frame:

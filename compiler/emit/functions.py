@@ -119,8 +119,8 @@ def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
         _add_parameter(e, graph.body, argument.name, argument.type)
     outputs = yield _emit_body(e, node)
     graph.body.ret.replace_inputs(outputs)
-    names = _result_names(e, len(outputs))
-    results = tuple(Argument(name, v.type) for name, v in zip(names, outputs, strict=True) if v.type != CLOSURE)
+    called = _result_names(e, len(outputs))
+    results = tuple(Argument(name, v.type) for name, v in zip(called, outputs, strict=True) if v.type != CLOSURE)
     _check_annotation(e, node, [r.type for r in results])
     return FunctionSchema(node.name, "", arguments, results), graph
 
