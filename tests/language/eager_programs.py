@@ -1,4 +1,4 @@
-"""Programs that are Python and source at once: run by eager torch, and by us on every road; what differs is a failure."""
+"""Programs that are Python and source at once: run by eager torch, and by us on every road, with one outcome."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ def test_names_travel(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "note"), [("torch.max(x, 0).value", "did you mean 'values'?"), ("torch.qr(x).zzz", "its elements are Q, R")]
+    ("call", "note"),
+    [("torch.max(x, 0).value", "did you mean 'values'?"), ("torch.qr(x).zzz", "its elements are Q, R")],
 )
 def test_unknown_names(call: str, note: str) -> None:
     with pytest.raises(gs.CompileError) as caught:
