@@ -23,7 +23,7 @@ from ..compiler.shapes import Abstract
 from ..compiler.specialize import specialize_optionals
 from ..compiler.straighten import straighten
 from ..compiler.types import TupleType, Type
-from .function import Function
+from .compiled import Compiled
 from .linearized import Linearized, is_floating, optimized
 
 MAX_REMATERIALIZED = 64
@@ -33,7 +33,7 @@ MAX_REMATERIALIZED = 64
 class Derivatives:
     """Every linearisation of a function made so far."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Compiled) -> None:
         self._graph = differentiable_graph(function.callee)
         self.input_types = [value.type for value in self._graph.inputs]
         self.output_types = [value.type for value in self._graph.outputs]
@@ -105,10 +105,10 @@ def _hashable(value: Abstract) -> Hashable:
     return (type(value), value)
 
 
-_DERIVATIVES: WeakKeyDictionary[Function, Derivatives] = WeakKeyDictionary()
+_DERIVATIVES: WeakKeyDictionary[Compiled, Derivatives] = WeakKeyDictionary()
 
 
-def derivatives_of(function: Function) -> Derivatives:
+def derivatives_of(function: Compiled) -> Derivatives:
     """The derivatives of a function; they live as long as it does."""
     found = _DERIVATIVES.get(function)
     return found if found is not None else _DERIVATIVES.setdefault(function, Derivatives(function))

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from numpy import ndarray
 
-from ..compiler.autodiff.wrapper import differentiable_graph
-from ..compiler.ir import Callee, Graph
-from ..compiler.schema import Argument, FunctionSchema
+from ..compiler.ir import Callee
+from ..compiler.schema import Argument
 from ..compiler.symbolic_script import GradPair
 from ..lang import ast
 from ..lang.diagnostics import did_you_mean
 from .arrays import any_on_device, any_torch, to_user
 from .binding import Binder
+from .compiled import Compiled, unwrapped
 from .counters import HITS
-from .executor import LAST, DebugState, Entry, GraphExecutor
-from .failure import RuntimeFailure
+from .executor import LAST, DebugState, Entry
 from .interpreter import run_plan
 from .modes import TOUCHED
 from .plan import ExecutionPlan
@@ -34,11 +32,10 @@ if TYPE_CHECKING:
     from .torch_bridge import TorchCalls
     from .torch_bridge.values import Half, Linearization
 
-_MAKING = RLock()
 count_hit = HITS.add
 
 
-class Function:
+class Function(Compiled):
     """A function of a CompilationUnit, or one made from another by `gs.grad` and its like.
 
         f(x, y)                          the result; several are a tuple. A closure it returns is dropped
@@ -56,35 +53,10 @@ class Function:
     def __init__(
         self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: PlanCache | None = None
     ) -> None:
-        self._callee = callee
+        super().__init__(callee, plans)
         self._definition = definition
-        self._plans = PlanCache() if plans is None else plans
         self.__name__ = callee.schema.name
         self.__doc__ = definition.docstring if definition is not None else None
-
-    @property
-    def name(self) -> str:
-        return self._callee.schema.name
-
-    @property
-    def schema(self) -> FunctionSchema:
-        """The parameters with their types and defaults, and the types of the results."""
-        return self._callee.schema
-
-    @property
-    def graph(self) -> Graph:
-        """The IR as emitted, prim::Function included. `str()` of it is the textual IR."""
-        return self._callee.graph
-
-    @property
-    def pair(self) -> GradPair | None:
-        """The function and its own backward as two plain graphs; None where the source gives no backward."""
-        return self._callee.pair
-
-    @property
-    def callee(self) -> Callee:
-        """What graphs that call this function refer to."""
-        return self._callee
 
     @property
     def definition(self) -> ast.FunctionDef | None:
@@ -160,28 +132,19 @@ class Function:
         if taker is not None:
             return taker.call_function(self, args, kwargs)
         results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
-        return _unwrapped([to_user(result, False) for result in results])
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit."""
-        try:
-            return self._binder.bind(args, kwargs)
-        except RecordedCall as call:
-            message = f"a {type(call.taker).__name__} stands where an array is needed"
-            note = "only calls of functions are recorded: call what gs.grad gives, or pass its `.data`"
-            raise RuntimeFailure("R002", self.name, message, span=self.graph.span, notes=[note]) from None
+        return unwrapped([to_user(result, False) for result in results])
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result (a tuple of several), and the context that `backward` takes."""
         if any_on_device([*args, *kwargs.values()]):
             *outputs, context = self._torch_halves[0](args, kwargs)
-            return _unwrapped(outputs), context
+            return unwrapped(outputs), context
         forward, _ = self._halves
         values = self.bind(args, kwargs)
         results = run_plan(forward, values)
         as_torch = any_torch([*args, *kwargs.values()])
         *outputs, context = [to_user(result, as_torch) for result in results]
-        return _unwrapped(outputs), context
+        return unwrapped(outputs), context
 
     def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
         """A tuple with one gradient per input, None where there is none."""
@@ -195,24 +158,12 @@ class Function:
         return grads[: len(self.schema.arguments)]
 
     @cached_property
-    def executor(self) -> GraphExecutor:
-        """What runs the function: made at the first call."""
-        with _MAKING:
-            # Stored here and not behind the lock: threads that meet at the first call share one executor.
-            if "executor" not in self.__dict__:
-                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans, self._differentiable)
-            made: GraphExecutor = self.__dict__["executor"]
-            return made
-
-    def _differentiable(self) -> Graph:
-        """What a tape records in the place of the graph."""
-        return differentiable_graph(self._callee)
-
-    @cached_property
     def _torch(self) -> TorchCalls:
         """What runs the function on torch tensors: imports torch."""
         from .torch_bridge import TorchCalls
+        from .torch_bridge.tracing import leave_to_python
 
+        leave_to_python(Function.__call__, Function._run_bound)
         return TorchCalls(self)
 
     @cached_property
@@ -282,10 +233,6 @@ class Function:
         raise TypeError(f"'{self.name}' is compiled code, which is not pickled: keep its source and compile it again")
 
     @cached_property
-    def _binder(self) -> Binder:
-        return Binder.of(self.schema, self.graph.span)
-
-    @cached_property
     def _halves(self) -> tuple[ExecutionPlan, ExecutionPlan]:
         pair = self._own_pair()
         return self._plans.plan(pair.forward), self._plans.plan(pair.backward)
@@ -314,9 +261,6 @@ class Function:
             )
         return self.pair
 
-    def __repr__(self) -> str:
-        return f"<Function {self.schema}>"
-
 
 def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Dtypes and ranks of arrays in a row; None where an argument is no array."""
@@ -326,7 +270,3 @@ def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
             return None
         key += (value.dtype, value.ndim)
     return tuple(key)
-
-
-def _unwrapped(results: list[Any]) -> Any:
-    return results[0] if len(results) == 1 else tuple(results)

@@ -25,7 +25,7 @@ from .linearized import Linearized
 from .memory_report import Instant, Kept, Report, Total
 
 if TYPE_CHECKING:
-    from .function import Function
+    from .compiled import Compiled
 
 DEFAULT_POLICY = "min_cut"
 ALWAYS_COMPARED = ("save_all", "mirror", "min_cut", "recompute_all")
@@ -122,7 +122,7 @@ def _timeline(steps: Sequence[Step], boundary: int) -> list[Instant]:
 
 
 def memory_report(
-    function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], spec: Policy | str | int | None
+    function: Compiled, args: Sequence[Any], kwargs: Mapping[str, Any], spec: Policy | str | int | None
 ) -> Report:
     """What `Function.memory` returns. ValueError for a policy that does not exist, RuntimeFailure for what does not
     run, CompileError (E408) where an op has no gradient."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..compiler.ops.registry import OPS
 from ..lang.diagnostics import did_you_mean
+from .function import Function
 from .snippets import call_operator
 
 
@@ -21,7 +22,7 @@ class Operators:
         if name.startswith("__") or not OPS.overloads(name):
             hints = "".join(f"; {note}" for note in did_you_mean(name, OPS.names()))
             raise AttributeError(f"there is no op '{name}'{hints}", name=name, obj=self)
-        return partial(call_operator, name)
+        return partial(call_operator, name, made=Function)
 
     def __dir__(self) -> list[str]:
         return OPS.names()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-if TYPE_CHECKING:
-    from .function import Function
-    from .tape.custom import TapeFunction
+Function: TypeAlias = Any
+"""A `compiled.Compiled`, which stands above this file: what binds its arguments knows of values that take calls."""
+Custom: TypeAlias = Any
+"""A class of functions written in Python, `gs.TapeFunction`, which stands above this file as well."""
 
 
 class Recorded:
@@ -37,7 +38,7 @@ class Recorded:
         """The same for what an operator or a method means, which is a function made for just these operands."""
         return self.call_function(function, args, {})
 
-    def call_custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
+    def call_custom(self, function: Custom, args: tuple[Any, ...]) -> Any:
         """Run a function written in Python, with its backward, and record it."""
         raise TypeError(f"{function.__name__} takes no {type(self).__name__}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..lang.source import Source
 from .function import Function
-from .unit import compile_source
+from .unit import functions_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ def script(function: Callable[..., Any]) -> Function:
             f"the source of '{function.__name__}' is not available; pass the text to gs.CompilationUnit"
         ) from error
     source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>")
-    return compile_source(source)[function.__name__]
+    return functions_of(source)[function.__name__]
 
 
 def _described(function: object) -> str:

@@ -16,11 +16,10 @@ import numpy as np
 from ..lang.diagnostics import CompileError
 from ..lang.source import Source
 from .arrays import dtype_code, is_torch
+from .compiled import Compiled, compile_source
 from .failure import RuntimeFailure
-from .function import Function
 from .python_source import PythonSource
 from .recorded import Recorded, taker_of
-from .unit import compile_source
 
 MAX_SNIPPETS = 4096
 """Compiled expressions that are kept."""
@@ -41,9 +40,9 @@ def call_method(name: str, receiver: Any, *args: Any, **kwargs: Any) -> Any:
     return _run(f"{{}}.{name}({_slots(len(args), kwargs)})", (receiver, *args, *kwargs.values()))
 
 
-def call_operator(name: str, *args: Any, **kwargs: Any) -> Any:
-    """`torch.name(…)`."""
-    return _run(f"torch.{name}({_slots(len(args), kwargs)})", (*args, *kwargs.values()))
+def call_operator(name: str, *args: Any, made: type[Compiled] = Compiled, **kwargs: Any) -> Any:
+    """`torch.name(…)`, as a function of the class `made`, which says what a call may take."""
+    return _run(f"torch.{name}({_slots(len(args), kwargs)})", (*args, *kwargs.values()), made)
 
 
 def subscript(base: Any, index: Any) -> Any:
@@ -68,14 +67,14 @@ def _slots(count: int, kwargs: Mapping[str, Any]) -> str:
     return ", ".join(["{}"] * count + [f"{name}={{}}" for name in kwargs])
 
 
-def _run(template: str, operands: Sequence[Any]) -> Any:
+def _run(template: str, operands: Sequence[Any], made: type[Compiled] = Compiled) -> Any:
     spelled: list[str] = []
     values: list[Any] = []
     for operand in operands:
         spelled.append(_spell(operand, values))
     taker = taker_of(operands)
     try:
-        function = _compiled(template, tuple(spelled))
+        function = _compiled(template, tuple(spelled), made)  # type: ignore[arg-type] # a class is hashable
         return function(*values) if taker is None else taker.call_operation(function, tuple(values))
     except RuntimeFailure as failure:
         raise _in_terms_of_the_caller(failure, template) from failure.__cause__
@@ -140,7 +139,7 @@ def _nested(item: Any, values: list[Any]) -> str:
 
 
 @lru_cache(maxsize=MAX_SNIPPETS)
-def _compiled(template: str, spelled: tuple[str, ...]) -> Function:
+def _compiled(template: str, spelled: tuple[str, ...], made: Any) -> Compiled:
     """The function of the parameters that the operands make."""
     parameters: list[str] = []
 
@@ -153,7 +152,8 @@ def _compiled(template: str, spelled: tuple[str, ...]) -> Function:
     text = f"def {SNIPPET}({', '.join(parameters)}):\n    return {expression}\n"
     try:
         with _COMPILING:
-            return compile_source(Source(text, _FILENAME))[SNIPPET]
+            callee, _ = compile_source(Source(text, _FILENAME))[SNIPPET]
+            return made(callee)
     except CompileError as error:
         first = error.diagnostics[0]
         raise RuntimeFailure("R001", _operation(template), first.message, span=first.span, notes=first.notes) from None

@@ -53,7 +53,7 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
     names = _parameters(function, len(example))
     values = [native(on_host(value), i) for i, value in enumerate(example)]
     tracer = Tracer(_name_of(function), PythonSource().definition(function), call_custom)
-    traced = tracer.finish(_run(tracer, function, names, values))
+    traced = Function(tracer.finish(_run(tracer, function, names, values)))
     if check:
 
         def again(arguments: Sequence[Any]) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..compiler.ops.arrays import dtype_of
+from .compiled import Compiled
 from .failure import RuntimeFailure
-from .function import Function
 from .random import local_seed
 from .tape.mode import grad_mode
 from .traced import warn
@@ -29,7 +29,7 @@ Run = Callable[[Sequence[Any]], Any]
 """The function that was traced, run on arguments as it was for the trace; its results as plain values."""
 
 
-def check_trace(run: Run, traced: Function, example: Sequence[Any]) -> None:
+def check_trace(run: Run, traced: Compiled, example: Sequence[Any]) -> None:
     """Warn (TracerWarning) where the graph and the function give different results."""
     cases = {
         "the example itself": list(example),
@@ -68,7 +68,7 @@ def _negated(value: Any) -> Any:
     return type(value)([_negated(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def _difference(run: Run, traced: Function, arguments: Sequence[Any]) -> str:
+def _difference(run: Run, traced: Compiled, arguments: Sequence[Any]) -> str:
     """What is different, in words; nothing if all is equal, or if the function itself does not take these inputs."""
     with grad_mode(False):
         try:

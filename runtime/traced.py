@@ -15,7 +15,7 @@ from .python_source import calling_frame
 from .snippets import operate
 
 if TYPE_CHECKING:
-    from .function import Function
+    from .compiled import Compiled
     from .tape.custom import TapeFunction
 
 T = TypeVar("T")
@@ -31,10 +31,10 @@ class Trace(Protocol):
     name: str
     warns: bool
 
-    def call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a function on the example's values and put it into the graph."""
 
-    def operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+    def operation(self, function: Compiled, args: tuple[Any, ...]) -> Any:
         """The same for what an operator or a method means."""
 
     def custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
@@ -64,10 +64,10 @@ class TracedValue(Operand):
     def kind(self) -> str:
         return annotation(self.value.type)
 
-    def call_function(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call_function(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return self.tracer.call(function, args, kwargs)
 
-    def call_operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+    def call_operation(self, function: Compiled, args: tuple[Any, ...]) -> Any:
         return self.tracer.operation(function, args)
 
     def call_custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:

@@ -23,8 +23,8 @@ from ..compiler.symbolic_script import lift_closures
 from ..compiler.types import CLOSURE, TENSOR, Type, is_tensor
 from ..lang.diagnostics import Diagnostics
 from ..lang.source import NO_SPAN
+from .compiled import Compiled
 from .derivatives import is_floating
-from .function import Function
 from .recorded import Recorded
 from .tape.custom import Context, gradients_of
 from .tracer import Tracer
@@ -64,7 +64,7 @@ class _FunctionTracer(Tracer):
         self.taken = (*self.taken, value)
         return self.add_input(f"x{index}", value.peek() if isinstance(value, Recorded) else value)
 
-    def function(self) -> Function:
+    def function(self) -> Compiled:
         """The function, with its backward."""
         outputs = [self.value_of(output) for output in self._outputs]
         closure = self._closure([value.type for value in outputs])
@@ -75,7 +75,7 @@ class _FunctionTracer(Tracer):
         diagnostics = Diagnostics()
         pair = lift_closures(self._graph, schema, diagnostics)
         diagnostics.raise_if_any()
-        return Function(Callee(schema, self._graph, pair))
+        return Compiled(Callee(schema, self._graph, pair))
 
     def _closure(self, types: Sequence[Type]) -> Value:
         """The backward as a closure of the graph: it uses what the forward made as it is."""

@@ -36,8 +36,8 @@ from ..compiler.types import (
 from ..lang.diagnostics import Abort, Diagnostics
 from ..lang.source import NO_SPAN, Span
 from .arrays import Unsuitable, dtype_code, on_host, to_array
+from .compiled import Compiled
 from .failure import RuntimeFailure
-from .function import Function
 from .python_source import PythonSource
 from .recorded import Recorded
 from .trace_check import TooLong
@@ -105,11 +105,11 @@ class Tracer:
 
     # --- calls ---
 
-    def call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a function on the example's values and put it into the graph."""
         return self._record(function, args, kwargs, None)
 
-    def operation(self, function: Function, args: tuple[Any, ...]) -> Any:
+    def operation(self, function: Compiled, args: tuple[Any, ...]) -> Any:
         """The same for what an operator or a method means, whose place is that of the operator in the user's code."""
         return self._record(function, args, {}, self._source.calling())
 
@@ -117,7 +117,7 @@ class Tracer:
         """Record a call of a gs.TapeFunction with the backward that it has."""
         return self._custom(self, function, args)
 
-    def _record(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:
+    def _record(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:
         self.calls += 1
         if self._most_calls is not None and self.calls > self._most_calls:
             raise TooLong
@@ -131,7 +131,7 @@ class Tracer:
             wrapped = [self._wrap(value, item) for value, item in zip(results, data, strict=True)]
         return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
-    def _matched(self, function: Function, arguments: Sequence[Argued]) -> list[Value]:
+    def _matched(self, function: Compiled, arguments: Sequence[Argued]) -> list[Value]:
         """The arguments as the graph of the function takes them: defaults and conversions applied."""
         match = self._unit.resolver.resolve([function.schema], arguments)
         if not isinstance(match, Match):
@@ -191,8 +191,8 @@ class Tracer:
             self._constants[id(item)] = known
         return known[1]
 
-    def finish(self, result: Any) -> Function:
-        """The Function that returns what the Python function returned."""
+    def finish(self, result: Any) -> Callee:
+        """The function that returns what the Python function returned."""
         self.is_open = True
         results = result if isinstance(result, tuple) else (result,)
         values = [self.value_of(_checked(item, self.name)) for item in results]
@@ -202,7 +202,7 @@ class Tracer:
             clean(self._graph)
         returns = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(self._graph.outputs))
         schema = FunctionSchema(self.name, "", tuple(self._arguments), returns)
-        return Function(Callee(schema, self._graph))
+        return Callee(schema, self._graph)
 
 
 def _checked(result: Any, name: str) -> Any:

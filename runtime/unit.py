@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..compiler.emit import emit_unit
 from ..compiler.ir import Callee
-from ..lang.collection import collection_paused
-from ..lang.diagnostics import Diagnostics, did_you_mean
-from ..lang.parser import parse
+from ..lang.diagnostics import did_you_mean
 from ..lang.source import Source
+from .compiled import compile_source
 from .function import Function
 from .planner import PlanCache
 
@@ -28,7 +26,7 @@ class CompilationUnit:
     def __init__(self, source: str, filename: str = "<string>") -> None:
         if not isinstance(source, str):
             raise TypeError(f"source is a str, not {type(source).__name__}")
-        self._functions = compile_source(Source(source, filename))
+        self._functions = functions_of(Source(source, filename))
         self.functions = dict(self._functions)
 
     @property
@@ -69,16 +67,11 @@ class CompilationUnit:
         return f"<CompilationUnit {', '.join(self._functions) or 'without functions'}>"
 
 
-def compile_source(source: Source) -> dict[str, Function]:
-    """The functions of a source by name; CompileError with everything that is wrong with it."""
-    diagnostics = Diagnostics()
-    with collection_paused():
-        module = parse(source, diagnostics)
-        callees = emit_unit(module, diagnostics)
-    diagnostics.raise_if_any()
+def functions_of(source: Source) -> dict[str, Function]:
+    """The functions of a source by name, which share the plans of what they call; CompileError as `compile_source`."""
     plans = PlanCache()
-    definitions = {definition.name: definition for definition in module.functions}
-    return {name: Function(callee, definition=definitions[name], plans=plans) for name, callee in callees.items()}
+    compiled = compile_source(source).items()
+    return {name: Function(callee, definition=definition, plans=plans) for name, (callee, definition) in compiled}
 
 
 def _unknown(name: str, known: object) -> str:

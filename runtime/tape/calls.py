@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
+from ..compiled import Compiled
 from ..executor import LAST, GraphExecutor
 from ..failure import RuntimeFailure
-from ..function import Function
 from ..interpreter import run_plan
 from ..modes import OPTIMIZE, TOUCHED
 from ..plan import ExecutionPlan
@@ -31,7 +31,7 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 # --- functions ---
 
 
-def call_on_tape(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def call_on_tape(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function on Variables among other arguments: its optimised plan runs, and records. Arrays that it
     returns come as Variables; what it returns as it was passed is the same Variable."""
     wanted, key = (True, None) if kwargs or not _optimizes() else _flat_key(args)
@@ -75,7 +75,7 @@ def _register(value: Any) -> Any:
     return type(value)([_register(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def _call_bound(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
+def _call_bound(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
     """The call after binding. Its plan is found by the key from then on if binding changed nothing."""
     arrays, mixed = _bind(function, args, kwargs)
     executor = function.executor
@@ -117,7 +117,7 @@ def _returned(results: list[Any]) -> Any:
 # --- operators and methods ---
 
 
-def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
+def operate_on_tape(function: Compiled, args: tuple[Any, ...]) -> Any:
     """Evaluate what an operator or a method means on Variables among its operands: one node."""
     program, graph = program_of(function)
     values: list[Any] = [*args]
@@ -136,7 +136,7 @@ def operate_on_tape(function: Function, args: tuple[Any, ...]) -> Any:
 # --- arguments ---
 
 
-def _bind(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+def _bind(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     """The arguments as the graph takes them, and the same with the Variables among them."""
     marks: dict[int, TapeValue] = {}
     marked = tuple([_marked(value, marks) for value in args])

@@ -22,8 +22,8 @@ from ...compiler.ops.arrays import dtype_of
 from ...compiler.specialize import specialize_optionals
 from ...compiler.types import UNDEFINED, ListType, TensorType, Type, strip_optional
 from ...lang.diagnostics import CompileError
+from ..compiled import Compiled
 from ..differentiable import DifferentiableGroup
-from ..function import Function
 from ..interpreter import execute, run_plan
 from ..linearized import aggregated, optimized, settled, specialized
 from ..plan import ExecutionPlan
@@ -228,10 +228,10 @@ def _gradient_type(value: Value, dtype: Any) -> Type:
     return TensorType(dtype_of(np.empty(0, dtype)), known.rank if isinstance(known, TensorType) else None)
 
 
-_PROGRAMS: WeakKeyDictionary[Function, tuple[Program, Graph]] = WeakKeyDictionary()
+_PROGRAMS: WeakKeyDictionary[Compiled, tuple[Program, Graph]] = WeakKeyDictionary()
 
 
-def program_of(function: Function) -> tuple[Program, Graph]:
+def program_of(function: Compiled) -> tuple[Program, Graph]:
     """The program of a function, and its graph with the tuples that the program has taken apart."""
     found = _PROGRAMS.get(function)
     if found is None:

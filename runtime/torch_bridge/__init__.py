@@ -4,7 +4,7 @@ calls        one function called on tensors: binding, and whether the call is re
 node         the torch.autograd.Function of every recorded call; its backward is a recorded call again
 places       values taken apart into tensors and the layout that they stand in
 tensors      tensors as arrays and arrays as tensors, and whose memory is whose
-transforms   the same node under torch.func: grad, vjp, jacrev, vmap
+transforms   a node under torch.func.vmap: once per sample
 devices      where a device other than the CPU plugs in
 tracing      keeps torch.compile from looking inside
 

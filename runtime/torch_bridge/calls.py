@@ -12,8 +12,8 @@ from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.ir import Graph
 from ...compiler.types import ListType, OptionalType, TupleType, Type
 from ..binding import Binder
+from ..compiled import Compiled
 from ..failure import RuntimeFailure
-from ..function import Function
 from ..recorded import RecordedCall
 from ..tape.program import Program, program_of
 from .node import is_transformed, no_forward_mode, run_program
@@ -33,7 +33,7 @@ class TorchCalls:
     that it returns own their memory then. Otherwise one may be a view of an argument or of another one, as in torch.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Compiled) -> None:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph.span, checked)
         self._prepared: dict[Hashable, PreparedCall] = {}

@@ -24,6 +24,7 @@ from .kernels import kernel_program
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .tensors import DTYPE_OF, Memory, device_of, on_device
+from .transforms import run_per_sample
 
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
@@ -201,6 +202,23 @@ class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch
         return (None, *ctx.kept.gradients(saved, given))
 
 
+class TransformedFunction(GradscriptFunction):
+    """The same under torch.func, in the form that it takes apart: grad, vjp and jacrev record it level by level."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
+        return call.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        call, *tensors = inputs
+        call.remember(ctx, tensors, output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
+        return run_per_sample(TransformedFunction.apply, info.batch_size, in_dims[1:], call, tensors)
+
+
 def no_forward_mode(name: str, span: Span) -> RuntimeFailure:
     """Functions have gradients, and no tangents."""
     note = "torch.func.jacrev and torch.func.vjp go backward; a Hessian is `jacrev(jacrev(f))`"
@@ -220,8 +238,6 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
     With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
     """
     if is_transformed():
-        from .transforms import TransformedFunction
-
         return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:

@@ -12,10 +12,13 @@ from typing import Any
 
 import torch
 
-from ..function import Function
-
-_FRAMES: tuple[Callable[..., Any], ...] = (Function.__call__, Function._run_bound)
+_FRAMES: dict[Callable[..., Any], None] = {}
 """What runs before a call gets here."""
+
+
+def leave_to_python(*functions: Callable[..., Any]) -> None:
+    """Have torch.compile not look into these: what users call, and what that runs until a call gets here."""
+    _FRAMES.update(dict.fromkeys(functions))
 
 
 def hidden(function: Callable[..., Any]) -> Callable[..., Any]:

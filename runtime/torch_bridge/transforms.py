@@ -1,43 +1,47 @@
-"""The node under torch.func: grad, vjp and jacrev record it level by level, vmap runs it once per sample."""
+"""A call under torch.func.vmap: once per sample, the outputs stacked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
 
 import torch
 
 from ..failure import RuntimeFailure
-from .node import Call, GradscriptFunction
+from .places import Layout
+from .steps import Step
 
 
-class TransformedFunction(GradscriptFunction):
-    """As GradscriptFunction, in the form that torch.func takes apart."""
+class Repeatable(Protocol):
+    """A call of a step that can be made again."""
 
-    @staticmethod
-    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
-        return call.run(tensors)
+    step: Step
+    outputs: list[Layout]
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        call, *tensors = inputs
-        call.remember(ctx, tensors, output)
+    def again(self) -> Self: ...
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
-        """One call per sample; their outputs, stacked along a new first dimension."""
-        if not info.batch_size:
-            raise _failure(call, "vmap over no samples", "a batch holds one sample at least")
-        samples = [call.again() for _ in range(info.batch_size)]
-        rows = [
-            TransformedFunction.apply(sample, *_sample(tensors, in_dims[1:], i)) for i, sample in enumerate(samples)
-        ]
-        call.outputs = samples[0].outputs
-        if any(sample.outputs != call.outputs for sample in samples) or not _alike(rows):
-            message = "under vmap, the samples take different paths or give outputs of different shapes"
-            raise _failure(call, message, "call the function once per sample")
-        stacked = tuple([torch.stack(column) for column in zip(*rows, strict=True)])
-        return stacked, (0,) * len(stacked)
+
+Apply = Callable[..., Sequence[Any]]
+"""Runs a call on tensors in a row, and gives those of its outputs."""
+
+
+def run_per_sample(
+    apply: Apply, count: int, dims: Sequence[int | None], call: Repeatable, tensors: Sequence[Any]
+) -> tuple[tuple[Any, ...], Any]:
+    """One call per sample; their outputs, stacked along a new first dimension, and where that is.
+
+    `dims` says which dimension of each tensor goes over the samples; RuntimeFailure where samples differ in kind.
+    """
+    if not count:
+        raise _failure(call, "vmap over no samples", "a batch holds one sample at least")
+    samples = [call.again() for _ in range(count)]
+    rows = [apply(sample, *_sample(tensors, dims, i)) for i, sample in enumerate(samples)]
+    call.outputs = samples[0].outputs
+    if any(sample.outputs != call.outputs for sample in samples) or not _alike(rows):
+        message = "under vmap, the samples take different paths or give outputs of different shapes"
+        raise _failure(call, message, "call the function once per sample")
+    stacked = tuple([torch.stack(column) for column in zip(*rows, strict=True)])
+    return stacked, (0,) * len(stacked)
 
 
 def _sample(tensors: Sequence[Any], dims: Sequence[int | None], index: int) -> list[Any]:
@@ -49,5 +53,5 @@ def _alike(rows: Sequence[Sequence[Any]]) -> bool:
     return all(kind == kinds[0] for kind in kinds)
 
 
-def _failure(call: Call, message: str, note: str) -> RuntimeFailure:
+def _failure(call: Repeatable, message: str, note: str) -> RuntimeFailure:
     return RuntimeFailure("R101", call.step.name, message, span=call.step.graph.span, notes=[note])

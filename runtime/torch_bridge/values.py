@@ -12,8 +12,8 @@ from ...compiler.ir import Graph
 from ...compiler.schema import Argument
 from ..arrays import Unsuitable
 from ..binding import Binder
+from ..compiled import Compiled
 from ..failure import RuntimeFailure
-from ..function import Function
 from ..recorded import RecordedCall
 from ..tape.program import Program, program_of
 from .node import run_plainly, run_program
@@ -60,7 +60,7 @@ class Half:
 class Linearization:
     """A function recorded by torch, with the methods of `runtime.linearized.Linearized` that a pullback needs."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Compiled) -> None:
         self._bound = Bound(function.name, function.schema.arguments, function.graph)
         self._program, _ = program_of(function)
 
