@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..compiler.ir import Node
+from ..compiler.ops.control import GradientMisfit
 from ..compiler.ops.prim import GradscriptRaise
+from ..compiler.shapes import ShapeError
 from .describe import describe_operands
 from .failure import RuntimeFailure
 from .wording import in_our_words
@@ -33,6 +35,11 @@ def failure_at(
         calls.append(f"and {len(callers) - MAX_CALLERS} more calls before that")
     if node.kind == RAISE:
         return RuntimeFailure("R102", function, _message(error), span=node.span, notes=[*notes, *calls])
+    if isinstance(error, GradientMisfit):
+        note = "a backward returns a list with one gradient for each element of its argument, in the element's shape"
+        return RuntimeFailure(
+            "R105", error.function, str(error), argument=error.argument, span=node.span, notes=[note, *notes, *calls]
+        )
     code = "R103" if isinstance(error, MemoryError) else "R101"
     op = node.attrs.get("callee", node.kind)
     described = describe_operands(node, operands)
@@ -48,3 +55,11 @@ def _message(error: BaseException) -> str:
     if isinstance(error, KeyError):
         text = f"unknown key {text}"
     return text or type(error).__name__
+
+
+def misfit(error: ShapeError) -> RuntimeFailure:
+    """What running an op would say of the same arguments, and where in the library it comes to light."""
+    assert error.__cause__ is not None
+    inner = error.inner
+    notes = [f"by {inner.kind} at {inner.span}"] if inner is not None else []
+    return failure_at(error.node, error.inputs, error.__cause__, error.function, error.callers, notes)

@@ -17,6 +17,7 @@ CODES: dict[str, str] = {
     "R102": "raised by the source: `raise`, or a failed `assert`",
     "R103": "out of memory",
     "R104": "a kernel cannot be built",
+    "R105": "a backward gave a gradient for a list that does not fit that list",
 }
 """Every code with its meaning."""
 

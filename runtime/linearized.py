@@ -22,6 +22,7 @@ from ..compiler.settle import settle_shapes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
 from .arrays import to_array
+from .failed_node import misfit
 from .failure import RuntimeFailure
 from .interpreter import execute, run_plan
 from .plan import ExecutionPlan
@@ -190,7 +191,10 @@ def settle(graph: Graph, known: Sequence[Abstract] | None = None) -> None:
     specialize_autograd_zero(graph)
     lower_grad_of(graph)
     if known is not None:
-        settle_shapes(graph, known, unroll=False)
+        try:
+            settle_shapes(graph, known, unroll=False)
+        except ShapeError as error:
+            raise misfit(error) from error
     _optimize(graph)
 
 

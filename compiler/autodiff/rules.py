@@ -67,17 +67,25 @@ class PairRule:
         if "::" in self.name:
             self._point_at_call(builder)
             return [unwrapped(builder, results[i]) for i in wanted]
-        return [self._fitted(builder, unwrapped(builder, results[i]), self.node.inputs[i]) for i in wanted]
+        return [self._fitted(builder, i, unwrapped(builder, results[i])) for i in wanted]
 
-    def _fitted(self, builder: Builder, gradient: Value, primal: Value) -> Value:
+    def _fitted(self, builder: Builder, index: int, gradient: Value) -> Value:
         """A user's gradient in the shape of its input: where the input was broadcast, the sum over what it was
         broadcast to, as torch's engine makes it."""
+        primal = self.node.inputs[index]
+        if isinstance(gradient.type, ListType):
+            schema = self.pair.schema
+            name = schema.arguments[index].name
+            with builder.span(self.pair.backward.outputs[index].node.span):
+                return builder.op("prim::grad_fit", gradient, self._given(builder, primal), schema.name, name)
         is_reduced = gradient.node.kind in ("aten::sum_to_size", "aten::_grad_sum_to_size")
         if is_reduced or not is_tensor(gradient.type) or not is_tensor(strip_optional(primal.type)):
             return gradient
-        if primal.type != strip_optional(primal.type):
-            primal = builder.unwrap(primal)
-        return builder.op("aten::sum_to_size", gradient, builder.op("aten::size", primal))
+        return builder.op("aten::sum_to_size", gradient, builder.op("aten::size", self._given(builder, primal)))
+
+    def _given(self, builder: Builder, primal: Value) -> Value:
+        """An input that has a gradient, and so is there."""
+        return builder.unwrap(primal) if primal.type != strip_optional(primal.type) else primal
 
 
 def unwrapped(builder: Builder, gradient: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..dtypes import DEFAULT_FLOAT, INT64
 from ..types import TensorType
 from .arrays import Array, dtype_of
 from .dims import axes_of
+from .prim import sum_to_size
 from .registry import Trait, declare
 
 # Emission
@@ -73,6 +74,59 @@ def _grad_list(gradients: list[Any] | None, primal: list[Any] | None) -> list[An
     return _grad_zeros(primal) if gradients is None else gradients
 
 
+class GradientMisfit(ValueError):
+    """What the backward of `function` gave for a list, its `argument`, is no list of gradients of the elements."""
+
+    def __init__(self, function: str, argument: str, message: str) -> None:
+        super().__init__(message)
+        self.function = function
+        self.argument = argument
+
+
+def fit_gradients(
+    gradients: Any,
+    primal: Any,
+    function: str,
+    argument: str,
+    fit: Callable[[Any, Any], Any],
+    zeros: Callable[[Any], Any],
+) -> Any:
+    """A list's gradient, by element: each made to fit by `fit`, one that is None by `zeros`.
+
+    Types are shallow, so this recurses. GradientMisfit where lengths or shapes differ.
+    """
+    if gradients is None or primal is None:
+        return zeros(primal) if gradients is None else gradients
+    if not isinstance(primal, list):
+        try:
+            return fit(gradients, primal)
+        except ValueError:
+            message = (
+                f"an element has shape {list(gradients.shape)}, where that of '{argument}' has {list(primal.shape)}"
+            )
+            raise GradientMisfit(function, argument, f"in the gradient of '{argument}', {message}") from None
+    if len(gradients) != len(primal):
+        message = f"the gradient of '{argument}' has {_elements(len(gradients))}, and '{argument}' has {len(primal)}"
+        raise GradientMisfit(function, argument, message)
+    return [fit_gradients(g, p, function, argument, fit, zeros) for g, p in zip(gradients, primal, strict=True)]
+
+
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
+
+
+def _grad_fit(gradients: list[Any], primal: list[Any], function: str, argument: str) -> Any:
+    return fit_gradients(gradients, primal, function, argument, lambda g, p: sum_to_size(g, p.shape), _zeros_for)
+
+
+def _grad_spread(gradients: list[Any], like: list[Any]) -> list[Any]:
+    """The inverse, for the gradient of a gradient: each element broadcast to what it was summed from."""
+    return [
+        _grad_spread(g, x) if isinstance(x, list) else g if x is None else np.broadcast_to(g, x.shape)
+        for g, x in zip(gradients, like, strict=True)
+    ]
+
+
 def _scalar_seed(output: Array) -> Array:
     if output.size != 1:
         raise ValueError(
@@ -88,6 +142,8 @@ declare("prim::grad_dtype(Tensor primal) -> int", _grad_dtype, traits=Trait.SHAP
 declare("prim::grad_zeros(t[] primal) -> t[]", _grad_zeros, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
 declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", _grad_list)
+declare("prim::grad_fit(t[] gradients, t[] primal, str function, str argument) -> t[]", _grad_fit)
+declare("prim::grad_spread(t[] gradients, t[] like) -> t[]", _grad_spread)
 declare(
     "prim::scalar_seed(Tensor output) -> Tensor",
     _scalar_seed,

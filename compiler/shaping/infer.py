@@ -20,6 +20,8 @@ import numpy as np
 
 from ..meta import UNKNOWN, Meta, is_known, join
 from ..ops.arrays import numpy_dtype
+from ..ops.control import fit_gradients
+from ..ops.prim import sum_to_size
 from ..ops.registry import Op, Trait
 from ..types import BOOL, FLOAT, INT, ListType, OptionalType, Type, VariableType, is_tensor
 from .dtypes import result_dtypes
@@ -105,6 +107,20 @@ def _picked(items: Any, index: Any) -> Any:
     return reduce(join, items) if items else UNKNOWN
 
 
+def _fitted(gradients: Any, primal: Any, function: Any, argument: Any) -> Any:
+    """The gradients in the length and the shapes of the list that they belong to."""
+    if gradients is UNKNOWN or primal is UNKNOWN or UNKNOWN in (function, argument):
+        return UNKNOWN
+    return fit_gradients(gradients, primal, function, argument, _fitted_element, lambda p: p)
+
+
+def _fitted_element(gradient: Any, primal: Any) -> Any:
+    if not isinstance(gradient, Meta) or not isinstance(primal, Meta):
+        return UNKNOWN
+    sum_to_size(np.broadcast_to(np.float32(0), gradient.shape), primal.shape)
+    return Meta(primal.shape, gradient.dtype)
+
+
 _MOVED: dict[str, Callable[..., Any]] = {
     "aten::__is__": _is_same,
     "aten::__isnot__": _is_other,
@@ -112,6 +128,8 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "aten::__getitem__.t": _picked,
     "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
     "prim::grad_list": lambda gradients, primal: primal if gradients is None else gradients,
+    "prim::grad_fit": _fitted,
+    "prim::grad_spread": lambda gradients, like: like,
 }
 """Ops that the compiler makes of gradients and optionals, on abstract values."""
 

@@ -35,7 +35,7 @@ from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...compiler.types import is_tensor
-from ..failed_node import failure_at
+from ..failed_node import misfit
 from ..failure import RuntimeFailure
 from ..triton_compile import Binary, compile_offline
 
@@ -148,18 +148,10 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
     try:
         return _listing(graph, flat)
     except ShapeError as error:
-        raise _misfit(error) from error
+        raise misfit(error) from error
     except Unfusable as error:
         note = "branches and loops that depend on elements run op by op"
         raise RuntimeFailure("R101", function.name, f"no kernels: {error}", span=graph.span, notes=[note]) from error
-
-
-def _misfit(error: ShapeError) -> RuntimeFailure:
-    """What the call would say of the same arguments, and where in the library it comes to light."""
-    assert error.__cause__ is not None
-    inner = error.inner
-    notes = [f"by {inner.kind} at {inner.span}"] if inner is not None else []
-    return failure_at(error.node, error.inputs, error.__cause__, error.function, error.callers, notes)
 
 
 def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:

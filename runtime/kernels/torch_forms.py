@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from ...compiler.dtypes import BY_NAME, DEFAULT_FLOAT, DType
+from ...compiler.ops.control import fit_gradients
 from ...compiler.ops.registry import OPS
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
@@ -49,6 +50,28 @@ def _zeros_like(primal: torch.Tensor | None) -> torch.Tensor | None:
 
 def _grad_list(gradients: list[Any] | None, primal: Any) -> list[Any]:
     return _grad_zeros(primal) if gradients is None else gradients
+
+
+def _grad_fit(gradients: list[Any], primal: Any, function: str, argument: str) -> Any:
+    return fit_gradients(gradients, primal, function, argument, _summed_to, _zeros_for)
+
+
+def _summed_to(gradient: torch.Tensor, primal: torch.Tensor) -> torch.Tensor:
+    try:
+        return gradient.sum_to_size(primal.shape)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _zeros_for(primal: Any) -> Any:
+    return _grad_zeros(primal) if isinstance(primal, list) else _zeros_like(primal)
+
+
+def _grad_spread(gradients: list[Any], like: list[Any]) -> list[Any]:
+    return [
+        _grad_spread(g, x) if isinstance(x, list) else g if x is None else g.expand(x.shape)
+        for g, x in zip(gradients, like, strict=True)
+    ]
 
 
 def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
@@ -136,6 +159,8 @@ FORMS: dict[str, Form] = {
     "prim::grad_dtype": _grad_dtype,
     "prim::grad_zeros": _grad_zeros,
     "prim::grad_list": _grad_list,
+    "prim::grad_fit": _grad_fit,
+    "prim::grad_spread": _grad_spread,
     "prim::scalar_seed": _scalar_seed,
     "prim::dtype": lambda a: _DTYPES[a.dtype].code,
     "prim::mm_tree": _mm_tree,

@@ -177,6 +177,14 @@ LISTS: dict[str, tuple[list[Call], Callable[..., Any]]] = {
     "__getitem__.t": ([call(_LIST, 0), call(_LIST, -2)], lambda items, idx: items[idx]),
     "grad_item": ([call(_LIST, 0), call(_LIST, -2)], lambda gradients, index: gradients[index]),
     "grad_list": ([call(_LIST, _LIST)], lambda gradients, primal: list(gradients)),
+    "grad_fit": (
+        [call([t(2, 3), t(2), t(4, 2, 2), t(0)], _LIST, "f", "items")],
+        lambda gradients, primal, *_: [g.sum_to_size(p.shape) for g, p in zip(gradients, primal, strict=True)],
+    ),
+    "grad_spread": (
+        [call(_LIST, [t(2, 3), t(2), t(4, 2, 2), t(0)])],
+        lambda gradients, like: [g.expand(x.shape) for g, x in zip(gradients, like, strict=True)],
+    ),
     "pop.t": ([call(_LIST), call(_LIST, 1)], lambda items, idx: items[idx]),
     "slice.t": (
         [call(_LIST), call(_LIST, 1, 3), call(_LIST, None, None, -1), call(_LIST, -1, 0, -2)],
