@@ -39,9 +39,11 @@ class GradPair:
     the context and one gradient per output (per differentiable output, where the source leaves the others out:
     `grad_outputs` are the outputs' indices) and returns one gradient per input. `second` is the pair of `backward`
     itself, where the source gives it: its backward returns one gradient per gradient that `backward` takes,
-    and, if it returns more, one per input of the function. `body`, on the pair of a backward that gives the former
-    only, is the graph through which the other inputs are differentiated. `draws` are the last of the forward's outputs
-    which are random numbers drawn: given them as further inputs, `replay` returns what `forward` returned without them.
+    and, if it returns more, one per input of the function. It may have a `second` in turn, whose backward returns one
+    per gradient that it takes, and then one for each of those inputs. `body`, on the pair of a backward that gives the
+    former only, is the graph through which the other inputs are differentiated. `draws` are the last of the forward's
+    outputs which are random numbers drawn: given them as further inputs, `replay` returns what `forward` returned
+    without them.
     """
 
     schema: FunctionSchema
@@ -73,7 +75,7 @@ def lift_closures(graph: Graph, schema: FunctionSchema, diagnostics: Diagnostics
     grad_outputs = _check_parameters(graph, schema, function, diagnostics)
     if grad_outputs is None or not _check_gradients(schema.name, [schema.arguments], function, diagnostics):
         return None
-    return _lift(graph, schema, grad_outputs, function, diagnostics)
+    return _lift(graph, schema, grad_outputs, function, schema.arguments, diagnostics)
 
 
 def captures(block: Block) -> list[Value]:
@@ -108,15 +110,17 @@ def _lift(
     schema: FunctionSchema,
     grad_outputs: tuple[int, ...],
     function: Node,
+    inputs: Sequence[Argument],
     diagnostics: Diagnostics,
 ) -> GradPair | None:
+    """The pair of a graph and its closure. `inputs` are its own, and those of the functions around it."""
     captured = captures(function.blocks[0])
     names = _context_names(captured)
     context = tuple(Captured(name, value.type) for name, value in zip(names, captured, strict=True))
     backward = _backward_graph(graph, function, captured, names)
     second = None
     if backward.outputs and backward.outputs[-1].type == CLOSURE:
-        second = _lift_second(backward, schema, diagnostics)
+        second = _lift_second(backward, schema, inputs, diagnostics)
         if second is None:
             return None
         backward = without_closure(backward)
@@ -186,21 +190,23 @@ def _repeat_constants(block: Block, env: dict[Value, Value], builder: Builder) -
             copy_node(value.node, env, builder.insert)
 
 
-# The second-order formula
+# Formulas of the second order and of higher ones
 
 
-def _lift_second(backward: Graph, schema: FunctionSchema, diagnostics: Diagnostics) -> GradPair | None:
-    """The pair of a backward that returns a closure itself."""
+def _lift_second(
+    backward: Graph, schema: FunctionSchema, inputs: Sequence[Argument], diagnostics: Diagnostics
+) -> GradPair | None:
+    """The pair of a backward that returns a closure itself. `inputs` are those of the functions around it."""
     function = backward.outputs[-1].node
     taken = tuple(Argument(v.name_hint, v.type) for v in backward.inputs)
     results = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(backward.outputs[:-1]))
     second_schema = FunctionSchema(f"{schema.name}_backward", "", taken, results)
     grad_outputs = _check_parameters(backward, second_schema, function, diagnostics)
-    # The gradients it takes, and then, if it gives those too, the inputs of the function.
-    accepted = [taken[1:], (*taken[1:], *schema.arguments)]
-    if grad_outputs is None or not _check_gradients(second_schema.name, accepted, function, diagnostics):
+    # The gradients it takes, and then, if it gives those too, the inputs of the functions around, inner ones first.
+    every = (*taken[1:], *inputs)
+    if grad_outputs is None or not _check_gradients(backward.name, [taken[1:], every], function, diagnostics):
         return None
-    return _lift(backward, second_schema, grad_outputs, function, diagnostics)
+    return _lift(backward, second_schema, grad_outputs, function, every, diagnostics)
 
 
 # Checks
@@ -215,7 +221,7 @@ def _check_parameters(
     name = function.attr("name")
     for i, type in enumerate(types):
         if isinstance(type, TupleType):
-            message = f"output {i} of '{schema.name}' is a tuple, {type}"
+            message = f"output {i} of '{graph.name}' is a tuple, {type}"
             diagnostics.report(
                 "E406", message, function.span, "return its elements one by one: `return a, b, backward`"
             )
@@ -228,7 +234,7 @@ def _check_parameters(
     else:
         diagnostics.report(
             "E406",
-            f"'{name}' takes {_count(len(parameters), 'gradient')}; '{schema.name}' returns "
+            f"'{name}' takes {_count(len(parameters), 'gradient')}; '{graph.name}' returns "
             f"{_count(len(types), 'output')} beside it",
             function.span,
             "it takes one gradient per output, in order",

@@ -120,12 +120,12 @@ def _compile(name: str) -> Callee:
         raise
     pair = callee.pair
     if pair is not None:
-        second = _closed_pair(pair.second) if pair.second is not None else None
-        pair = _closed_pair(pair, second)
+        pair = _closed_pair(pair)
     return Callee(callee.schema, _closed(callee.graph), pair)
 
 
-def _closed_pair(pair: GradPair, second: GradPair | None = None) -> GradPair:
+def _closed_pair(pair: GradPair) -> GradPair:
+    second = _closed_pair(pair.second) if pair.second is not None else None
     forward, backward = _closed(pair.forward), _closed(pair.backward)
     return GradPair(pair.schema, forward, backward, pair.context, pair.grad_outputs, second)
 

@@ -10,6 +10,7 @@ differentiating the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..builder import Builder
 from ..ir import Callee, Graph, Value, copy_node
@@ -47,7 +48,8 @@ def _callee(name: str, pair: GradPair) -> Callee:
     is_partial = len(second.backward.outputs) == len(grads)
     forward = _spread(second.forward, schema, len(grads), name)
     backward = _padded(second.backward, len(schema.arguments))
-    own = GradPair(schema, forward, backward, second.context, second.grad_outputs, None, body if is_partial else None)
+    third = _padded_pair(second.second, len(schema.arguments)) if second.second is not None else None
+    own = GradPair(schema, forward, backward, second.context, second.grad_outputs, third, body if is_partial else None)
     return Callee(schema, body, own)
 
 
@@ -68,10 +70,16 @@ def _spread(graph: Graph, schema: FunctionSchema, num_grads: int, name: str) -> 
     return spread
 
 
-def _padded(graph: Graph, count: int) -> Graph:
-    """The graph with None returned for the inputs that it says nothing of."""
+def _padded_pair(pair: GradPair, count: int) -> GradPair:
+    """The pair of a backward that is padded."""
+    return replace(pair, forward=_padded(pair.forward, count, beside=1))
+
+
+def _padded(graph: Graph, count: int, beside: int = 0) -> Graph:
+    """The graph with None returned for the inputs that it says nothing of; the last `beside` outputs stay the last."""
     padded = graph.copy()
     builder = Builder(padded, span=graph.span)
-    missing = [builder.constant(None) for _ in range(count - len(graph.outputs))]
-    builder.returns(*padded.outputs, *missing)
+    given = len(graph.outputs) - beside
+    missing = [builder.constant(None) for _ in range(count - given)]
+    builder.returns(*padded.outputs[:given], *missing, *padded.outputs[given:])
     return padded
