@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.function import Function
+from ..runtime.kernels.failure import KernelFailure
 from ..runtime.kernels.listing import KernelInfo, KernelListing
 from ..runtime.tables import table
-from ..runtime.triton_compile import Binary, KernelFailure
+from ..runtime.triton_compile import Binary
 from .arguments import arguments_for
 from .loading import Problem
 

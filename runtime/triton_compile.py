@@ -24,6 +24,7 @@ from typing import Any
 
 from ..compiler.codegen.triton import most_registers
 from .kernels.cache_folder import process_directory
+from .kernels.failure import KernelFailure
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -37,10 +38,6 @@ _LOADING = RLock()
 
 Signature = Mapping[str, str | int]
 """Parameters in order → Triton's type (`*fp32`, `i32`, …), or the value of one that is constant."""
-
-
-class KernelFailure(Exception):
-    """Triton is missing, or does not compile a text; the message says what it said."""
 
 
 @dataclass(frozen=True, slots=True)

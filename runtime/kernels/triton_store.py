@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..triton_compile import KernelFailure
 from .cache_folder import open_cache, process_directory, process_folder, unusable
+from .failure import KernelFailure
 from .store import KernelStore
 
 STORE = KernelStore("triton")

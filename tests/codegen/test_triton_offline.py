@@ -16,7 +16,8 @@ from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.pressure import bytes_fetched
 from gradscript.compiler.scheduling.schedule import Serial, candidates, choose_schedule
-from gradscript.runtime.triton_compile import TARGETS, KernelFailure, compile_offline
+from gradscript.runtime.kernels.failure import KernelFailure
+from gradscript.runtime.triton_compile import TARGETS, compile_offline
 from kernel_building import KernelBuilder
 
 pytest.importorskip("triton")

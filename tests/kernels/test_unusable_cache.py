@@ -11,8 +11,8 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.runtime.kernels.cache_folder import cache_directory, process_directory
+from gradscript.runtime.kernels.failure import KernelFailure
 from gradscript.runtime.kernels.store import KernelStore
-from gradscript.runtime.triton_compile import KernelFailure
 
 
 @pytest.fixture(params=["a file in its place", "a file above it", "no home"])
