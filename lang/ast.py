@@ -248,6 +248,13 @@ class Raise(Syntax):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Delete(Syntax):
+    """`del a, b[i]`."""
+
+    targets: tuple[Name | Subscript, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Pass(Syntax):
     pass
 
@@ -258,7 +265,20 @@ class ExprStmt(Syntax):
 
 
 Stmt: TypeAlias = (
-    FunctionDef | Assign | AugAssign | If | For | While | Break | Continue | Return | Assert | Raise | Pass | ExprStmt
+    FunctionDef
+    | Assign
+    | AugAssign
+    | If
+    | For
+    | While
+    | Break
+    | Continue
+    | Return
+    | Assert
+    | Raise
+    | Delete
+    | Pass
+    | ExprStmt
 )
 
 

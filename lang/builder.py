@@ -160,6 +160,12 @@ class Builder:
     def assert_message(self, c: list[Any], start: int, end: int) -> ast.Assert:
         return ast.Assert(Span(self.source, start, end), c[1], c[3])
 
+    def delete(self, c: list[Any], start: int, end: int) -> ast.Delete:
+        targets: tuple[Any, ...] = c[1].elements if isinstance(c[1], ast.TupleExpr) else (c[1],)
+        for target in targets:
+            check_target(target, self.diagnostics, "deleted")
+        return ast.Delete(Span(self.source, start, end), targets)
+
     def pass_statement(self, c: list[Any], start: int, end: int) -> ast.Pass:
         return ast.Pass(Span(self.source, start, end))
 

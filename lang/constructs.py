@@ -21,7 +21,6 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
     "await": ("'await' is not supported", "write it without 'await'; everything runs in order"),
     "global": ("'global' is not supported", "pass the value as a parameter and return the new one"),
     "nonlocal": ("'nonlocal' is not supported", "an inner function reads outer names, and returns what it changes"),
-    "del": ("'del' is not supported", "remove it; a value is freed after its last use"),
 }
 """Keywords that no rule of the grammar has."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from . import ast
 from .diagnostics import Diagnostics
 
-Kind = Literal["plain", "annotated", "augmented"]
+Kind = Literal["plain", "annotated", "augmented", "deleted"]
 
 
 def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: Kind = "plain") -> None:
@@ -20,7 +20,9 @@ def check_target(target: ast.Expr, diagnostics: Diagnostics, kind: Kind = "plain
                 pass
             case ast.TupleExpr() if kind == "plain":
                 pending.extend(reversed(part.elements))
-            case ast.Subscript() | ast.Attribute() if kind != "annotated":
+            case ast.Subscript() if kind != "annotated":
+                pass
+            case ast.Attribute() if kind in ("plain", "augmented"):
                 pass
             case _:
                 _refuse(part, diagnostics, kind)
@@ -31,6 +33,10 @@ def _refuse(part: ast.Expr, diagnostics: Diagnostics, kind: Kind) -> None:
     if kind == "annotated":
         note = "write the type where the value is made, or assign to a name first"
         diagnostics.report("E103", f"only a name can be annotated, not {_describe(part)}", part.span, note)
+        return
+    if kind == "deleted":
+        note = "write `del a, b`, or `del l[0]` for an element of a list"
+        diagnostics.report("E103", f"cannot delete {_describe(part)}", part.span, note)
         return
     if isinstance(part, ast.TupleExpr):
         note = "write one statement for each name"

@@ -10,7 +10,7 @@ from ..compiler.types import is_tensor
 from ..lang.diagnostics import did_you_mean
 from ..lang.source import Span
 from .arrays import Unsuitable, all_native, to_array
-from .conversion import Convert, converter
+from .conversion import Convert, argument_converter
 from .failure import RuntimeFailure
 from .recorded import RecordedCall, taker_of
 
@@ -22,7 +22,7 @@ class Binder:
         self._name = name
         self._arguments = tuple(arguments)
         self._span = span
-        self._converters = [converter(argument.type, tensor) for argument in arguments]
+        self._converters = [argument_converter(argument, tensor) for argument in arguments]
         self._positional = [argument for argument in arguments if not argument.keyword_only]
         self._all_positional = len(self._positional) == len(self._arguments)
         self._only_tensors = all(is_tensor(argument.type) for argument in arguments)

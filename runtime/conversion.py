@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.schema import Argument
 from ..compiler.types import (
     BOOL,
     DEVICE,
@@ -26,6 +27,17 @@ from .arrays import Unsuitable, describe_argument, dtype_code, to_array
 
 Convert = Callable[[Any], Any]
 """From what a user passes to what ops take; raises Unsuitable."""
+
+
+def argument_converter(argument: Argument, tensor: Convert = to_array) -> Convert:
+    """The conversion of an argument of a function; one number may stand for a list of a fixed size."""
+    convert, size = converter(argument.type, tensor), argument.fixed_size
+    if size is None:
+        return convert
+    return lambda value: convert([value] * size if isinstance(value, _NUMBERS) else value)
+
+
+_NUMBERS = (int, float, np.integer, np.floating)
 
 
 def converter(type: Type, tensor: Convert = to_array) -> Convert:

@@ -7,10 +7,16 @@ statements, loops, conditions
 expressions, calls, subscripts, mutation
 overloads     which schema a call means
 scopes        which value a name means
+forms         calls that are no op: torch.jit.annotate, divmod
+type_tests    isinstance and what else is decided when compiling
 annotations   types in source
+expected      displays that take their type from where they stand
 """
 
-from . import loops as loops  # Registers list comprehensions.
+# Register what they emit.
+from . import forms as forms
+from . import loops as loops
+from . import type_tests as type_tests
 from .unit import emit_unit
 
 __all__ = ["emit_unit"]

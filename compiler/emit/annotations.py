@@ -38,6 +38,8 @@ NAMES: dict[str, Type] = {
     "None": NONE,
 }
 GENERICS = ("Optional", "List", "list", "Tuple", "tuple")
+_BROADCASTING = {f"BroadcastingList{size}": size for size in range(1, 7)}
+"""A list for which one element may stand: its length then."""
 MAX_TYPE_DEPTH = 30
 """Lists and tuples inside each other, in a type: types are compared and printed by recursion."""
 _NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Optional[T], T | None, List[T], Tuple[T, …]"
@@ -49,6 +51,17 @@ def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics) -> Type:
     if type_depth(type) > MAX_TYPE_DEPTH:
         raise diagnostics.fail("E004", f"a type of more than {MAX_TYPE_DEPTH} levels", annotation.span, "flatten it")
     return type
+
+
+def broadcast_size(annotation: ast.Expr) -> int | None:
+    """2 of BroadcastingList2[int], also where it is optional; None for any other annotation."""
+    if isinstance(annotation, ast.Subscript) and _generic(annotation) == "Optional":
+        annotation = annotation.index
+    return _BROADCASTING.get(_generic(annotation)) if isinstance(annotation, ast.Subscript) else None
+
+
+def _generic(node: ast.Subscript) -> str:
+    return dotted_name(node.value).removeprefix("typing.")
 
 
 def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
@@ -67,8 +80,8 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
             right = yield _resolve(node.right, diagnostics)
             return _union(node, left, right, diagnostics)
         case ast.Subscript():
-            generic = dotted_name(node.value).removeprefix("typing.")
-            if generic in GENERICS or generic == "Union":
+            generic = _generic(node)
+            if generic in GENERICS or generic == "Union" or generic in _BROADCASTING:
                 items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
                 types = []
                 for item in items:
@@ -85,6 +98,8 @@ def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Di
         return _union(node, types[0], types[1], diagnostics)
     if len(types) != 1:
         raise diagnostics.fail("E302", f"{generic} takes one type", node.span, _NOTE)
+    if generic in _BROADCASTING and types[0] not in (INT, FLOAT):
+        raise diagnostics.fail("E302", f"{generic} takes int or float", node.span, _NOTE)
     if generic == "Optional":
         return types[0] if may_be_none(types[0]) else OptionalType(types[0])
     return ListType(types[0])

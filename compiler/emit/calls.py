@@ -26,7 +26,7 @@ from ..types import (
     strip_optional,
 )
 from .annotations import dotted_name, resolve_type
-from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
+from .emitter import EXPRESSIONS, FORMS, TESTS, Emitter, constant_of, described, emits, is_constant
 from .mutation import emit_mutation
 from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
 from .spellings import (
@@ -80,6 +80,13 @@ MAX_CANDIDATES = 6
 
 @emits(EXPRESSIONS, ast.Call)
 def _call(e: Emitter, node: ast.Call) -> Walk:
+    form = e.form(FORMS, node)
+    if form is not None:
+        return (yield form(e, node))
+    if e.form(TESTS, node) is not None:
+        from .conditions import emit_bool
+
+        return (yield emit_bool(e, node))
     function = node.function
     if isinstance(function, ast.Name):
         return (yield _call_name(e, node, function))
@@ -102,8 +109,8 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
         callee = yield e.unit.emit(name, function.span)
         arguments = yield emit_arguments(e, node)
         return _emit_function_call(e, node, callee.schema, arguments)
-    if name in ("range", "zip", "enumerate"):
-        note = f"write `for … in {name}(…)`" + ("; `rangelist(n)` is a list" if name == "range" else "")
+    if name in ("range", "zip", "enumerate", "reversed"):
+        note = f"write `for … in {name}(…)`, or `list({name}(…))`"
         raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
     if name in BUILTINS:
         arguments = yield emit_arguments(e, node)
@@ -288,6 +295,8 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
         case Conversion.TO_DEVICE:
             return builder.op(OPS.named("aten::device"), value)
         case Conversion.REPEAT:
+            if element_type(formal) == FLOAT and value.type != FLOAT:
+                value = _convert(e, value, Conversion.TO_FLOAT, FLOAT, None)
             return builder.list([value] * (size or 1), element_type(formal))
         case Conversion.TO_LIST:
             elements = value.node.inputs if value.node.kind == "prim::TupleConstruct" else builder.unpack(value)

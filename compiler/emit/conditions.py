@@ -28,7 +28,7 @@ from ..types import (
     unify,
 )
 from .calls import emit_resolved
-from .emitter import Emitter, described
+from .emitter import TESTS, Emitter, described
 from .overloads import Argued
 from .scopes import Frame, Refined, Unusable
 
@@ -69,11 +69,13 @@ def emit_condition(e: Emitter, node: ast.Expr) -> Walk:
             return (yield _emit_chain(e, node))
         case ast.Compare(ops=("is",) | ("is not",)):
             return (yield _emit_is(e, node))
+        case ast.Call() if (test := e.form(TESTS, node)) is not None:
+            return (yield test(e, node))
     value = yield e.expression(node)
     return truth_of(e, node, value)
 
 
-def truth_of(e: Emitter, node: ast.Expr, value: Value) -> Condition:
+def truth_of(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
     """Python's truth of a value: a number's, that of a tensor of one element, whether a list, a tuple or a str holds
     anything, whether an optional is there and true."""
     type = value.type
@@ -89,7 +91,7 @@ def truth_of(e: Emitter, node: ast.Expr, value: Value) -> Condition:
     raise e.fail("E301", f"a condition must be a bool, not {described(type)}", node.span, note)
 
 
-def _truth_of_optional(e: Emitter, node: ast.Expr, value: Value) -> Condition:
+def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
     """`x` as a test is `x is not None and x`."""
     known = {node.id: True} if isinstance(node, ast.Name) else {}
     there = e.value("aten::__isnot__", node, value, e.at(node).constant(None))
@@ -315,7 +317,9 @@ def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) 
     """Bind a name after a branch: to one value, or to the reason why there is none."""
     values = [_value_in(e, name, frame, block, span) for frame, block in zip(frames, branch.blocks, strict=True)]
     present = [v for v, frame in zip(values, frames, strict=True) if v is not None and not frame.raised]
-    if values[0] is values[1] or (len(present) == 1 and e.frame.lookup(name) is present[0]):
+    missing = any(v is None and not frame.raised for v, frame in zip(values, frames, strict=True))
+    unchanged = len(present) == 1 and e.frame.lookup(name) is present[0] and not missing
+    if values[0] is values[1] or unchanged:
         if present:
             e.bind(name, present[0])
         else:
@@ -324,7 +328,6 @@ def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) 
     if any(v.type == CLOSURE for v in present):
         e.frame.bind(name, branch_local_closure(name))
         return
-    missing = any(v is None and not frame.raised for v, frame in zip(values, frames, strict=True))
     if not present or (missing and not name.startswith("$")):
         e.frame.bind(name, _why_undefined(name, frames))
         return

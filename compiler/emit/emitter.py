@@ -15,7 +15,7 @@ from ..builder import Builder
 from ..ir import Block, Value
 from ..ops.registry import Op
 from ..types import CLOSURE, Type, strip_optional, type_depth
-from .annotations import MAX_TYPE_DEPTH
+from .annotations import MAX_TYPE_DEPTH, dotted_name
 from .exits import MAX_DEPTH, too_deep
 from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
 
@@ -27,11 +27,40 @@ EXPRESSIONS: dict[type[ast.Syntax], Handler] = {}
 STATEMENTS: dict[type[ast.Syntax], Handler] = {}
 
 
+FORMS: dict[str, Handler] = {}
+"""Calls by dotted name that are emitted from their syntax: an argument is a type, or no value."""
+TESTS: dict[str, Handler] = {}
+"""As FORMS, for those that give a condition, which may be known already."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Evaluated(ast.Syntax):
+    """An expression that has been emitted, in the place of its syntax."""
+
+    value: Value
+
+
 def emits(table: dict[type[ast.Syntax], Handler], kind: type[ast.Syntax]) -> Callable[[Handler], Handler]:
     """Enter a function as the one that emits a kind of syntax node."""
 
     def enter(handler: Handler) -> Handler:
         table[kind] = handler
+        return handler
+
+    return enter
+
+
+@emits(EXPRESSIONS, Evaluated)
+def _evaluated(e: Emitter, node: Evaluated) -> Walk:
+    yield from ()
+    return node.value
+
+
+def emits_form(table: dict[str, Handler], name: str) -> Callable[[Handler], Handler]:
+    """Enter a function as the one that emits the calls of a name."""
+
+    def enter(handler: Handler) -> Handler:
+        table[name] = handler
         return handler
 
     return enter
@@ -109,6 +138,17 @@ class Emitter:
             )
         return value
 
+    def form(self, table: dict[str, Handler], node: ast.Call) -> Handler | None:
+        """What emits the call, if its name is one of the table's and means nothing else here."""
+        name = dotted_name(node.function)
+        handler = table.get(name)
+        return handler if handler is not None and self.is_free(name.partition(".")[0]) else None
+
+    def is_free(self, name: str) -> bool:
+        """Whether a name is neither a variable nor a function of the unit."""
+        is_function = name in self.unit.names and not self.unit.builtins_first
+        return not is_function and self.frame.lookup(name) is None
+
     # Names
 
     def lookup(self, name: str, span: Span) -> Value:
@@ -168,6 +208,10 @@ class Emitter:
             self.frame.bind(name, POISON)
 
     # Values
+
+    def elements(self, value: Value, node: ast.Syntax) -> Sequence[Value]:
+        """The elements of a tuple."""
+        return value.node.inputs if value.node.kind == "prim::TupleConstruct" else self.at(node).unpack(value)
 
     def value(self, name: str, node: ast.Syntax, *inputs: Value | Any, **keywords: Any) -> Value:
         """A call of a declared op by its full name: for syntax that stands for an op."""

@@ -10,6 +10,7 @@ from ..dtypes import ALIASES, BY_NAME
 from ..ir import Value
 from ..ops.registry import OPS
 from ..types import BOOL, NONE, NUMBERS, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
+from . import tuples
 from .annotations import dotted_name
 from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved
 from .conditions import emit_bool, emit_branches, emit_operand
@@ -182,6 +183,8 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
     what = f"operator '{op}'"
     left_is_tensor, right_is_tensor = is_tensor(left.value.type), is_tensor(right.value.type)
+    if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
+        return tuples.joined(e, node, left.value, right.value)
     if not left_is_tensor and not right_is_tensor:
         return emit_resolved(e, node, SCALAR_BINARY.get(op, op), [left, right], what)
     name = BINARY[op]
@@ -220,6 +223,9 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
         found = emit_resolved(e, node, "__contains__", [right, left], what)
         return found if op == "in" else e.value("aten::__not__.bool", node, found)
     name = COMPARE[op]
+    if name in ("eq", "ne") and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
+        same = tuples.equal(e, node, left.value, right.value)
+        return same if name == "eq" else e.value("aten::__not__.bool", node, same)
     if is_tensor(right.value.type) and left.value.type in NUMBERS:
         return emit_resolved(e, node, MIRRORED[name], [right, left], what)
     return emit_resolved(e, node, name, [left, right], what)

@@ -26,10 +26,10 @@ from ..types import (
     is_subtype,
     strip_optional,
 )
-from .annotations import dotted_name, resolve_type
+from .annotations import broadcast_size, dotted_name, resolve_type
 from .emitter import Emitter, described
 from .exits import RESULT, Exit, structure
-from .expected import as_expected
+from .expected import take_type
 from .expressions import CONSTANTS
 from .scopes import Frame
 from .statements import bound_names, emit_statements, statements_in
@@ -43,6 +43,7 @@ def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argu
 def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
     default: Default | Any = NO_DEFAULT
     type: Type = TENSOR
+    fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
     if node.default is not None:
         default = _default(node.default, diagnostics)
     if node.annotation is not None:
@@ -50,13 +51,15 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
     elif node.default is not None:
         # An unannotated parameter is a Tensor, unless its default says otherwise.
         type = OptionalType(TENSOR) if default is None else _type_of_default(default)
+    if fixed_size is not None and isinstance(default, int | float):
+        default = (default,) * fixed_size
     if node.default is not None:
         default = _converted(default, strip_optional(type))
         if not _default_fits(default, type):
             raise diagnostics.fail(
                 "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
             )
-    return Argument(node.name, type, default, node.keyword_only)
+    return Argument(node.name, type, default, node.keyword_only, fixed_size)
 
 
 def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
@@ -210,7 +213,7 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
             )
         return value
     if not isinstance(node, ast.TupleExpr) or not node.elements:
-        return _as_returned(e, node, (yield e.expression(node)))
+        return _as_returned(e, (yield e.expression(node)))
     values: list[Value] = []
     for element in node.elements[:-1]:
         values.append((yield e.expression(element)))
@@ -219,11 +222,13 @@ def emit_result(e: Emitter, node: ast.Expr) -> Walk:
         values.append(_last_element(e, last))
     else:
         values.append((yield e.expression(last)))
-    return _as_returned(e, node, e.at(node).tuple(values))
+    return _as_returned(e, e.at(node).tuple(values))
 
 
-def _as_returned(e: Emitter, node: ast.Expr, value: Value) -> Value:
-    return value if e.returns is None else as_expected(e, node, value, e.returns)
+def _as_returned(e: Emitter, value: Value) -> Value:
+    if e.returns is not None:
+        take_type(value, e.returns)
+    return value
 
 
 def _last_element(e: Emitter, node: ast.Name) -> Value:

@@ -13,12 +13,13 @@ from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir import Node, Value
 from ..types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
+from .annotations import dotted_name
 from .calls import emit_arguments, emit_resolved
 from .conditions import Condition, emit_branch_statements, emit_condition, refine
 from .emitter import EXPRESSIONS, Emitter, described, emits
 from .exits import RESULT, Loop
 from .overloads import Argued
-from .scopes import Refined, Unusable
+from .scopes import DELETED, Refined, Unusable
 from .statements import assigned_names, bound_names, emit_statements, emit_target
 
 FOREVER = 2**63 - 1
@@ -128,6 +129,9 @@ def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], st
 
 def _at_end(e: Emitter, node: Loop, name: str, param: Value) -> Value:
     binding = e.frame.lookup(name)
+    if binding is DELETED:
+        note = "assign it anew in each round, or delete it after the loop"
+        raise e.fail("E205", f"'{name}', assigned before the loop, is deleted inside", node.span, note)
     return e.lookup(name, node.span) if isinstance(binding, Value | Refined) else param
 
 
@@ -197,20 +201,26 @@ def _bind_results(e: Emitter, loop: Node, bound: Iterable[str], carried: Sequenc
 
 
 def _iteration(e: Emitter, node: ast.Expr) -> Walk:
-    if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
-        name = node.function.id
-        if name in _CALLS and e.frame.lookup(name) is None and name not in e.unit.names:
-            if node.keywords:
-                raise e.fail("E204", f"{name}() takes no keyword arguments here", node.keywords[0].span)
-            return (yield _CALLS[name](e, node))
+    if isinstance(node, ast.Call) and iterates(e, node):
+        name = dotted_name(node.function)
+        if node.keywords and name != "enumerate":
+            raise e.fail("E204", f"{name}() takes no keyword arguments here", node.keywords[0].span)
+        return (yield _CALLS[name](e, node))
     value = yield e.expression(node)
     return _over_value(e, node, value)
 
 
+def iterates(e: Emitter, node: ast.Expr) -> bool:
+    """Whether the expression is `range(…)` or another call that gives no value, but what a loop runs over."""
+    if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name):
+        return False
+    name = node.function.id
+    return name in _CALLS and e.frame.lookup(name) is None and name not in e.unit.names
+
+
 def _over_value(e: Emitter, node: ast.Expr, value: Value) -> Iteration:
     if isinstance(value.type, TupleType):
-        items = value.node.inputs if value.node.kind == "prim::TupleConstruct" else e.at(node).unpack(value)
-        return Iteration(None, lambda index: value, tuple(items))
+        return Iteration(None, lambda index: value, tuple(e.elements(value, node)))
     if is_tensor(value.type):
         value = emit_resolved(e, node, "unbind", [Argued(value, node.span)], "iteration")
     if not isinstance(value.type, ListType):
@@ -236,10 +246,13 @@ def _over_range(e: Emitter, node: ast.Call) -> Walk:
 
 
 def _over_enumerate(e: Emitter, node: ast.Call) -> Walk:
-    if not 1 <= len(node.args) <= 2:
+    starts = (*node.args[1:], *(keyword.value for keyword in node.keywords if keyword.name == "start"))
+    if not node.args or len(starts) != len(node.args) - 1 + len(node.keywords) or len(starts) > 1:
         raise e.fail("E204", "enumerate() takes an iterable and a start", node.span)
     inner = yield _iteration(e, node.args[0])
-    start = (yield e.expression(node.args[1])) if len(node.args) == 2 else None
+    start = (yield e.expression(starts[0])) if starts else None
+    if start is not None and start.type != INT:
+        raise e.fail("E204", f"enumerate() starts at an int, not at {described(start.type)}", starts[0].span)
 
     def counted(index: Value) -> Value:
         return index if start is None else e.builder.op("aten::add.int", index, start)
@@ -268,6 +281,21 @@ def _over_zip(e: Emitter, node: ast.Call) -> Walk:
     return Iteration(shortest, lambda index: e.builder.tuple([part.item(index) for part in parts]))
 
 
+def _over_reversed(e: Emitter, node: ast.Call) -> Walk:
+    """The last comes first; enumerations and zips cannot be reversed, as in Python."""
+    if len(node.args) != 1:
+        raise e.fail("E204", "reversed() takes one sequence", node.span)
+    (sequence,) = node.args
+    if iterates(e, sequence) and dotted_name(sequence.function) != "range":  # type: ignore[union-attr]
+        note = "reverse the list first: `enumerate(list(reversed(l)))`"
+        raise e.fail("E204", "only a range, a list, a tuple or a tensor is reversed", sequence.span, note)
+    inner = yield _iteration(e, sequence)
+    if inner.items is not None:
+        return Iteration(None, inner.item, inner.items[::-1])
+    last = e.value("aten::sub.int", node, inner.length, e.at(node).constant(1))
+    return Iteration(inner.length, lambda index: inner.item(e.builder.op("aten::sub.int", last, index)))
+
+
 def _as_list(e: Emitter, node: ast.Expr, part: Iteration) -> Iteration:
     """A tuple zipped with a list is run over as a list."""
     if part.items is None:
@@ -284,6 +312,7 @@ _CALLS: dict[str, Callable[[Emitter, ast.Call], Walk]] = {
     "range": _over_range,
     "enumerate": _over_enumerate,
     "zip": _over_zip,
+    "reversed": _over_reversed,
 }
 
 

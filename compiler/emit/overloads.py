@@ -242,8 +242,10 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Co
 
 
 def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:
-    if argument.fixed_size is not None and matches(actual, formal.element, bound):
-        return Conversion.REPEAT
+    if argument.fixed_size is not None:
+        becomes_float = convert and formal.element == FLOAT and actual in (INT, NUMBER)
+        if becomes_float or matches(actual, formal.element, bound):
+            return Conversion.REPEAT
     if isinstance(actual, TupleType) and all(matches(e, formal.element, bound) for e in actual.elements):
         return Conversion.TO_LIST if actual.elements or not isinstance(formal.element, VariableType) else None
     if convert and formal.element == FLOAT and actual == ListType(INT):

@@ -22,6 +22,13 @@ class Unusable:
 
 
 @dataclass(frozen=True, slots=True)
+class Sliced(Unusable):
+    """A name for a slice, which is no value: its start, end and step."""
+
+    bounds: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Refined:
     """An optional value known not to be None in `block`; unwrapped where it is first used."""
 
@@ -71,6 +78,7 @@ class Frame:
             frame = frame.parent
 
 
+DELETED = Unusable("E205", "was deleted", ("assign it again before it is used",))
 UNBOUND_LOCAL = Unusable(
     "E205",
     "is used before it is assigned in this function",

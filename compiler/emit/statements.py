@@ -18,6 +18,8 @@ from .expected import annotated
 from .expressions import emit_binary
 from .mutation import rebind
 from .overloads import Argued
+from .scopes import DELETED
+from .slices import bind_slice, is_slice
 from .subscripts import emit_subscript_store, emit_subscript_update
 
 EXCEPTIONS = (
@@ -49,6 +51,10 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
 
 @emits(STATEMENTS, ast.Assign)
 def _assign(e: Emitter, node: ast.Assign) -> Walk:
+    match node:
+        case ast.Assign(targets=(ast.Name(id=name),), value=ast.Call() as call) if name[0] != "$" and is_slice(e, call):
+            yield bind_slice(e, name, call)
+            return
     value = yield _assigned_value(e, node)
     if node.annotation is not None:
         type = resolve_type(node.annotation, e.diagnostics)
@@ -121,6 +127,22 @@ def _aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
         e.bind(node.target.id, new)
     else:
         rebind(e, old, new, node.span, f"`{node.op}=`")
+
+
+@emits(STATEMENTS, ast.Delete)
+def _delete(e: Emitter, node: ast.Delete) -> Walk:
+    """A name means nothing afterwards; an element leaves its list as by `pop`."""
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            e.lookup(target.id, target.span)
+            e.frame.bind(target.id, DELETED)
+            continue
+        base = yield e.expression(target.value)
+        if not isinstance(base.type, ListType) or isinstance(target.index, ast.Slice):
+            note = "delete elements of a list one by one, or join the parts that stay: `l[:1] + l[3:]`"
+            raise e.fail("E102", "only names and single elements of lists are deleted", target.span, note)
+        pop = ast.Attribute(target.span, target.value, "pop", target.span)
+        yield e.expression(ast.Call(target.span, pop, (target.index,), ()))
 
 
 @emits(STATEMENTS, ast.ExprStmt)
@@ -229,6 +251,8 @@ def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
                 yield from _target_names((node.target,), through=False)
             case ast.FunctionDef():
                 yield node.name
+            case ast.Delete():
+                yield from _target_names(node.targets, through=False)
             case ast.For(target=target) | Loop(header=ast.For(target=target)):
                 yield from _target_names((target,), through=False)
             case _:
@@ -249,6 +273,8 @@ def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
                 yield from _target_names(node.targets, through=True)
             case ast.AugAssign():
                 yield from _target_names((node.target,), through=True)
+            case ast.Delete():
+                yield from _target_names(node.targets, through=True)
             case _:
                 pass
 

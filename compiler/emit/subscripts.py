@@ -16,9 +16,11 @@ from ..builder import Builder
 from ..ir import Value
 from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, OptionalType, TupleType, is_tensor
 from ..types import TENSOR as TENSOR_TYPE
-from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits
+from . import tuples
+from .emitter import EXPRESSIONS, Emitter, described, emits
 from .mutation import check_mutable, rebind
 from .overloads import Argued
+from .slices import emit_bounds, plain
 
 _TENSOR_SLICE = "aten::slice.Tensor"
 
@@ -47,32 +49,15 @@ class Part:
 @emits(EXPRESSIONS, ast.Subscript)
 def _subscript(e: Emitter, node: ast.Subscript) -> Walk:
     base = yield e.expression(node.value)
+    node = plain(e, node)
     if is_tensor(base.type):
         part = yield _select(e, node, base)
         if part.indices is None:
             return part.value
         return e.value("aten::index.Tensor", node, part.value, part.indices)
     if isinstance(base.type, TupleType):
-        return (yield _tuple_item(e, node, base))
+        return (yield tuples.emit_item(e, node, base))
     return (yield _list_item(e, node, base))
-
-
-def _tuple_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
-    assert isinstance(base.type, TupleType)
-    elements = base.type.elements
-    if isinstance(node.index, ast.Slice):
-        raise e.fail("E102", "a slice of a tuple", node.span, "unpack the tuple and build the part")
-    index = yield e.expression(node.index)
-    position = constant_of(index)
-    if not isinstance(position, int) or isinstance(position, bool):
-        raise e.fail(
-            "E301", "a tuple's index must be a literal int", node.index.span, "its elements may differ in type"
-        )
-    if not -len(elements) <= position < len(elements):
-        raise e.fail("E301", f"the tuple has {len(elements)} elements, there is no [{position}]", node.index.span)
-    if base.node.kind == "prim::TupleConstruct":
-        return base.node.inputs[position]
-    return e.at(node).tuple_index(base, position % len(elements))
 
 
 def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
@@ -80,27 +65,11 @@ def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
 
     subject = Argued(base, node.value.span)
     if isinstance(node.index, ast.Slice):
-        bounds = yield _bounds(e, node.index)
+        bounds = yield emit_bounds(e, node.index)
         arguments = [Argued(b, node.index.span) for b in bounds]
         return emit_resolved(e, node, "slice", [subject, *arguments], "a slice")
     index = yield e.expression(node.index)
     return emit_resolved(e, node, "__getitem__", [subject, Argued(index, node.index.span)], "a subscript")
-
-
-def _bounds(e: Emitter, node: ast.Slice) -> Walk:
-    """Start, end and step of a slice; None where left out, 1 for the step."""
-    bounds: list[Value] = []
-    for bound in (node.lower, node.upper, node.step):
-        if bound is None:
-            bounds.append(e.at(node).constant(1 if len(bounds) == 2 else None))
-            continue
-        value = yield e.expression(bound)
-        if value.type not in (INT, NONE, OptionalType(INT)):
-            raise e.fail("E301", f"a slice's bound must be int, not {described(value.type)}", bound.span)
-        if len(bounds) == 2 and value.type == NONE:
-            value = e.builder.constant(1)
-        bounds.append(value)
-    return bounds
 
 
 def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
@@ -126,7 +95,7 @@ def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], dim
     """Apply one item at `dim`; `dims` gains an entry for each dimension that it leaves there."""
     builder = e.at(item)
     if isinstance(item, ast.Slice):
-        bounds = yield _bounds(e, item)
+        bounds = yield emit_bounds(e, item)
         full = item.lower is None and item.upper is None and item.step is None
         if not full:
             _add_view(e, part, _TENSOR_SLICE, (e.builder.constant(dim), *bounds))
@@ -179,6 +148,7 @@ def _index_list(
 def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> Walk:
     """`x[…] = value`: x, rebound to a copy with the value in place."""
     base = yield e.expression(target.value)
+    target = plain(e, target)
     if is_tensor(base.type):
         check_mutable(e, base, target.span, "an item assignment")
         part = yield _select(e, target, base)
@@ -212,6 +182,7 @@ def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update) -> 
     from .calls import emit_resolved
 
     base = yield e.expression(target.value)
+    target = plain(e, target)
     if not is_tensor(base.type):
         index = yield e.expression(target.index)
         arguments = [Argued(base, target.value.span), Argued(index, target.index.span)]

@@ -7,6 +7,7 @@ what it was. `l.append(x)` in source rebinds `l` to the result of `aten::append.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cmp_to_key
 from typing import Any
 
 from .arrays import Array
@@ -87,9 +88,14 @@ def _remove(values: List, value: Any) -> List:
 
 
 def _find(values: List, value: Any) -> int:
-    if value not in values:
-        raise ValueError(f"{value!r} is not in the list")
-    return values.index(value)
+    for position, candidate in enumerate(values):
+        if equal(candidate, value):
+            return position
+    raise ValueError(f"{value!r} is not in the list")
+
+
+def _contains(values: List, value: Any) -> bool:
+    return any(equal(candidate, value) for candidate in values)
 
 
 declare("aten::append.t(t[] self, t el) -> t[]", lambda values, value: [*values, value])
@@ -107,6 +113,36 @@ declare("aten::list(str t) -> str[]", list)
 declare("aten::add.t(t[] a, t[] b) -> t[]", lambda a, b: [*a, *b])
 declare("aten::mul.left_t(t[] l, int n) -> t[]", lambda values, n: list(values) * n)
 declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) * n)
+
+# --- order and equality of elements ---
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)
+
+
+def _compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1 as `left` comes before, with or after `right`; tuples and lists by their first difference."""
+    if isinstance(left, list | tuple):
+        for a, b in zip(left, right, strict=False):
+            if not equal(a, b):
+                return _compare(a, b)
+        return (len(left) > len(right)) - (len(left) < len(right))
+    return -1 if left < right else int(bool(right < left))
+
+
+def _sorted_order(values: List, reverse: bool = False) -> list[int]:
+    """Positions in ascending order of what stands there; equal elements stay in their order."""
+    elements = list(map(cmp_to_key(_compare), values))
+    return sorted(range(len(values)), key=elements.__getitem__, reverse=reverse)
+
+
+def _ordered(values: List, order: Sequence[int]) -> List:
+    return [values[i] for i in order]
+
 
 # --- lists of numbers, bools and strings ---
 
@@ -132,6 +168,28 @@ for kind in ("int", "float", "bool", "str"):
         f"aten::sort.{kind}({kind}[] self, bool reverse=False) -> {kind}[]",
         lambda values, reverse=False: sorted(values, reverse=reverse),
     )
+
+# --- lists of anything ---
+
+declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::index.list(t[] self, t el) -> int", _find, traits=Trait.NONDIFFERENTIABLE)
+declare(
+    "aten::count.list(t[] self, t el) -> int",
+    lambda values, value: sum(equal(candidate, value) for candidate in values),
+    traits=Trait.NONDIFFERENTIABLE,
+)
+declare("aten::remove.list(t[] self, t el) -> t[]", _remove)
+declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_ordered(t[] input, int[] order) -> t[]", _ordered)
+declare(
+    "aten::sorted.list(t[] input, bool reverse=False) -> t[]",
+    lambda values, reverse=False: _ordered(values, _sorted_order(values, reverse)),
+)
+
+# --- what numbers amount to ---
+
 for kind in ("int", "float", "bool"):
     declare(f"prim::min.self_{kind}({kind}[] self) -> {kind}", _extreme(min, "min"))
     declare(f"prim::max.self_{kind}({kind}[] self) -> {kind}", _extreme(max, "max"))

@@ -61,11 +61,16 @@ def annotation(type: Type) -> str:
     return _KNOWN.sub("Tensor", str(type))
 
 
+def _annotation_of(argument: Argument) -> str:
+    text = annotation(argument.type)
+    return text if argument.fixed_size is None else text.replace("List", f"BroadcastingList{argument.fixed_size}", 1)
+
+
 def parameter(argument: Argument, name: str, annotated: bool) -> str:
     """`n: int = 1`; a plain Tensor goes without saying unless everything is annotated."""
     text = name
     if annotated or argument.type != TENSOR:
-        text += f": {annotation(argument.type)}"
+        text += f": {_annotation_of(argument)}"
     if argument.required:
         return text
     default = argument.default

@@ -173,6 +173,8 @@ DIFFERENTIABLE: dict[str, list[Call]] = {
 """Calls for the ops on arrays whose samples in tests/ops do not serve to differentiate."""
 
 _LIST = [t(3), t(), t(2, 2), t(0)]
+_NUMBERS = [t(), t(), t(), t()]
+_HALF = Leaf(lambda rng: np.asarray(0.5))
 LISTS: dict[str, tuple[list[Call], Callable[..., Any]]] = {
     "__getitem__.t": ([call(_LIST, 0), call(_LIST, -2)], lambda items, idx: items[idx]),
     "grad_item": ([call(_LIST, 0), call(_LIST, -2)], lambda gradients, index: gradients[index]),
@@ -210,6 +212,15 @@ LISTS: dict[str, tuple[list[Call], Callable[..., Any]]] = {
         lambda items, idx: [item for i, item in enumerate(items) if i != idx % len(items)],
     ),
     "reverse.t": ([call(_LIST)], lambda items: items[::-1]),
+    "_ordered": ([call(_LIST, [2, 0, 3, 1])], lambda items, order: [items[i] for i in order]),
+    "sorted.list": (
+        [call(_NUMBERS), call(_NUMBERS, True), call([])],
+        lambda items, reverse: sorted(items, reverse=reverse),
+    ),
+    "remove.list": (
+        [call([t(), _HALF, t()], _HALF)],
+        lambda items, item: [items[0], items[2]],
+    ),
     "copy.t": ([call(_LIST)], lambda items: items),
     "list.t": ([call(_LIST)], lambda items: items),
     "mul.left_t": ([call([t(2), t()], 3)], lambda items, n: items * n),

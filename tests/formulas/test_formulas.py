@@ -148,7 +148,7 @@ def test_one_percent_more_is_noticed(name: str) -> None:
 
 
 FLAT = {
-    **dict.fromkeys(("grad_list", "grad_fit", "grad_spread"), (1,)),
+    **dict.fromkeys(("grad_list", "grad_fit", "grad_spread", "remove.list"), (1,)),
     **dict.fromkeys(("sign", "sgn", "floor", "ceil", "trunc", "round", "round.decimals"), (0,)),
     "floor_divide": (0, 1),
     "floor_divide.Scalar": (0,),

@@ -82,6 +82,8 @@ class Ours:
                 return "raise", self.optional(node.exception)
             case ast.Assert():
                 return "assert", self.expression(node.test), self.optional(node.message)
+            case ast.Delete():
+                return "delete", [self.expression(target) for target in node.targets]
             case ast.ExprStmt():
                 return "expression", self.expression(node.value)
         return (type(node).__name__,)
@@ -211,6 +213,8 @@ class Pythons:
             case python_ast.Raise():
                 assert node.cause is None
                 return "raise", self.optional(node.exc)
+            case python_ast.Delete():
+                return "delete", self.all(node.targets)
             case python_ast.Assert():
                 return "assert", self.expression(node.test), self.optional(node.msg)
             case python_ast.Expr():

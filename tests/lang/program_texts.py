@@ -82,6 +82,7 @@ SIMPLE = _named(
         VALUES.map("return {}".format),
         st.just("return"),
         st.just("pass"),
+        st.just("del x, y[0]"),
         EXPRESSIONS.map("assert {}".format),
         st.tuples(EXPRESSIONS, EXPRESSIONS).map("assert {0[0]}, {0[1]}".format),
         EXPRESSIONS.map("raise ValueError({})".format),

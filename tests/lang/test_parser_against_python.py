@@ -61,6 +61,7 @@ def test_expression_table(expression: str) -> None:
         "a = b", "a = b = c", "a, b = c", "a, b, = c", "a, = b", "(a, b), c = d", "x[0] = y", "x.y = z",
         "x: int = 3", "x: Optional[List[int]] = None, 1", "a += 1, 2", "x[0] **= 2", "x >>= 1", "x <<= 1",
         "x //= 1", "x @= y", "(a) = b", "return", "return a, b", "return a,", "return (a, b)", "pass; pass;",
+        "del a", "del a, b[0],", "del (a)", "del x[0][1]; pass",
         "assert a", "assert a, 'b'", "raise", "raise ValueError('a')", "a", "'text'; a", "if a: pass",
         "if a: pass\n    elif b: pass\n    else: pass",
         "if a:\n        pass\n    else:\n        if b:\n            pass", "for a in b: break",

@@ -100,6 +100,8 @@ STATEMENTS = [
     (r"y = '\N{no such}'", "E005", r"'\N{no such}'", "no character is named 'no such'", ""),
     (r"y = '\U00110000'", "E005", r"'\U00110000'", "no character has the code", ""),
     # Targets
+    ("del f()", "E103", "f()", "cannot delete the result of a call", "del l[0]"),
+    ("del x, y.z", "E103", "y.z", "cannot delete an attribute", "del a, b"),
     ("f(x) = 3", "E103", "f(x)", "cannot assign to the result of a call", "assign to a name"),
     ("1 = x", "E103", "1", "cannot assign to a literal", "assign to a name"),
     ("None = 3", "E103", "None", "cannot assign to the constant None", ""),
@@ -137,7 +139,6 @@ UNSUPPORTED = [
     ("await x", "await", "'await' is not supported", "without 'await'"),
     ("global x", "global", "'global' is not supported", "parameter"),
     ("nonlocal x", "nonlocal", "'nonlocal' is not supported", "inner function"),
-    ("del x", "del", "'del' is not supported", "last use"),
     ("match x:\n        case 1:\n            pass\n        case [a]:\n            pass", "match", "'match'", "'elif'"),
     ("@script\n    def g():\n        return 1", "@", "decorators are not supported", "remove it"),
     ("if (y := x):\n        pass", ":=", "assignment inside an expression", "statement of its own"),

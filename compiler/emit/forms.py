@@ -1,0 +1,75 @@
+"""Calls that are no op: an argument is a type, or the result is made of others."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..types import NUMBERS, TupleType, is_tensor, unify
+from .annotations import resolve_type
+from .calls import emit_arguments, emit_resolved
+from .emitter import FORMS, Emitter, described, emits_form
+from .expected import annotated
+from .expressions import emit_binary
+from .loops import iterates
+from .overloads import Argued
+
+
+@emits_form(FORMS, "torch.jit.annotate")
+def _annotate(e: Emitter, node: ast.Call) -> Walk:
+    """`torch.jit.annotate(List[int], [])` is the value under that type."""
+    if len(node.args) != 2 or node.keywords:
+        raise e.fail("E204", "torch.jit.annotate() takes a type and a value", node.span)
+    type = resolve_type(node.args[0], e.diagnostics)
+    value = yield e.expression(node.args[1])
+    return annotated(e, node, value, type, node.args[1].span)
+
+
+@emits_form(FORMS, "torch.jit._unwrap_optional")
+def _unwrap_optional(e: Emitter, node: ast.Call) -> Walk:
+    arguments = yield emit_arguments(e, node)
+    return emit_resolved(e, node, "_unwrap_optional", arguments, "torch.jit._unwrap_optional")
+
+
+@emits_form(FORMS, "divmod")
+def _divmod(e: Emitter, node: ast.Call) -> Walk:
+    """`divmod(a, b)` is `(a // b, a % b)`."""
+    arguments: list[Argued] = yield emit_arguments(e, node)
+    if len(arguments) != 2 or node.keywords:
+        raise e.fail("E204", "divmod() takes two numbers", node.span)
+    for argument in arguments:
+        if argument.value.type not in NUMBERS:
+            note = "write `a // b` and `a % b`"
+            raise e.fail("E204", f"divmod() takes numbers, not {described(argument.value.type)}", argument.span, note)
+    return e.at(node).tuple([emit_binary(e, node, op, *arguments) for op in ("//", "%")])
+
+
+@emits_form(FORMS, "len")
+def _len(e: Emitter, node: ast.Call) -> Walk:
+    """That of a tuple is known."""
+    arguments: list[Argued] = yield emit_arguments(e, node)
+    if len(arguments) == 1 and isinstance(arguments[0].value.type, TupleType):
+        return e.at(node).constant(len(arguments[0].value.type.elements))
+    return emit_resolved(e, node, "len", arguments, "len()")
+
+
+@emits_form(FORMS, "list")
+def _list(e: Emitter, node: ast.Call) -> Walk:
+    """`list(range(n))` and the like are a comprehension; of a tuple and of a tensor, a list of their elements."""
+    if len(node.args) == 1 and not node.keywords and iterates(e, node.args[0]):
+        item = ast.Name(node.span, "$item")
+        return (yield e.expression(ast.ListComp(node.span, item, item, node.args[0], None)))
+    arguments: list[Argued] = yield emit_arguments(e, node)
+    if not arguments and not node.keywords:
+        return (yield e.expression(ast.ListExpr(node.span, ())))
+    value = arguments[0].value
+    if len(arguments) == 1 and is_tensor(value.type):
+        return emit_resolved(e, node, "unbind", arguments, "list()")
+    if len(arguments) == 1 and isinstance(value.type, TupleType) and value.type.elements:
+        type = value.type.elements[0]
+        for element in value.type.elements[1:]:
+            joined = unify(type, element)
+            if joined is None:
+                raise e.fail("E301", f"a list of {type} cannot hold {described(element)}", node.span)
+            type = joined
+        return e.at(node).list(e.elements(value, node), type)
+    return emit_resolved(e, node, "list", arguments, "list()")

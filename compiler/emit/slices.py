@@ -1,0 +1,77 @@
+"""What a subscript may hold beside the syntax of slices: `slice(1, 3)`, a name for one, `Ellipsis`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..ir import Value
+from ..types import INT, NONE, OptionalType
+from .emitter import FORMS, Emitter, Evaluated, described, emits_form
+from .scopes import Sliced
+
+
+def plain(e: Emitter, node: ast.Subscript) -> ast.Subscript:
+    """The subscript with slices and `...` in the place of what stands for them."""
+    if isinstance(node.index, ast.TupleExpr):
+        items = tuple(_plain_item(e, item) for item in node.index.elements)
+        return replace(node, index=replace(node.index, elements=items))
+    item = _plain_item(e, node.index)
+    return node if item is node.index else replace(node, index=item)
+
+
+def _plain_item(e: Emitter, item: ast.Expr) -> ast.Expr:
+    match item:
+        case ast.Call() if is_slice(e, item):
+            return _of_call(e, item)
+        case ast.Name(id="Ellipsis") if e.is_free("Ellipsis"):
+            return ast.Constant(item.span, ...)
+        case ast.Name():
+            binding = e.frame.lookup(item.id)
+            if isinstance(binding, Sliced):
+                lower, upper, step = (cast(ast.Expr, Evaluated(item.span, value)) for value in binding.bounds)
+                return ast.Slice(item.span, lower, upper, step)
+    return item
+
+
+def is_slice(e: Emitter, node: ast.Expr) -> bool:
+    """Whether the expression is a call of Python's slice()."""
+    return isinstance(node, ast.Call) and e.form(FORMS, node) is _slice
+
+
+def bind_slice(e: Emitter, name: str, node: ast.Call) -> Walk:
+    """`s = slice(…)`: the name stands for the slice in subscripts, and nowhere else."""
+    bounds = yield emit_bounds(e, _of_call(e, node))
+    e.frame.bind(name, Sliced("E301", "is a slice", ("a slice stands in a subscript: `x[s]`",), tuple(bounds)))
+
+
+def _of_call(e: Emitter, node: ast.Call) -> ast.Slice:
+    if not 1 <= len(node.args) <= 3 or node.keywords:
+        raise e.fail("E204", "slice() takes one to three bounds", node.span)
+    bounds = [None if isinstance(a, ast.Constant) and a.value is None else a for a in node.args]
+    lower, upper, step = (None, *bounds, None) if len(bounds) == 1 else (*bounds, None, None)[:3]
+    return ast.Slice(node.span, lower, upper, step)
+
+
+@emits_form(FORMS, "slice")
+def _slice(e: Emitter, node: ast.Call) -> Walk:
+    yield from ()
+    raise e.fail("E301", "a slice stands outside a subscript", node.span, "write `x[slice(1, 3)]`, or `x[1:3]`")
+
+
+def emit_bounds(e: Emitter, node: ast.Slice) -> Walk:
+    """Start, end and step of a slice; None where left out, 1 for the step."""
+    bounds: list[Value] = []
+    for bound in (node.lower, node.upper, node.step):
+        if bound is None:
+            bounds.append(e.at(node).constant(1 if len(bounds) == 2 else None))
+            continue
+        value = yield e.expression(bound)
+        if value.type not in (INT, NONE, OptionalType(INT)):
+            raise e.fail("E301", f"a slice's bound must be int, not {described(value.type)}", bound.span)
+        if len(bounds) == 2 and value.type == NONE:
+            value = e.builder.constant(1)
+        bounds.append(value)
+    return bounds

@@ -1,0 +1,81 @@
+"""Tuples: their elements are known one by one, so that parts, sums and comparisons need no op of their own."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..ir import Value
+from ..types import INT, NONE, TupleType, Type, unify
+from .emitter import Emitter, constant_of, described, is_constant
+from .slices import emit_bounds
+
+
+def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
+    """`t[0]`, `t[1:]`; an index that is known only when it runs, where all elements are of one type."""
+    from .calls import emit_resolved
+    from .overloads import Argued
+
+    assert isinstance(base.type, TupleType)
+    if isinstance(node.index, ast.Slice):
+        return (yield _slice(e, node, base, node.index))
+    count = len(base.type.elements)
+    index = yield e.expression(node.index)
+    if index.type != INT:
+        raise e.fail("E301", f"a tuple's index must be an int, not {described(index.type)}", node.index.span)
+    if not is_constant(index):
+        values = e.at(node).list(e.elements(base, node), _common_type(e, node, base.type))
+        arguments = [Argued(values, node.value.span), Argued(index, node.index.span)]
+        return emit_resolved(e, node, "__getitem__", arguments, "a subscript")
+    position = constant_of(index)
+    if not -count <= position < count:
+        raise e.fail("E301", f"the tuple has {count} elements, there is no [{position}]", node.index.span)
+    if base.node.kind == "prim::TupleConstruct":
+        return base.node.inputs[position]
+    return e.at(node).tuple_index(base, position % count)
+
+
+def _common_type(e: Emitter, node: ast.Subscript, type: TupleType) -> Type:
+    common: Type | None = type.elements[0] if type.elements else None
+    for element in type.elements[1:]:
+        common = unify(common, element) if common is not None else None
+    if common is None:
+        note = "its elements differ in type"
+        raise e.fail("E301", "the index of this tuple must be a literal int", node.index.span, note)
+    return common
+
+
+def _slice(e: Emitter, node: ast.Subscript, base: Value, index: ast.Slice) -> Walk:
+    bounds = yield emit_bounds(e, index)
+    if not all(is_constant(bound) for bound in bounds):
+        note = "how many elements it has must be known; a list may be sliced by any int"
+        raise e.fail("E301", "the bounds of a tuple's slice must be literal ints", node.index.span, note)
+    start, stop, step = map(constant_of, bounds)
+    if step == 0:
+        raise e.fail("E301", "the step of a slice is not 0", node.index.span)
+    return e.at(node).tuple(list(e.elements(base, node))[start:stop:step])
+
+
+def joined(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
+    """`left + right`."""
+    return e.at(node).tuple([*e.elements(left, node), *e.elements(right, node)])
+
+
+def equal(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
+    """`left == right`: as many elements, each equal to the other."""
+    from .conditions import truth_of
+    from .expressions import emit_comparison
+    from .overloads import Argued
+
+    mine, other = e.elements(left, node), e.elements(right, node)
+    if len(mine) != len(other):
+        return e.at(node).constant(False)
+    result: Value | None = None
+    for a, b in zip(mine, other, strict=True):
+        if a.type == NONE or b.type == NONE:
+            same = e.at(node).constant(a.type == b.type)
+        else:
+            truth = truth_of(e, node, emit_comparison(e, node, "==", Argued(a, node.span), Argued(b, node.span)))
+            assert truth.value is not None, "a comparison is a bool or a tensor"
+            same = truth.value
+        result = same if result is None else e.value("aten::__and__.bool", node, result, same)
+    return result or e.at(node).constant(True)
