@@ -121,7 +121,7 @@ def is_subtype(actual: Type, formal: Type) -> bool:
         elif isinstance(f, ListType) and isinstance(a, ListType):
             # Values are immutable, so lists are covariant.
             pairs.append((a.element, f.element))
-        elif not (f == NUMBER and a in (INT, FLOAT)):
+        elif not (f == NUMBER and a in (BOOL, INT, FLOAT)):
             return False
     return True
 

@@ -127,6 +127,26 @@ HELPERS = {
         def _multiply(a, b):
             return a * b
         """,
+    "_maximum": '''
+        def _maximum(a, b):
+            """The larger, the second of equals (zeros keep their sign); NaN if either is."""
+            return tl.where((a > b) | (a != a), a, b)
+        ''',
+    "_minimum": '''
+        def _minimum(a, b):
+            """The smaller, the second of equals (zeros keep their sign); NaN if either is."""
+            return tl.where((a < b) | (a != a), a, b)
+        ''',
+    "_fmax": '''
+        def _fmax(a, b):
+            """The larger, the first of equals; the other where one is NaN."""
+            return tl.where((b > a) | (a != a), b, a)
+        ''',
+    "_fmin": '''
+        def _fmin(a, b):
+            """The smaller, the first of equals; the other where one is NaN."""
+            return tl.where((b < a) | (a != a), b, a)
+        ''',
     "_nan_max": '''
         def _nan_max(a, b):
             """The larger; NaN if either is."""

@@ -12,8 +12,10 @@ from ..ops.registry import OPS
 from ..schema import FunctionSchema
 from ..signature import result_types
 from ..types import (
+    BOOL,
     CLOSURE,
     FLOAT,
+    INT,
     NUMBER,
     NUMBERS,
     TENSOR,
@@ -32,6 +34,7 @@ from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Pack
 from .spellings import (
     MODULES,
     PLAIN_TOO,
+    SYMBOLS,
     meaningful,
     names_of,
     op_name,
@@ -60,6 +63,9 @@ BUILTINS = {
     "rangelist": "rangelist",
 }
 """Python's functions, and the ops that they are."""
+
+OVER_ROWS = {"sum": "sum_rows", "any": "_any_row", "all": "_all_rows"}
+"""What they are of a tensor, over whose first dimension Python goes."""
 
 METHOD_ATTRIBUTES = {
     "shape": "size",
@@ -114,7 +120,9 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
         raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
     if name in BUILTINS:
         arguments = yield emit_arguments(e, node)
-        return emit_resolved(e, node, BUILTINS[name], arguments, f"{name}()")
+        over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
+        arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
+        return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.
         return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics))
@@ -160,12 +168,32 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
         from .expressions import emit_binary
 
         return emit_binary(e, node, symbol, *arguments)
+    if name in SYMBOLS and arguments and all(a.value.type in NUMBERS for a in arguments[:2]):
+        # Torch gives a tensor of two numbers, too.
+        first = arguments[0]
+        arguments = [Argued(_as_tensor(e, node, first.value), first.span, first.keyword), *arguments[1:]]
     if arguments and arguments[0].value.type in NUMBERS and _takes_tensors_only(name):
         # `torch.erf(2.0)` is `math.erf(2.0)`, as in TorchScript.
         name = f"math_{name}" if OPS.overloads(f"math_{name}") else name
     arguments = with_keywords(name, arguments)
     name = with_indices(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)
+
+
+def _as_tensor(e: Emitter, node: ast.Syntax, number: Value) -> Value:
+    kind = number.type if number.type in (BOOL, INT, FLOAT) else NUMBER
+    return e.at(node).op(f"aten::tensor.{kind}", number)
+
+
+def with_float_base(e: Emitter, node: ast.Syntax, arguments: Sequence[Argued]) -> Sequence[Argued]:
+    """The base and the exponent: an int to a literal negative power is a float, as in Python."""
+    if [a.value.type for a in arguments] != [INT, INT] or any(a.keyword for a in arguments):
+        return arguments
+    base, exponent = arguments
+    if not is_constant(exponent.value) or constant_of(exponent.value) >= 0:
+        return arguments
+    e.at(node)
+    return [Argued(_convert(e, base.value, Conversion.TO_FLOAT, FLOAT, None), base.span), exponent]
 
 
 def _takes_tensors_only(name: str) -> bool:

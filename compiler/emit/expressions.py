@@ -12,7 +12,7 @@ from ..ops.registry import OPS
 from ..types import BOOL, NONE, NUMBERS, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
 from . import tuples
 from .annotations import dotted_name
-from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved
+from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved, with_float_base
 from .conditions import emit_bool, emit_branches, emit_operand
 from .emitter import EXPRESSIONS, Emitter, checked_depth, described, emits
 from .overloads import Argued
@@ -186,7 +186,8 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         return tuples.joined(e, node, left.value, right.value)
     if not left_is_tensor and not right_is_tensor:
-        return emit_resolved(e, node, SCALAR_BINARY.get(op, op), [left, right], what)
+        operands = with_float_base(e, node, [left, right]) if op == "**" else [left, right]
+        return emit_resolved(e, node, SCALAR_BINARY.get(op, op), operands, what)
     name = BINARY[op]
     if left_is_tensor or left.value.type not in NUMBERS:
         return emit_resolved(e, node, name, [left, right], what)

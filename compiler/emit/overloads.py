@@ -228,14 +228,15 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Co
     inner = strip_optional(formal)
     if isinstance(inner, ListType) and _is_empty_list(value):
         return Conversion.EMPTY_LIST if not isinstance(inner.element, VariableType) else Conversion.AS_IS
+    if inner == NUMBER and actual == BOOL:
+        # A bool stays one: beside a tensor of bools it promotes to bool. Overloads that ask for an int come first.
+        return Conversion.AS_IS if convert else None
     if matches(actual, formal, bound):
         return Conversion.AS_IS
     if isinstance(inner, ListType):
         return _fit_list(actual, inner, argument, bound, convert)
     if inner == FLOAT and convert and actual in (INT, NUMBER, BOOL):
         return Conversion.TO_FLOAT
-    if inner == NUMBER and actual == BOOL:
-        return Conversion.TO_INT if convert else None
     if inner == INT and actual == BOOL and convert:
         return Conversion.TO_INT
     return Conversion.TO_DEVICE if inner == DEVICE and actual == STR else None

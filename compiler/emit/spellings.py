@@ -10,7 +10,7 @@ arguments; those are ops whose name begins as MODULES says. The op without the b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ops.registry import OPS
@@ -40,19 +40,49 @@ OWN = frozenset(
 PLAIN_TOO = frozenset(("functional_",))
 """Beginnings without which a name may stand in the table as well."""
 
-ONLY_AS_DEFAULT: dict[str, object] = {
-    "inplace": False,
-    "out": None,
-    "generator": None,
-    "size_average": None,
-    "reduce": None,
-    "return_indices": False,
-    "sparse_grad": False,
-    "as_tuple": False,
-    "requires_grad": False,
-    "_stacklevel": 3,
+_ACTIVATIONS = (
+    *("alpha_dropout", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "feature_alpha_dropout"),
+    *(
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "mish",
+        "relu",
+        "relu6",
+        "rrelu",
+        "selu",
+        "silu",
+        "threshold",
+    ),
+)
+_RANDOM = ("bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm")
+_CREATION = (
+    *("arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn"),
+    *("randperm", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros"),
+    *("empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like"),
+    *("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"),
+)
+NO_OUT = frozenset(
+    (
+        *("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "view", "reshape"),
+        *("expand", "contiguous", "clone", "detach", "size", "item", "dim", "numel"),
+    )
+)
+"""Methods, that is, for a function of torch may write its result somewhere."""
+ONLY_AS_DEFAULT: dict[str, tuple[object, Callable[[str], bool]]] = {
+    "inplace": (False, lambda name: name in _ACTIVATIONS),
+    "out": (None, lambda name: name not in NO_OUT),
+    "generator": (None, lambda name: name in _RANDOM),
+    "size_average": (None, lambda name: "loss" in name or "entropy" in name or name == "kl_div"),
+    "reduce": (None, lambda name: "loss" in name or "entropy" in name or name == "kl_div"),
+    "return_indices": (False, lambda name: "max_pool" in name),
+    "sparse_grad": (False, lambda name: name == "gather"),
+    "as_tuple": (False, lambda name: name == "nonzero"),
+    "requires_grad": (False, lambda name: name in _CREATION),
+    "_stacklevel": (3, lambda name: name in ("softmax", "log_softmax", "softmin", "gumbel_softmax")),
 }
-"""Keywords of torch's that change nothing at this value, the only one that may be given."""
+"""Keywords of torch's that change nothing at the only value that may be given, and which functions have them."""
 
 OTHER_OP = {"return_indices": "_with_indices", "as_tuple": "_numpy"}
 """Keywords that ask for results of another kind, and how the op's name ends that gives them."""
@@ -135,8 +165,9 @@ def _changes_nothing(name: str, argument: Argued) -> bool:
         return False
     if any(a.name == argument.keyword for op in OPS.overloads(name) for a in op.schema.arguments):
         return False
-    value, default = constant_of(argument.value), ONLY_AS_DEFAULT[argument.keyword]
-    is_default = type(value) is type(default) and value == default
+    value = constant_of(argument.value)
+    default, has_it = ONLY_AS_DEFAULT[argument.keyword]
+    is_default = type(value) is type(default) and value == default and has_it(name.removeprefix("functional_"))
     return is_default or (argument.keyword in OTHER_OP and name.endswith(OTHER_OP[argument.keyword]))
 
 

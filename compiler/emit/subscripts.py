@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from ...lang import ast
 from ...lang.trampoline import Walk
 from ..builder import Builder
+from ..dtypes import BOOL as BOOL_DTYPE
+from ..dtypes import UINT8
 from ..ir import Value
-from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, OptionalType, TupleType, is_tensor
+from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, OptionalType, TensorType, TupleType, is_tensor
 from ..types import TENSOR as TENSOR_TYPE
 from . import tuples
 from .emitter import EXPRESSIONS, Emitter, described, emits
@@ -83,39 +85,62 @@ def _select(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     left: list[Value | None] = []
     right: list[Value | None] = []
     for item in items[:split]:
-        yield _apply(e, item, part, left, len(left))
+        yield _apply(e, item, part, left, from_right=False)
     for item in reversed(items[split + 1 :]):
-        yield _apply(e, item, part, right, -1 - len(right))
+        yield _apply(e, item, part, right, from_right=True)
     if any(v is not None for v in (*left, *right)):
         part.indices = _index_list(e, node, part.value, left, right, bool(ellipses))
     return part
 
 
-def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], dim: int) -> Walk:
-    """Apply one item at `dim`; `dims` gains an entry for each dimension that it leaves there."""
-    builder = e.at(item)
+def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, from_right: bool) -> Walk:
+    """Apply one item after those that `dims` stands for; `dims` gains an entry for each dimension that it leaves."""
     if isinstance(item, ast.Slice):
         bounds = yield emit_bounds(e, item)
         full = item.lower is None and item.upper is None and item.step is None
         if not full:
-            _add_view(e, part, _TENSOR_SLICE, (e.builder.constant(dim), *bounds))
+            _add_view(e, part, _TENSOR_SLICE, (_place(e, dims, from_right), *bounds))
         dims.append(None)
         return None
     value = yield e.expression(item)
     builder = e.at(item)
     if value.type == NONE:
-        _add_view(e, part, "aten::unsqueeze", (builder.constant(dim),))
+        _add_view(e, part, "aten::unsqueeze", (_place(e, dims, from_right),))
         dims.append(None)
     elif value.type == INT:
-        _add_view(e, part, "aten::select.int", (builder.constant(dim), value))
+        _add_view(e, part, "aten::select.int", (_place(e, dims, from_right), value))
+    elif value.type == BOOL:
+        dims.append(builder.op("aten::tensor.bool", value))
     elif is_tensor(value.type) or value.type == OptionalType(TENSOR_TYPE):
         dims.append(value)
     elif str(value.type) == "List[int]":
         dims.append(builder.op("aten::_index_tensor", value))
     else:
-        note = "a bool index is written as a mask tensor" if value.type == BOOL else "use ints, slices, None or tensors"
+        note = "use ints, slices, None or tensors"
         raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)
     return None
+
+
+def _place(e: Emitter, dims: Sequence[Value | None], from_right: bool) -> Value:
+    """The dimension after those that `dims` stands for, or before them from the right."""
+    taken = _taken(e, dims)
+    if isinstance(taken, int):
+        return e.builder.constant(-1 - taken if from_right else taken)
+    return e.builder.op("aten::sub.int", -1, taken) if from_right else taken
+
+
+def _taken(e: Emitter, dims: Sequence[Value | None]) -> int | Value:
+    """How many dimensions these entries stand for: a mask for as many as it has, which may be known when it runs."""
+    masks = [value for value in dims if value is not None and _may_be_mask(value)]
+    total: int | Value = len(dims) - len(masks)
+    for mask in masks:
+        total = e.builder.op("aten::add.int", e.builder.op("aten::_index_rank", mask), total)
+    return total
+
+
+def _may_be_mask(value: Value) -> bool:
+    dtype = value.type.dtype if isinstance(value.type, TensorType) else None
+    return dtype is None or dtype in (BOOL_DTYPE, UINT8)
 
 
 def _add_view(e: Emitter, part: Part, op: str, arguments: tuple[Value, ...]) -> None:
@@ -134,9 +159,8 @@ def _index_list(
 
     if not split or not any(v is not None for v in right):
         return listed(left)
-    taken = sum(1 for v in (*left, *right))
     rank = builder.op("aten::dim", value)
-    between = builder.op("aten::sub.int", rank, taken)
+    between = builder.op("aten::sub.int", rank, _taken(e, [*left, *right]))
     gap = builder.op("aten::mul.left_t", listed([None]), between)
     front = builder.op("aten::add.t", listed(left), gap) if left else gap
     return builder.op("aten::add.t", front, listed(list(reversed(right))))

@@ -69,7 +69,7 @@ pointwise(
     dtype="floating",
     coefficients=("beta", "threshold"),
 )
-pointwise("aten::relu(Tensor self) -> Tensor", lambda x: s.maximum(x, 0), dtype="number")
+pointwise("aten::relu(Tensor self) -> Tensor", lambda x: s.maximum(0, x), dtype="number")
 pointwise("aten::relu6(Tensor self) -> Tensor", lambda x: clamp(x, 0, 6), dtype="number")
 pointwise(
     "aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",

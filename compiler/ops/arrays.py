@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
+from math import isfinite
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ..dtypes import BFLOAT16, BY_CODE, DEFAULT_FLOAT, DTYPES, FLOAT32, INT64, DType, promote
+from ..dtypes import BFLOAT16, BY_CODE, DEFAULT_FLOAT, DTYPES, FLOAT32, INT64, UINT8, DType, promote
 from ..dtypes import BOOL as BOOL_DTYPE
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -66,6 +67,26 @@ def float_dtype(dtype: DType) -> DType:
 def compute_dtype(dtype: DType) -> DType:
     """The dtype in which to compute a result of `dtype`: halves in float32, rounded once at the end."""
     return FLOAT32 if dtype.is_half else dtype
+
+
+def element(value: bool | int | float, dtype: DType) -> Any:
+    """A Python number as an element that a tensor is filled with; RuntimeError where it does not fit.
+
+    As in torch, ints below 0 wrap around in uint8, and infinities and NaN are elements of every float.
+    """
+    target = _TO_NUMPY[dtype]
+    if dtype == BOOL_DTYPE:
+        return np.bool_(value)
+    if dtype.is_floating:
+        largest = float(ml_dtypes.finfo(target).max)
+        fits = not isfinite(value) or -largest <= value <= largest
+    else:
+        limits = np.iinfo(target)
+        lowest = -limits.max if dtype == UINT8 and not isinstance(value, float) else limits.min
+        fits = isfinite(value) and lowest <= value <= limits.max
+    if not fits:
+        raise RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
+    return np.asarray(value if dtype.is_floating else int(value)).astype(target)[()]
 
 
 def cast(array: Any, dtype: DType) -> Array:

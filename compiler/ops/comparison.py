@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from . import scalar as s
+from .arrays import dtype_of, element
 from .elementwise import pointwise
 from .pointwise import COMMUTATIVE, NONDIFFERENTIABLE, binary
 from .registry import Trait
@@ -111,7 +114,9 @@ for overload, kinds in {
 def _check_fill_value(x: Any, mask: Any, value: Any) -> None:
     if mask.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got dtype {mask.dtype}")
-    if getattr(value, "ndim", 0):
+    if not isinstance(value, np.ndarray):
+        element(value, dtype_of(x))
+    elif value.ndim:
         raise ValueError(f"masked_fill: the value is a number or a 0-d tensor, not a tensor of shape {value.shape}")
 
 
@@ -132,11 +137,19 @@ pointwise(
 
 
 def clamp(x: Scalar, low: Any, high: Any) -> Scalar:
-    """x between bounds, either of which may be absent; the upper one wins where they cross. NaN stays NaN."""
+    """x between bounds, either of which may be absent; the upper wins where they cross. NaN and signed zeros stay."""
     if low is None and high is None:
         raise ValueError("clamp takes a min, a max or both")
-    x = x if low is None else s.maximum(x, low)
-    return x if high is None else s.minimum(x, high)
+    x = x if low is None else s.maximum(low, x)
+    return x if high is None else s.minimum(high, x)
+
+
+def _check_ends(x: Any, *bounds: Any) -> None:
+    """Bounds that are whole numbers are elements of a tensor of integers."""
+    if x.dtype.kind in "iu":
+        for bound in bounds:
+            if isinstance(bound, int):
+                element(bound, dtype_of(x))
 
 
 for bound, overload in (("Scalar", ""), ("Tensor", ".Tensor")):
@@ -145,14 +158,17 @@ for bound, overload in (("Scalar", ""), ("Tensor", ".Tensor")):
         clamp,
         dtype="promote" if overload else "number",
         aliases=("clip",),
+        check=_check_ends,
     )
     pointwise(
         f"aten::clamp_min{overload}(Tensor self, {bound} min) -> Tensor",
         lambda x, low: clamp(x, low, None),
         dtype="promote" if overload else "number",
+        check=_check_ends,
     )
     pointwise(
         f"aten::clamp_max{overload}(Tensor self, {bound} max) -> Tensor",
         lambda x, high: clamp(x, None, high),
         dtype="promote" if overload else "number",
+        check=_check_ends,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from ..dtypes import ALIASES, BOOL, BY_CODE, BY_NAME, DEFAULT_FLOAT, FLOAT64, INT64, DType
 from ..types import TensorType, Type
 from . import rules
-from .arrays import Array, cast, dtype_of, numpy_dtype, scalar_dtype
+from .arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from .registry import Trait, declare
 
 Number = bool | int | float
@@ -26,7 +26,10 @@ def filled(size: Sequence[int], value: Number, dtype: DType) -> Array:
     """A tensor of one value."""
     if any(s < 0 for s in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
-    return np.full(tuple(size), value, numpy_dtype(dtype))
+    # Halves overflow to infinity here, as they do in torch.
+    fill = value if dtype.is_half else element(value, dtype)
+    with np.errstate(over="ignore"):
+        return np.full(tuple(size), fill, numpy_dtype(dtype))
 
 
 def _dtype(code: int | None, default: DType) -> DType:
@@ -103,11 +106,12 @@ def _triangle(find: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
-    return np.asarray(value, numpy_dtype(_dtype(dtype, scalar_dtype(value))))
+    target = _dtype(dtype, scalar_dtype(value))
+    return np.asarray(value, numpy_dtype(target)) if target.is_floating else np.asarray(element(value, target))
 
 
 def _default_scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
-    return np.asarray(value, numpy_dtype(_dtype(dtype, DEFAULT_FLOAT)))
+    return np.asarray(element(value, _dtype(dtype, DEFAULT_FLOAT)))
 
 
 def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) -> Array:
@@ -115,12 +119,19 @@ def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) ->
     leaves: list[Any] = list(data)
     while any(isinstance(leaf, list | tuple) for leaf in leaves):
         leaves = [item for leaf in leaves for item in (leaf if isinstance(leaf, list | tuple) else [leaf])]
+    for leaf in leaves:
+        if leaf is None or isinstance(leaf, str):
+            raise RuntimeError(f"tensor: {leaf!r} is no number; a tensor is made of numbers and bools")
     kinds = [dtype_of(leaf) if isinstance(leaf, np.ndarray) else scalar_dtype(leaf) for leaf in leaves]
     found = max(kinds, key=lambda kind: kind.category, default=DEFAULT_FLOAT)
+    target = _dtype(dtype, found)
     try:
-        return cast(np.asarray(data, numpy_dtype(_dtype(dtype, found))), _dtype(dtype, found))
+        array = np.asarray(data, numpy_dtype(found if target.category == 1 else target))
     except ValueError:
         raise ValueError("tensor: the nested lists must have equal lengths at every level") from None
+    if target.category == 1 and target != found:
+        array = np.reshape([element(value.item(), target) for value in array.flat], array.shape)
+    return cast(array, target)
 
 
 def _to(self: Array, dtype: int | None) -> Array:
@@ -146,7 +157,9 @@ def _converter(dtype: DType) -> Callable[..., Array]:
 def _fill(self: Array, value: Number | Array) -> Array:
     if isinstance(value, np.ndarray) and value.ndim:
         raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return np.full(self.shape, np.asarray(value).astype(self.dtype), self.dtype)
+    if not isinstance(value, np.ndarray):
+        return filled(self.shape, value, dtype_of(self))
+    return np.full(self.shape, value.astype(self.dtype), self.dtype)
 
 
 def _zero(self: Array) -> Array:
@@ -247,7 +260,7 @@ declare(
 )
 for _name, _more in (("tensor", ", bool requires_grad=False"), ("as_tensor", "")):
     _rest = f"*, ScalarType? dtype=None, Device? device=None{_more}) -> Tensor"
-    for _kind, _default in (("bool", BOOL), ("int", INT64), ("float", DEFAULT_FLOAT)):
+    for _kind, _default in (("bool", BOOL), ("int", INT64), ("float", DEFAULT_FLOAT), ("number", None)):
         declare(f"aten::{_name}.{_kind}({_kind} t, {_rest}", _scalar_tensor, result=_asked(1, _default, 0))
 declare(
     "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",

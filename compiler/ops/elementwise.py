@@ -207,22 +207,24 @@ class Pointwise:
         kernel = self._single_primitive()
         if kernel is None:
             return self.evaluate
-        if kernel.nin == 1:
+        if isinstance(kernel, np.ufunc) and kernel.nin == 1:
             return _unary_shortcut(kernel, self)
         is_number = self.schema.arguments[1].type == NUMBER
         return (_number_shortcut if is_number else _binary_shortcut)(kernel, self)
 
-    def _single_primitive(self) -> np.ufunc | None:
-        """The ufunc that does all there is to do for float arrays of one dtype and default arguments."""
+    def _single_primitive(self) -> Callable[..., Any] | None:
+        """What does all there is to do for float arrays of one dtype and default arguments: a ufunc at once."""
         if any(_is_static(a.type) or may_be_none(a.type) for a in self.schema.arguments):
             return None
         special = self.specialize([SYMBOLIC if a.required else a.default for a in self.schema.arguments])
         root = special.expression
         leaves = [(arg.op, arg.value, arg.kind) for arg in root.args]
-        is_plain = bool(leaves) and leaves == [(PARAMETER, i, "number") for i in range(len(leaves))]
-        is_plain = is_plain and special.tensors in ((0,), (0, 1)) and special.keeps_floats
-        function = PRIMITIVES[root.op].evaluate if is_plain else None
-        return function if isinstance(function, np.ufunc) else None
+        parameters = [(PARAMETER, i, "number") for i in range(len(leaves))]
+        is_plain = bool(leaves) and special.tensors in ((0,), (0, 1)) and special.keeps_floats
+        function = PRIMITIVES[root.op].evaluate if is_plain and leaves in (parameters, parameters[::-1]) else None
+        if not isinstance(function, np.ufunc):
+            return None
+        return function if leaves == parameters else _reversed(function)
 
     # --- types ---
 
@@ -245,7 +247,12 @@ def _is_static(type: Type) -> bool:
     return strip_optional(type) in (STR, BOOL, INT)
 
 
-def _unary_shortcut(function: np.ufunc, op: Pointwise) -> Callable[..., Array]:
+def _reversed(function: np.ufunc) -> Callable[..., Any]:
+    """The same of two operands in the other order."""
+    return lambda left, right: function(right, left)
+
+
+def _unary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
     fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
 
     def shortcut(operand: Any, *rest: Any) -> Array:
@@ -257,7 +264,7 @@ def _unary_shortcut(function: np.ufunc, op: Pointwise) -> Callable[..., Array]:
     return shortcut
 
 
-def _binary_shortcut(function: np.ufunc, op: Pointwise) -> Callable[..., Array]:
+def _binary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
     fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
     defaults = op.defaults[2:]
 
@@ -272,7 +279,7 @@ def _binary_shortcut(function: np.ufunc, op: Pointwise) -> Callable[..., Array]:
     return shortcut
 
 
-def _number_shortcut(function: np.ufunc, op: Pointwise) -> Callable[..., Array]:
+def _number_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
     fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
     defaults = op.defaults[2:]
 

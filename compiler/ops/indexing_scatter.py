@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dtypes import BOOL
 from . import rules
-from .arrays import Array, cast, dtype_of, widen
+from .arrays import Array, cast, dtype_of, element, widen
 from .dims import at_least_1d, wrap_dim
 from .indexing import checked, cropped, require_fit, subscript
 from .registry import Trait, declare
@@ -35,7 +35,7 @@ _FOLDS: dict[str, np.ufunc] = {
 def _source(self: Array, src: Array | Number, index: Array) -> Array:
     """What goes to each index: the leading part of `src`, or one number."""
     if not isinstance(src, np.ndarray):
-        return np.full(index.shape, src).astype(self.dtype)
+        return np.full(index.shape, element(src, dtype_of(self)))
     if src.dtype != self.dtype:
         raise RuntimeError(f"scatter: expected a source of dtype {dtype_of(self)}, but got {dtype_of(src)}")
     whole = at_least_1d(src)
@@ -153,7 +153,8 @@ def _index_fill(self: Array, dim: int, index: Array, value: Number | Array) -> A
     axis = wrap_dim(dim, self.ndim)
     result = np.moveaxis(at_least_1d(self), axis, 0).copy()
     at = np.where(index < 0, index + len(result), index).reshape(-1)
-    result[checked("index_fill", at, len(result))] = np.asarray(value).astype(self.dtype)
+    fill = value.astype(self.dtype) if isinstance(value, np.ndarray) else element(value, dtype_of(self))
+    result[checked("index_fill", at, len(result))] = fill
     return _back(result, self, dim)
 
 

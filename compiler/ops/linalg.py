@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..dtypes import INT64, DType, promote
 from . import rules
 from .arrays import Array, cast, dtype_of, result_dtype, widen
 from .dims import wrap_dim
@@ -63,9 +64,10 @@ def _ranked_product(name: str, *ranks: int) -> Callable[[Array, Array], Array]:
 
 
 def _inner(self: Array, other: Array) -> Array:
-    _require_one_dtype("inner", self, other)
     if not self.ndim or not other.ndim:
-        return np.multiply(self, other, dtype=self.dtype)
+        dtype = result_dtype(self, other)
+        return np.asarray(np.multiply(cast(self, dtype), cast(other, dtype)))
+    _require_one_dtype("inner", self, other)
     return _tensordot(self, other, [-1], [-1])
 
 
@@ -121,13 +123,37 @@ def _bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None) -
 
 def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None) -> Array:
     del path  # It says in which order to multiply, not what.
-    _require_one_dtype("einsum", *tensors)
     try:
-        result = np.einsum(equation, *map(widen, tensors), optimize=len(tensors) > 1)
+        dtype = _einsum_dtype(equation, tensors)
+        operands = [widen(cast(tensor, dtype)) for tensor in tensors]
+        result = np.einsum(equation, *operands, optimize=len(tensors) > 1)
     except ValueError as error:
         shapes = ", ".join(str(t.shape) for t in tensors)
         raise RuntimeError(f"einsum({equation!r}): {error} (shapes {shapes})") from None
-    return cast(result, dtype_of(tensors[0]))
+    return cast(result, dtype)
+
+
+def _einsum_dtype(equation: str, tensors: Sequence[Array]) -> DType:
+    """What torch's steps from the left give: products promote, matrix products ask for one dtype, sums are int64."""
+    terms, result = dimension_labels(equation, [t.ndim for t in tensors])
+    wide = [
+        {label for label, size in zip(term, tensor.shape, strict=True) if size != 1}
+        for term, tensor in zip(terms, tensors, strict=True)
+    ]
+    done, found = wide[0], dtype_of(tensors[0])
+    for i, tensor in enumerate(tensors[1:], 1):
+        wanted = set(result).union(*wide[i + 1 :])
+        left, right = found, dtype_of(tensor)
+        left = _summed(left) if done - wide[i] - wanted else left
+        right = _summed(right) if wide[i] - done - wanted else right
+        if left != right and (done & wide[i]) - wanted:
+            raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
+        done, found = (done | wide[i]) & wanted, promote(left, right)
+    return _summed(found) if len(tensors) == 1 and set(terms[0]) - set(result) else found
+
+
+def _summed(dtype: DType) -> DType:
+    return dtype if dtype.is_floating else INT64
 
 
 def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cmp_to_key
 from typing import Any
 
+import numpy as np
+
 from .arrays import Array
 from .registry import Trait, declare
 
@@ -196,6 +198,23 @@ for kind in ("int", "float", "bool"):
     declare(f"aten::all.{kind}({kind}[] self) -> bool", all)
     declare(f"aten::any.{kind}({kind}[] self) -> bool", any)
     declare(f"aten::sum.{kind}({kind}[] self) -> {'float' if kind == 'float' else 'int'}", sum)
+
+# --- Python's functions of what it goes over, of the rows of a tensor ---
+
+
+def _rows_all(name: str, test: Any) -> Any:
+    def evaluate(self: Array) -> bool:
+        if self.ndim == 0:
+            raise TypeError(f"{name}(): a 0-d tensor has no rows; write `bool(x)`")
+        if self.size > len(self):
+            raise ValueError(f"{name}(): a row of shape {list(self.shape[1:])} is no condition; write `x.{name}()`")
+        return bool(test(self != 0)) if self.size == len(self) else name == "all"
+
+    return evaluate
+
+
+declare("aten::_all_rows(Tensor self) -> bool", _rows_all("all", np.all), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_any_row(Tensor self) -> bool", _rows_all("any", np.any), traits=Trait.NONDIFFERENTIABLE)
 
 # --- ranges ---
 

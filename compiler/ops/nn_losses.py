@@ -40,11 +40,12 @@ def _reduced(loss: Array, reduction: int, dtype: DType) -> Array:
 
 def _operands(name: str, *arrays: Array) -> tuple[DType, list[Array]]:
     """The dtype of a loss, and its operands broadcast and in the precision to compute in."""
-    dtype = require_float(name, result_dtype(*arrays))
     try:
-        return dtype, list(np.broadcast_arrays(*(widen(cast(a, dtype)) for a in arrays)))
+        whole = np.broadcast_arrays(*arrays)
     except ValueError:
         raise RuntimeError(f"{name}: shapes {', '.join(str(a.shape) for a in arrays)} do not fit") from None
+    dtype = require_float(name, result_dtype(*whole))
+    return dtype, [widen(cast(array, dtype)) for array in whole]
 
 
 def _elementwise(name: str, loss: Callable[..., Array]) -> Callable[..., Array]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import rules
-from .arrays import Array, cast, dtype_of, widen
+from .arrays import Array, cast, dtype_of, element, widen
 from .reduction import require_float
 from .registry import Trait, declare
 
@@ -69,8 +69,7 @@ def constant_pad(self: Array, pad: Sequence[int], value: Number) -> Array:
             )
     crop = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(self.shape, widths, strict=True))
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
-    fill = np.asarray(value).astype(self.dtype)
-    return np.pad(self[crop], grown, constant_values=fill)
+    return np.pad(self[crop], grown, constant_values=element(value, dtype_of(self)))
 
 
 def expanded(sizes: Sizes, rank: int) -> tuple[int, ...]:

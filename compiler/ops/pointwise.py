@@ -152,8 +152,8 @@ for weight in ("Scalar", "Tensor"):
         dtype="uniform floating",
         coefficients=("weight",) if weight == "Scalar" else (),
     )
-binary("maximum", s.maximum, traits=COMMUTATIVE, overloads=("",))
-binary("minimum", s.minimum, traits=COMMUTATIVE, overloads=("",))
+binary("maximum", lambda x, y: s.maximum(y, x), traits=COMMUTATIVE, overloads=("",))
+binary("minimum", lambda x, y: s.minimum(y, x), traits=COMMUTATIVE, overloads=("",))
 binary("fmax", s.fmax, traits=COMMUTATIVE, overloads=("",))
 binary("fmin", s.fmin, traits=COMMUTATIVE, overloads=("",))
 
@@ -163,7 +163,9 @@ POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
 for overload in POWERS:
     left = "Scalar" if overload == "Scalar" else "Tensor"
     right = "Scalar" if overload == "Tensor_Scalar" else "Tensor"
-    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", lambda x, y: x**y, dtype="number")
+    # Bools have their powers by bools that are numbers, which change nothing or give True.
+    rule = "promote" if right == "Scalar" else "number"
+    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", lambda x, y: x**y, dtype=rule)
     pointwise(
         f"aten::float_power.{overload}({left} self, {right} exponent) -> Tensor", lambda x, y: x**y, dtype="double"
     )

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..dtypes import INT64
+from ..dtypes import BOOL, INT64, UINT8
 from .arrays import Array, cast, compute_dtype, dtype_of, result_dtype
 from .registry import Trait, declare
 
@@ -33,6 +33,11 @@ def _dimension(tensor: Array, dim: int) -> int:
     return dim
 
 
+def _index_rank(index: Array | None) -> int:
+    """How many dimensions an entry of a subscript takes: a mask as many as it has."""
+    return 1 if index is None or dtype_of(index) not in (BOOL, UINT8) else index.ndim
+
+
 def _contiguous_strides(tensor: Array) -> list[int]:
     """Strides, in elements, of a contiguous tensor of this shape: layout is no part of a value."""
     return [math.prod(max(size, 1) for size in tensor.shape[i + 1 :]) for i in range(tensor.ndim)]
@@ -41,6 +46,7 @@ def _contiguous_strides(tensor: Array) -> list[int]:
 declare("aten::size(Tensor self) -> int[]", lambda x: list(x.shape), traits=SHAPE_ONLY, aliases=("shape",))
 declare("aten::size.int(Tensor self, int dim) -> int", lambda x, dim: x.shape[_dimension(x, dim)], traits=SHAPE_ONLY)
 declare("aten::dim(Tensor self) -> int", lambda x: x.ndim, traits=SHAPE_ONLY, aliases=("ndim", "ndimension"))
+declare("aten::_index_rank(Tensor? index) -> int", _index_rank, traits=SHAPE_ONLY)
 declare("aten::numel(Tensor self) -> int", lambda x: x.size, traits=SHAPE_ONLY, aliases=("nelement",))
 declare("aten::stride(Tensor self) -> int[]", _contiguous_strides, traits=SHAPE_ONLY)
 declare(

@@ -47,7 +47,9 @@ class Program:
         return None if limit is None else number(limit(self.result), self.dtype)
 
     def _function(self, step: Step) -> Callable[..., Any]:
-        evaluate = PRIMITIVES[step.op].evaluate
+        primitive = PRIMITIVES[step.op]
+        half = primitive.evaluate_half if self.result == np.float16 else None
+        evaluate = half or primitive.evaluate
         return partial(evaluate, dtype=self.dtype) if step.op == "number" else evaluate
 
     def run(self, arguments: Sequence[Any]) -> Array:

@@ -28,6 +28,8 @@ def _scan(fold: np.ufunc) -> Callable[[Array, int, int | None], Array]:
         target = total_dtype(self, dtype)
         wide = at_least_1d(widen(cast(self, target)))
         scanned = fold.accumulate(wide, wrap_dim(dim, self.ndim), dtype=accumulator(target))
+        if fold is np.add and target.is_floating:
+            scanned += 0  # A sum starts from 0: of zeros of either sign it is 0.
         return cast(scanned, target).reshape(self.shape)
 
     return evaluate
@@ -36,7 +38,7 @@ def _scan(fold: np.ufunc) -> Callable[[Array, int, int | None], Array]:
 def _logcumsumexp(self: Array, dim: int) -> Array:
     dtype = require_float("logcumsumexp", dtype_of(self))
     wide = at_least_1d(self).astype(np.float64)
-    return cast(np.logaddexp.accumulate(wide, wrap_dim(dim, self.ndim)), dtype).reshape(self.shape)
+    return cast(np.logaddexp.accumulate(wide, wrap_dim(dim, self.ndim)) + 0, dtype).reshape(self.shape)
 
 
 def _running_extreme(fold: np.ufunc) -> Callable[[Array, int], tuple[Array, Array]]:
@@ -75,7 +77,10 @@ def log_softmax(array: Array, axis: int) -> Array:
 
 def _soft(name: str, evaluate: Callable[[Array, int], Array]) -> Callable[[Array, int, int | None], Array]:
     def with_dtype(self: Array, dim: int, dtype: int | None) -> Array:
-        target = require_float(name, BY_CODE[dtype] if dtype is not None else dtype_of(self))
+        target = BY_CODE[dtype] if dtype is not None else dtype_of(self)
+        if not self.size:
+            return cast(self, target)
+        require_float(name, target)
         wide = at_least_1d(widen(cast(self, target)))
         return cast(evaluate(wide, wrap_dim(dim, self.ndim)), target).reshape(self.shape)
 

@@ -158,6 +158,8 @@ class Primitive:
     evaluate: Callable[..., Any]
     meaning: str
     floating: bool = False
+    evaluate_half: Callable[..., Any] | None = None
+    """What computes, in float32, a result that is rounded to float16 at once, where that is something else."""
 
     @property
     def arity(self) -> int:
@@ -235,17 +237,42 @@ def _remainder(dividend: Any, divisor: Any) -> Any:
     return np.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
 
 
+def _plain_power(base: Any, exponent: Any) -> Any:
+    """np.power, which takes roots where one exponent is for all: the power of -inf and -0 is not the root."""
+    found = np.power(base, exponent)
+    is_root = exponent == 0.5
+    return np.where(is_root & (np.isinf(base) | (base == 0)), np.abs(base), found) if np.any(is_root) else found
+
+
 def _power(base: Any, exponent: Any) -> Any:
     """A cube by multiplication. An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
-    if not isinstance(exponent, np.ndarray) and exponent == 3:
+    if exponent.ndim == 0 and exponent == 3:
         return base * base * base
-    if not isinstance(exponent, np.ndarray) and abs(exponent) == 0.5:
+    if exponent.ndim == 0 and abs(exponent) == 0.5:
         # The power of -inf is a number, its root is not.
         return np.sqrt(base) if exponent > 0 else _rsqrt(base)
     if exponent.dtype.kind != "i" or not np.any(exponent < 0):
-        return np.power(base, exponent)
+        return _plain_power(base, exponent)
     negative = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2 == 0, 1, -1), 0)).astype(base.dtype)
     return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0)))
+
+
+def _preferring_numbers(propagate: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
+    """fmax and fmin: of equal operands the first, which NumPy's own leaves open, and the other where one is NaN."""
+
+    def evaluate(left: Any, right: Any) -> Any:
+        found = propagate(right, left)
+        return found if np.all(found == found) else np.where(found == found, found, choose(left, right))
+
+    return evaluate
+
+
+_GAMMALN = _scipy("gammaln")
+
+
+def _lgamma(operand: Any) -> Any:
+    """scipy's is -inf at -inf."""
+    return np.where(operand == -np.inf, np.inf, _GAMMALN(operand))
 
 
 def _sign(operand: Any) -> Any:
@@ -284,14 +311,18 @@ floordiv = _primitive("floordiv", 2, _checked(np.floor_divide), "quotient rounde
 truncdiv = _primitive("truncdiv", 2, _checked(_truncated_quotient), "quotient rounded towards zero")
 remainder = _primitive("remainder", 2, _checked(_remainder), "remainder with the sign of the divisor")
 fmod = _primitive("fmod", 2, _checked(np.fmod), "remainder with the sign of the dividend")
-power = _primitive("pow", 2, _power, "power")
+PRIMITIVES["pow"] = power = Primitive("pow", ("number",) * 2, "number", _power, "power", evaluate_half=_plain_power)
 neg = _primitive("neg", 1, np.negative, "negation")
 absolute = _primitive("abs", 1, np.abs, "absolute value")
 sign = _primitive("sign", 1, _sign, "-1, 0 or 1; 0 for NaN")
-maximum = _primitive("maximum", 2, np.maximum, "the larger; NaN if either is NaN")
-minimum = _primitive("minimum", 2, np.minimum, "the smaller; NaN if either is NaN")
-fmax = _primitive("fmax", 2, np.fmax, "the larger; the other where one is NaN")
-fmin = _primitive("fmin", 2, np.fmin, "the smaller; the other where one is NaN")
+maximum = _primitive("maximum", 2, np.maximum, "the larger, the second of equals; NaN if either is NaN")
+minimum = _primitive("minimum", 2, np.minimum, "the smaller, the second of equals; NaN if either is NaN")
+fmax = _primitive(
+    "fmax", 2, _preferring_numbers(np.maximum, np.fmax), "the larger, the first of equals; the other where one is NaN"
+)
+fmin = _primitive(
+    "fmin", 2, _preferring_numbers(np.minimum, np.fmin), "the smaller, the first of equals; the other where one is NaN"
+)
 
 sqrt = _floating("sqrt", 1, np.sqrt, "square root")
 rsqrt = _floating("rsqrt", 1, _rsqrt, "1 over the square root")
@@ -324,7 +355,7 @@ erfcx = _floating("erfcx", 1, _scipy("erfcx"), "exp(x*x) * erfc(x)")
 ndtr = _floating("ndtr", 1, _scipy("ndtr"), "normal distribution function")
 ndtri = _floating("ndtri", 1, _scipy("ndtri"), "inverse of the normal distribution function")
 log_ndtr = _floating("log_ndtr", 1, _scipy("log_ndtr"), "logarithm of the normal distribution function")
-lgamma = _floating("lgamma", 1, _scipy("gammaln"), "logarithm of the absolute gamma function")
+lgamma = _floating("lgamma", 1, _lgamma, "logarithm of the absolute gamma function")
 digamma = _floating("digamma", 1, _scipy("digamma"), "derivative of lgamma")
 zeta = _floating("zeta", 2, _scipy("zeta"), "Hurwitz zeta function")
 bessel_i0 = _floating("bessel_i0", 1, _scipy("i0"), "modified Bessel function of order 0")

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..dtypes import BOOL, UINT8
 from ..ir import Graph, Node
 from ..ops.registry import OPS, Op, Trait
 from ..rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
@@ -185,6 +186,14 @@ def _fold_dim(node: Node) -> Node | None:
     return replace_by_constant(node, rank) if rank is not None else None
 
 
+def _fold_index_rank(node: Node) -> Node | None:
+    index = _tensor(node)
+    if index.dtype is None:
+        return None
+    rank = index.rank if index.dtype in (BOOL, UINT8) else 1
+    return replace_by_constant(node, rank) if rank is not None else None
+
+
 def _fold_dtype(node: Node) -> Node | None:
     dtype = _tensor(node).dtype
     return replace_by_constant(node, dtype.code) if dtype is not None else None
@@ -213,6 +222,7 @@ _RULES: dict[str, Callable[[Node], Node | None]] = {
     "aten::__isnot__": _fold_is,
     "aten::__getitem__.t": _fold_getitem,
     "aten::len.t": _fold_len,
+    "aten::_index_rank": _fold_index_rank,
     "aten::dim": _fold_dim,
     "aten::is_floating_point": _fold_is_floating_point,
 }

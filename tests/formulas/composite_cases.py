@@ -169,6 +169,7 @@ CASES: dict[str, list[Call]] = {
         call(t(3, 2), 3),
         call(t(0, 3), 1, 0),
     ],
+    "sum_rows": [call(t(3, 4)), call(t(3), 1.5), call(t(0, 3))],
     "trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0), call(t(3, 4), t(1, 4)), call(t(0, 3), t(3))],
     "trapezoid.dx": [call(t(3, 4)), call(t(3, 4), dx=0.5, dim=0), call(t(0, 3))],
     "cumulative_trapezoid.x": [call(t(3, 4), t(4)), call(t(3, 4), t(3, 4), dim=0)],

@@ -193,6 +193,8 @@ CALLS: tuple[str, ...] = (
     "F.cosine_similarity(x, y, dim=1)",
     "F.pdist(x)",
     "F.pdist(x, 1)",
+    "sum(x)",
+    "sum(x, 2)",
     # --- linear maps, embedding, attention ---
     "F.linear(x, m.t())",
     "F.bilinear(x, y, torch.stack([s.flatten()[:4].outer(v)]))",

@@ -119,9 +119,11 @@ def test_every_composite_op_is_spelled() -> None:
         for op in OPS.all()
         if is_composite(op) and not any(re.search(rf"\b{_PREFIX.sub('', name)}\(", texts) for name in OPS.spellings(op))
     }
-    # What draws has no value to compare with torch's: tests/random calls it. `nonzero(as_tuple=True)` is spelled so.
+    # What draws has no value to compare with torch's: tests/random calls it. `nonzero(as_tuple=True)` and Python's
+    # `sum(x)` are spelled so.
     assert {name for name in unspelled if not OPS.named(name).has(Trait.RANDOM)} == {
         "aten::nonzero_numpy",
         "gs::seeded_dropout",
         "gs::seeded_rrelu",
+        "gs::sum_rows",
     }

@@ -68,7 +68,7 @@ CASES |= dict.fromkeys(_METHODS, _CONVERT)
 CASES |= {
     f"{name}.{kind}": [call(value), call(value, dtype=FLOAT64.code)]
     for name in ("tensor", "as_tensor")
-    for kind, value in (("bool", True), ("int", 3), ("float", 2.5))
+    for kind, value in (("bool", True), ("int", 3), ("float", 2.5), ("number", 3))
 }
 
 
@@ -92,5 +92,5 @@ REFERENCES |= {method: _convert(method) for method in _METHODS}
 REFERENCES |= {
     f"{name}.{kind}": lambda value, dtype, *options: torch.tensor(value, dtype=dtype)
     for name in ("tensor", "as_tensor")
-    for kind in ("bool", "int", "float")
+    for kind in ("bool", "int", "float", "number")
 }
