@@ -78,11 +78,11 @@ def log_softmax(array: Array, axis: int) -> Array:
 def _soft(name: str, evaluate: Callable[[Array, int], Array]) -> Callable[[Array, int, int | None], Array]:
     def with_dtype(self: Array, dim: int, dtype: int | None) -> Array:
         target = BY_CODE[dtype] if dtype is not None else dtype_of(self)
+        axis = wrap_dim(dim, self.ndim)
         if not self.size:
             return cast(self, target)
-        require_float(name, target)
-        wide = at_least_1d(widen(cast(self, target)))
-        return cast(evaluate(wide, wrap_dim(dim, self.ndim)), target).reshape(self.shape)
+        wide = at_least_1d(widen(cast(self, require_float(name, target))))
+        return cast(evaluate(wide, axis), target).reshape(self.shape)
 
     return with_dtype
 
