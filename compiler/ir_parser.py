@@ -54,6 +54,8 @@ class _Token(NamedTuple):
 
 def parse_ir(text: str, filename: str = "<ir>") -> Graph:
     """Read one graph; CompileError for text that is none, or that breaks a rule of the IR."""
+    if not isinstance(text, str):
+        raise TypeError(f"textual IR is a str, not {type(text).__name__}")
     diagnostics = Diagnostics()
     try:
         return _Parser(Source(text, filename), diagnostics).graph()

@@ -15,13 +15,15 @@ import numpy as np
 
 from ..compiler.dtypes import BY_NAME, DTYPES, DType
 from ..compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
+from .containers import parts
 from .describe import describe
 
 NATIVE = frozenset(numpy_dtype(dtype) for dtype in DTYPES)
 """The NumPy dtypes that ops compute with."""
 SUPPORTED = ", ".join(dtype.name for dtype in DTYPES)
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_INT64 = range(-(2**63), 2**63)
+_LEAST, _MOST = -(2**63), 2**63 - 1
+"""Of int64. A range would be walked to find an int of a subclass in it."""
 
 
 class Unsuitable(Exception):
@@ -41,7 +43,7 @@ def to_array(value: Any) -> Array:
     if isinstance(value, np.ndarray | np.generic):
         return _native(value)
     if isinstance(value, bool | int | float):
-        if isinstance(value, int) and value not in _INT64:
+        if isinstance(value, int) and not _LEAST <= value <= _MOST:
             raise Unsuitable("the int does not fit int64", "pass it as a float")
         return np.asarray(value, numpy_dtype(scalar_dtype(value)))
     if is_torch(value):
@@ -76,6 +78,8 @@ def describe_argument(value: Any) -> str:
     if value is None:
         return "None"
     if is_torch(value):
+        if value.is_nested:
+            return "a nested torch tensor"
         return f"a torch tensor of {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, np.ndarray):
         return f"an array of {describe(value)}"
@@ -177,21 +181,22 @@ def any_torch(values: Sequence[Any]) -> bool:
     for value in values:
         if type(value) is np.ndarray:
             continue
-        if any_torch(value) if isinstance(value, list | tuple) else is_torch(value):
+        if any(map(is_torch, parts(value))) if isinstance(value, list | tuple) else is_torch(value):
             return True
     return False
 
 
 def any_on_device(values: Sequence[Any]) -> bool:
     """Whether a torch tensor on another device than the CPU is among the values or inside their lists and tuples."""
-    for value in values:
-        if any_on_device(value) if isinstance(value, list | tuple) else is_torch(value) and not value.is_cpu:
-            return True
-    return False
+    if "torch" not in sys.modules:
+        return False
+    return any(is_torch(value) and not value.is_cpu for value in parts(values))
 
 
 def on_host(value: Any) -> Any:
     """A value whose torch tensors, in lists and tuples too, are copied to the CPU from other devices."""
+    if not any_on_device([value]):
+        return value
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
         return type(value)([on_host(item) for item in value])
     return value.detach().cpu() if is_torch(value) and not value.is_cpu and not value.is_meta else value

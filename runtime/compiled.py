@@ -65,10 +65,13 @@ class Compiled:
         """The result for arrays, numbers and lists of them; RuntimeFailure for what does not fit."""
         return unwrapped([to_user(result, False) for result in self.executor.run(self.bind(args, kwargs))])
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit."""
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], binder: Binder | None = None) -> list[Any]:
+        """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit.
+
+        A `binder` stands for that of calls.
+        """
         try:
-            return self._binder.bind(args, kwargs)
+            return (binder or self._binder).bind(args, kwargs)
         except RecordedCall as call:
             message = f"a {type(call.taker).__name__} stands where an array is needed"
             note = "only calls of functions are recorded: call what gs.grad gives, or pass its `.data`"

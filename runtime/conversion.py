@@ -83,7 +83,7 @@ def _int_advice(value: Any) -> str:
 
 
 def _is_single(value: Any) -> bool:
-    return getattr(value, "shape", None) == ()
+    return getattr(value, "ndim", None) == 0
 
 
 def to_float(value: Any) -> float:

@@ -75,6 +75,8 @@ class Function(Compiled):
 
         ValueError for an unknown stage, and for one that this function does not have, with the reason.
         """
+        if not isinstance(stage, str):
+            raise TypeError(f"a stage is a str, not {type(stage).__name__}; the stages are {', '.join(STAGES)}")
         shown = STAGES.get(stage)
         if shown is None:
             hint = "".join(f"; {note}" for note in did_you_mean(stage, STAGES))
@@ -151,7 +153,7 @@ class Function(Compiled):
         if any_on_device([context, *grad_outputs]):
             return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
         _, backward = self._halves
-        values = self._backward_binder.bind((context, *grad_outputs), {})
+        values = self.bind((context, *grad_outputs), {}, self._backward_binder)
         results = run_plan(backward, values)
         as_torch = any_torch([context, *grad_outputs])
         grads = tuple([to_user(result, as_torch) for result in results])

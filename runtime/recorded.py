@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from .containers import parts
+
 Function: TypeAlias = Any
 """A `compiled.Compiled`, which stands above this file: what binds its arguments knows of values that take calls."""
 Custom: TypeAlias = Any
@@ -61,9 +63,7 @@ def any_recorded(values: Sequence[Any]) -> bool:
 def taker_of(values: Iterable[Any]) -> Recorded | None:
     """What takes a call with these arguments: the first of the highest precedence, inside lists and tuples too."""
     taker: Recorded | None = None
-    for value in values:
-        if isinstance(value, list | tuple):
-            value = taker_of(value)
+    for value in parts(values):
         if isinstance(value, Recorded) and (taker is None or value.precedence > taker.precedence):
             taker = value
     return taker

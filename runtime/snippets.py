@@ -17,6 +17,7 @@ from ..lang.diagnostics import CompileError
 from ..lang.source import Source
 from .arrays import dtype_code, is_torch
 from .compiled import Compiled, compile_source
+from .containers import MAX_DEPTH, is_too_deep
 from .failure import RuntimeFailure
 from .python_source import PythonSource
 from .recorded import Recorded, taker_of
@@ -93,6 +94,8 @@ def _spell(operand: Any, values: list[Any]) -> str:
     if operand is None:
         return "'None"
     if isinstance(operand, list | tuple):
+        if is_too_deep(operand):
+            raise TypeError(f"lists are at most {MAX_DEPTH} levels deep, and not in themselves")
         return _spell_list(operand, values)
     code = dtype_code(operand)
     if code is None:
@@ -111,11 +114,12 @@ def _simple(operand: Any) -> tuple[str, Any] | None:
         return kind, operand
     if isinstance(operand, np.ndarray) or is_torch(operand):
         return "Tensor", operand
+    if isinstance(operand, str):
+        return "str", str(operand)
     if isinstance(operand, np.generic):
         number = operand.item()
-        return _NUMBERS[type(number)], number
-    if isinstance(operand, str):
-        return "str", operand
+        kind = _NUMBERS.get(type(number))
+        return None if kind is None else (kind, number)
     return None
 
 

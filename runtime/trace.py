@@ -9,6 +9,7 @@ from typing import Any
 
 from ..lang.source import NO_SPAN
 from .arrays import Unsuitable, on_host, to_array
+from .containers import MAX_DEPTH, is_too_deep
 from .function import Function
 from .python_source import PythonSource
 from .recorded import Recorded
@@ -50,6 +51,9 @@ def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Fu
     if _STATE.tracer is not None:
         inner = getattr(function, "__name__", "function")
         raise RuntimeError(f"'{inner}' is traced inside the trace of '{_STATE.tracer.name}': call it there instead")
+    for i, value in enumerate(example):
+        if is_too_deep(value):
+            raise TypeError(f"example {i}: lists are at most {MAX_DEPTH} levels deep, and not in themselves")
     names = _parameters(function, len(example))
     values = [native(on_host(value), i) for i, value in enumerate(example)]
     tracer = Tracer(_name_of(function), PythonSource().definition(function), call_custom)

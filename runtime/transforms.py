@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.autodiff.flatten import leaves, rebuilt
@@ -120,7 +120,8 @@ def _derived(
     with_value: bool,
 ) -> Function:
     _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
-    wrt = [argnums] if isinstance(argnums, int) else list(argnums)
+    as_tuple = not isinstance(argnums, int)
+    wrt = _numbers(argnums)
     positions = [_position(function, number) for number in wrt]
     returns = function.schema.returns
     if len(returns) != 1 or not is_differentiable(returns[0].type):
@@ -128,7 +129,6 @@ def _derived(
         raise ValueError(f"a gradient is taken of one Tensor; '{function.name}' returns {kinds}: use gs.vjp")
     chosen = None if policy is None else as_policy(policy)
     name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
-    as_tuple = not isinstance(argnums, int)
     source = differentiable_graph(function.callee)
     if not allow_unused:
         require_reach(source, positions)
@@ -145,6 +145,14 @@ def _derived(
     if chosen is None:
         return Function(callee)
     return RematerializedGradient(callee, function, positions, chosen, with_value=with_value, as_tuple=as_tuple)
+
+
+def _numbers(argnums: Any) -> list[int]:
+    if isinstance(argnums, int):
+        return [argnums]
+    if not isinstance(argnums, Iterable) or isinstance(argnums, str | bytes):
+        raise TypeError(f"argnums is an int or a sequence of them, not {type(argnums).__name__}")
+    return [*argnums]
 
 
 def _position(function: Function, number: int) -> int:

@@ -35,6 +35,7 @@ from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ...compiler.shapes import ShapeError
 from ...compiler.specialize import specialize_optionals
 from ...compiler.types import is_tensor
+from ..arrays import check_torch, is_torch, to_array
 from ..failed_node import misfit
 from ..failure import RuntimeFailure
 from ..triton_compile import Binary, compile_offline
@@ -138,9 +139,7 @@ class KernelListing:
 
 def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListing:
     """The listing for a Function. RuntimeFailure where no kernels can be made, with the reason."""
-    values = (
-        function.bind(args, kwargs) if not _has_torch([*args, *kwargs.values()]) else _bound(function, args, kwargs)
-    )
+    values = _bound(function, args, kwargs)
     graph = differentiable_graph(function.callee)
     flat = leaves(values, [value.type for value in graph.inputs])
     absent = tuple([i for i, value in enumerate(flat) if value is None])
@@ -245,7 +244,7 @@ def layout_of(value: Any, *, settled: bool) -> Any:
         strides = tuple(stride // value.itemsize for stride in value.strides)
         found = Layout(value.shape, BY_NAME[value.dtype.name], strides)
         return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
-    if type(value).__module__.partition(".")[0] == "torch":
+    if is_torch(value):
         return Layout(tuple(value.shape), BY_NAME[str(value.dtype).rpartition(".")[2]], tuple(value.stride()))
     return UNKNOWN if isinstance(value, float) and not settled else value
 
@@ -254,12 +253,16 @@ def _is_floating(given: Any) -> bool:
     return isinstance(given, Layout) and given.dtype.is_floating
 
 
-def _has_torch(values: Sequence[Any]) -> bool:
-    return any(type(value).__module__.partition(".")[0] == "torch" for value in values)
-
-
 def _bound(function: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Torch tensors bound as they are, wherever they live: only shapes are looked at."""
     from ..binding import Binder
 
-    return Binder.of(function.schema, function.graph.span, lambda value: value).bind(tuple(args), kwargs)
+    bound: list[Any] = function.bind(tuple(args), kwargs, Binder.of(function.schema, function.graph.span, _as_given))
+    return bound
+
+
+def _as_given(value: Any) -> Any:
+    if not is_torch(value):
+        return to_array(value)
+    check_torch(value, elsewhere=True)
+    return value

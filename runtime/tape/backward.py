@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ def tape_grad(
 
 
 def _variables(given: Any, what: str) -> list[TapeValue]:
+    if not isinstance(given, TapeValue | Iterable):
+        raise TypeError(f"{what} are Variables, not {type(given).__name__}")
     variables = [given] if isinstance(given, TapeValue) else list(given)
     for variable in variables:
         if not isinstance(variable, TapeValue):

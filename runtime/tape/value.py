@@ -32,7 +32,7 @@ class TapeValue(Operand):
     def __init__(self, array: Any, requires_grad: bool | None = None) -> None:
         self._data = _array_of(array)
         floating = dtype_of(self._data).is_floating
-        self._requires_grad = floating if requires_grad is None else bool(requires_grad)
+        self._requires_grad = floating if requires_grad is None else _flag(requires_grad)
         if self._requires_grad and not floating:
             raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
         self.grad_fn = None
@@ -79,9 +79,10 @@ class TapeValue(Operand):
     def requires_grad(self, value: bool) -> None:
         if self.grad_fn is not None:
             raise RuntimeError("only a leaf may be told whether it requires a gradient: use `.detach()`")
-        if value and not dtype_of(self._data).is_floating:
+        wanted = _flag(value)
+        if wanted and not dtype_of(self._data).is_floating:
             raise TypeError(f"a Variable of {self._data.dtype} has no gradient: only floating arrays have")
-        self._requires_grad = bool(value)
+        self._requires_grad = wanted
 
     @property
     def is_leaf(self) -> bool:
@@ -216,6 +217,12 @@ def made_by_the_tape(cls: type[Made]) -> type[Made]:
     """Let a class be that of whatever the tape makes: users hold it, and its methods start what stands above."""
     _Class.made = cls
     return cls
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"requires_grad is a bool, not {type(value).__name__}")
+    return bool(value)
 
 
 def _array_of(value: Any) -> Array:

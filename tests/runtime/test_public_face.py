@@ -1,0 +1,89 @@
+"""Whatever the public face is given, what comes out is a result, a diagnostic, or an exception raised on purpose."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+import gradscript as gs
+import numpy as np
+import pytest
+from face_calls import KINDS, UNIT, complaint
+
+BATCH = 40
+CALLS = 1200
+
+
+@pytest.mark.parametrize("first", range(0, CALLS, BATCH))
+def test_calls_at_random(first: int) -> None:
+    found = [told for told in map(complaint, range(first, first + BATCH)) if told is not None]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("kind", [name for name, (_, weight) in KINDS.items() if weight])
+def test_each_kind_of_call(kind: str) -> None:
+    found = [told for told in (complaint(seed, kind) for seed in range(12)) if told is not None]
+    assert not found, "\n".join(found)
+
+
+def test_the_judge_sees_what_is_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judged(call: Callable[[], object]) -> str:
+        monkeypatch.setitem(KINDS, "call", (lambda caller: call(), 1))
+        return complaint(0, "call") or "all is well"
+
+    assert judged(lambda: UNIT.mul(1.0)) == "all is well"
+    assert "an exception of Python's own: AttributeError" in judged(lambda: UNIT.mul.graph.nothing)  # type: ignore[attr-defined]
+    assert "not raised on purpose: TypeError" in judged(lambda: UNIT.mul.bind(3, {}))  # type: ignore[arg-type]
+    assert "not raised on purpose: ValueError" in judged(lambda: np.zeros(2).reshape(3))
+
+
+class Size(enum.IntEnum):
+    LARGE = 3
+
+
+@pytest.mark.parametrize("number", [Size.LARGE, np.int64(3), True])
+def test_ints_of_a_subclass(number: int) -> None:
+    """None of them is searched for in all that int64 holds."""
+    assert float(UNIT.energy(number)) == float(number) ** 4
+    with pytest.raises(gs.RuntimeFailure, match="does not fit int64"):
+        UNIT.energy(type("Huge", (int,), {})(2**63))
+
+
+def test_lists_that_hold_themselves() -> None:
+    circle: list[object] = [np.ones(3)]
+    circle.append(circle)
+    with pytest.raises(gs.RuntimeFailure, match="a Tensor is needed, not a list"):
+        UNIT.energy(circle)
+    with pytest.raises(gs.RuntimeFailure, match="element 1: a Tensor is needed, not a list"):
+        UNIT.listed(circle)
+    for call in (lambda: gs.trace(lambda x: x[0] * 2, circle), lambda: gs.ops.relu(circle)):
+        with pytest.raises(TypeError, match="30 levels deep, and not in themselves"):
+            call()
+
+
+def test_what_argnums_are() -> None:
+    for argnums in (None, 0.5, "0", b"0", object()):
+        with pytest.raises(TypeError, match="argnums is an int or a sequence of them, not "):
+            gs.grad(UNIT.mul, argnums)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no argnum 'x'"):
+        gs.grad(UNIT.mul, ["x"])  # type: ignore[list-item]
+
+
+def test_texts_that_are_none() -> None:
+    for take in (gs.parse_ir, gs.CompilationUnit, UNIT.mul.show):
+        with pytest.raises(TypeError, match="is a str, not "):
+            take(b"graph")  # type: ignore[operator]
+
+
+def test_requires_grad_is_a_bool() -> None:
+    for flag in (1, "yes", np.ones(2)):
+        with pytest.raises(TypeError, match="requires_grad is a bool, not "):
+            gs.Variable(np.ones(2), flag)  # type: ignore[arg-type]
+
+
+def test_a_variable_in_a_half() -> None:
+    _, context = UNIT.mul.forward(np.ones(2), np.ones(2))
+    with pytest.raises(gs.RuntimeFailure, match="a Variable stands where an array is needed"):
+        UNIT.mul.backward(context, gs.Variable(np.ones(2)))
+    with pytest.raises(gs.RuntimeFailure, match="a Variable stands where an array is needed"):
+        UNIT.mul.kernels(gs.Variable(np.ones(2)), np.ones(2))
