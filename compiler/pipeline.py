@@ -1,13 +1,18 @@
-"""Running passes: the table of pipelines, and the check that each pass leaves valid IR.
+"""The order of compilation: what runs on a graph, in which order, on each of its ways from source to a result.
 
 A pass is `Graph -> bool`: it changes the graph in place and says whether it did. No pass imports another; what
-follows what is decided here.
+follows what is decided here. `RECIPES` are the ways of a gradient, in the order in which it takes them; `EXECUTOR` is
+that of a plan, in stages, which take in users' passes too. `observed` shows each pass of either as it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import TypeAlias
 
 from .ir import Graph
@@ -19,9 +24,11 @@ from .passes.decompose_ops import decompose_ops
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.fold_constants import fold_constants
+from .passes.fold_lists import fold_lists
 from .passes.inline_functions import inline_functions
 from .passes.lower_grad_of import lower_grad_of
 from .passes.lower_tuples import lower_tuples
+from .passes.open_grad_of import open_grad_of
 from .passes.peephole import peephole
 from .passes.pool_constants import pool_constants
 from .passes.propagate_requires_grad import propagate_requires_grad
@@ -56,16 +63,55 @@ def pass_name(pass_: Pass) -> str:
     return str(getattr(function, "__name__", function))
 
 
-def run_passes(graph: Graph, passes: Sequence[Pass], *, verify_between: bool = True, dump: Dump | None = None) -> bool:
-    """Run each pass once; True if any changed the graph.
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One pass that ran: as part of which recipe, on which graph, whether it changed it, and how long it took.
+
+    The graph is the very one, which goes on changing: what is to be kept of it is kept as text.
+    """
+
+    recipe: str
+    pass_name: str
+    graph: Graph
+    changed: bool
+    seconds: float
+
+
+Observer: TypeAlias = Callable[[Observation], None]
+_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Call `observer` after each pass that runs meanwhile in this thread, and verify what each leaves."""
+    token = _OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
+
+
+def run_passes(
+    graph: Graph,
+    passes: Sequence[Pass],
+    *,
+    verify_between: bool = True,
+    dump: Dump | None = None,
+    recipe: str = "",
+) -> bool:
+    """Run each pass once; True if any changed the graph. `recipe` is what observers are told that they are part of.
 
     InvalidIR if it was not valid to begin with, TypeError for a pass that does not say whether it changed anything.
     """
+    observer = _OBSERVER.get()
+    verify_between = verify_between or observer is not None
     if verify_between:
         verify(graph)
     changed = False
     for pass_ in passes:
+        began = perf_counter() if observer is not None else 0.0
         did = pass_(graph)
+        took = perf_counter() - began if observer is not None else 0.0
         if not isinstance(did, bool):
             raise TypeError(f"pass {pass_name(pass_)} returned {did!r}: a pass says whether it changed the graph")
         changed |= did
@@ -74,6 +120,8 @@ def run_passes(graph: Graph, passes: Sequence[Pass], *, verify_between: bool = T
             _verify_after(pass_, graph)
         if did and dump is not None:
             dump(pass_name(pass_), graph)
+        if observer is not None:
+            observer(Observation(recipe, pass_name(pass_), graph, did, took))
     return changed
 
 
@@ -109,8 +157,51 @@ SIMPLIFY: tuple[Pass, ...] = (
     pool_constants,
     eliminate_dead_code,
 )
-AGGREGATE: tuple[Pass, ...] = (aggregate_gradients, eliminate_dead_code)
-"""What runs last on the backward of a Gradient, when nothing is going to differentiate it or draw it into kernels."""
+RECIPES: dict[str, tuple[Pass, ...]] = {
+    # A function, once it is known which of its optional arguments are given.
+    "specialize_optionals": (inline_keeping_pairs, fold_constants, eliminate_dead_code),
+    # Before it is differentiated: nothing is left that stands for a gradient's absence, and no tuple.
+    "before_autodiff": (
+        inline_keeping_pairs,
+        specialize_autograd_zero,
+        lower_grad_of,
+        open_grad_of,
+        lower_tuples,
+        fold_constants,
+        eliminate_dead_code,
+    ),
+    # The backward, as soon as it is written down.
+    "after_autodiff": (specialize_autograd_zero, fold_constants, eliminate_dead_code),
+    # Forward and backward in one graph, which `gs.grad` compiles.
+    "joint": (
+        specialize_autograd_zero,
+        lower_grad_of,
+        lower_tuples,
+        fold_constants,
+        eliminate_common_subexpressions,
+        eliminate_dead_code,
+    ),
+    # A backward for gradients of which it is known which are there.
+    "settle_gradients": (specialize_autograd_zero, lower_grad_of),
+    # A program for arguments of known shapes, round by round with what the shapes decide (`settle`).
+    "settle_shapes": (
+        lower_tuples,
+        fold_lists,
+        fold_constants,
+        unroll_loops,
+        peephole,
+        eliminate_common_subexpressions,
+        pool_constants,
+        eliminate_dead_code,
+    ),
+    # What runs: the halves of a gradient, and what policies of recomputation decide on.
+    "run": (inline_functions, remove_hints, *SIMPLIFY),
+    # Last on a backward, when nothing is going to differentiate it or draw it into kernels.
+    "aggregate": (aggregate_gradients, eliminate_dead_code),
+    # What a trace has recorded.
+    "trace": (fold_constants, pool_constants, eliminate_dead_code),
+}
+"""What graphs go through besides the executor's stages, by name: run one with `run_recipe`."""
 EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "specialize": (specialize_types,),
     "inline": (inline_functions,),
@@ -144,21 +235,13 @@ At "autodiff" it gathers what can be differentiated, by `autodiff.subgraphs`, be
 theirs alone: the last look at a graph of plain ops. The library's own kernels are compiled for shapes, which plans do
 not depend on, and so go another way (`fusion`).
 """
-PIPELINES: dict[str, tuple[Pass, ...]] = {
-    "simplify": SIMPLIFY,
-    "clean": (pool_constants, eliminate_dead_code),
-    "before_autodiff": (inline_keeping_pairs, *SIMPLIFY),
-    "after_autodiff": (
-        inline_functions,
-        specialize_autograd_zero,
-        lower_grad_of,
-        *SIMPLIFY,
-        canonicalize,
-        *AGGREGATE,
-    ),
-    "executor": tuple(pass_ for passes in EXECUTOR.values() for pass_ in passes),
+PASSES: dict[str, Pass] = {
+    pass_name(pass_): pass_
+    for passes in (*RECIPES.values(), *EXECUTOR.values())
+    for pass_ in passes
+    if pass_ is not inline_keeping_pairs
 }
-"""Sequences of passes by name; run one with run_passes, or with run_to_fixpoint."""
+"""Every pass by name."""
 
 _ONLY_DIFFERENTIABLE = ("inline_keeping_pairs", "autodiff")
 _ONLY_PLAIN = ("inline", "decompose", "batch", "fuse", "aggregate")
@@ -172,15 +255,21 @@ def stages(*, differentiable: bool) -> tuple[str, ...]:
     return tuple(name for name in EXECUTOR if name not in left_out)
 
 
+def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = ()) -> bool:
+    """Run a recipe once, but for the passes left out; True if any changed the graph."""
+    passes = [run for run in RECIPES[name] if run not in without] if without else RECIPES[name]
+    return run_passes(graph, passes, verify_between=False, recipe=name)
+
+
 def run_stage(graph: Graph, name: str) -> None:
     """Run a stage's passes, then those that users have registered there.
 
     What a user's leaves is verified, and that the graph still takes and gives as many values.
     """
-    run_passes(graph, EXECUTOR[name], verify_between=False)
+    run_passes(graph, EXECUTOR[name], verify_between=False, recipe=name)
     for pass_ in tuple(_registered.get(name, ())):
         before = len(graph.inputs), len(graph.outputs)
-        run_passes(graph, (pass_,))
+        run_passes(graph, (pass_,), recipe=name)
         after = len(graph.inputs), len(graph.outputs)
         if after != before:
             rule = f"it has {after[0]} inputs and {after[1]} results, and had {before[0]} and {before[1]}"

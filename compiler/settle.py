@@ -6,19 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .builder import Builder
-from .fold_lists import fold_lists
 from .ir import Graph, Node, Value
 from .meta import UNKNOWN, Meta, is_known
-from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
-from .passes.eliminate_dead_code import eliminate_dead_code
-from .passes.fold_constants import fold_constants
 from .passes.inline_functions import inline_functions
-from .passes.lower_grad_of import lower_grad_of
-from .passes.lower_tuples import lower_tuples
-from .passes.peephole import peephole
-from .passes.pool_constants import pool_constants
-from .passes.specialize_autograd_zero import specialize_autograd_zero
 from .passes.unroll_loops import unroll_loops
+from .pipeline import run_recipe
 from .rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from .shapes import propagate_shapes
 from .structure import constant_fits
@@ -26,17 +18,6 @@ from .types import UNDEFINED, TensorType
 
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
-_WITH_GRADIENTS = (specialize_autograd_zero, lower_grad_of)
-_PASSES = (
-    lower_tuples,
-    fold_lists,
-    fold_constants,
-    unroll_loops,
-    peephole,
-    eliminate_common_subexpressions,
-    pool_constants,
-    eliminate_dead_code,
-)
 
 
 def settle_shapes(
@@ -55,14 +36,14 @@ def settle_shapes(
     """
     if all_defined:
         _drop_undefined(graph, arguments)
-    passes = [run for run in _PASSES if unroll or run is not unroll_loops]
-    passes = [*_WITH_GRADIENTS, *passes] if all_defined else passes
+    left_out = () if unroll else (unroll_loops,)
     for _ in range(MAX_ROUNDS):
         known = propagate_shapes(graph, arguments)
         changed = _write(graph, known, all_defined)
         inline_functions(graph, keep_pairs=keep_pairs)
-        for run in passes:
-            changed |= run(graph)
+        if all_defined:
+            changed |= run_recipe(graph, "settle_gradients")
+        changed |= run_recipe(graph, "settle_shapes", without=left_out)
         if not changed:
             break
     return propagate_shapes(graph, arguments)

@@ -6,9 +6,7 @@ from collections.abc import Collection
 
 from .builder import Builder
 from .ir import Graph
-from .passes.eliminate_dead_code import eliminate_dead_code
-from .passes.fold_constants import fold_constants
-from .passes.inline_functions import inline_functions
+from .pipeline import run_recipe
 from .symbolic_script import without_closure
 from .types import OptionalType
 
@@ -35,7 +33,5 @@ def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
             use.user.set_input(use.index, known)
         changed = True
     if changed:
-        inline_functions(specialized, keep_pairs=True)
-        fold_constants(specialized)
-        eliminate_dead_code(specialized)
+        run_recipe(specialized, "specialize_optionals")
     return specialized

@@ -13,11 +13,7 @@ from ..compiler.dtypes import BY_CODE, DType
 from ..compiler.ir import Graph
 from ..compiler.meta import UNKNOWN, Meta
 from ..compiler.ops.arrays import Array, dtype_of
-from ..compiler.passes.inline_functions import inline_functions
-from ..compiler.passes.lower_grad_of import lower_grad_of
-from ..compiler.passes.remove_hints import remove_hints
-from ..compiler.passes.specialize_autograd_zero import specialize_autograd_zero
-from ..compiler.pipeline import AGGREGATE, SIMPLIFY, run_passes
+from ..compiler.pipeline import run_recipe
 from ..compiler.settle import settle_shapes
 from ..compiler.shapes import Abstract, ShapeError, propagate_shapes
 from ..compiler.types import UNDEFINED, TensorType, Type, is_tensor
@@ -188,30 +184,23 @@ def settled(graph: Graph, known: Sequence[Abstract] | None = None) -> Graph:
 
 def settle(graph: Graph, known: Sequence[Abstract] | None = None) -> None:
     """As `settled`, in place."""
-    specialize_autograd_zero(graph)
-    lower_grad_of(graph)
+    run_recipe(graph, "settle_gradients")
     if known is not None:
         try:
             settle_shapes(graph, known, unroll=False)
         except ShapeError as error:
             raise misfit(error) from error
-    _optimize(graph)
+    run_recipe(graph, "run")
 
 
 def aggregated(df: Graph) -> Graph:
     """A settled graph of gradients, in which those that meet have become sums of any number of terms; in place."""
-    run_passes(df, AGGREGATE, verify_between=False)
+    run_recipe(df, "aggregate")
     return df
 
 
 def optimized(graph: Graph) -> Graph:
     """A copy of a graph for execution: calls inlined, what is computed twice computed once."""
     copied = graph.copy()
-    _optimize(copied)
+    run_recipe(copied, "run")
     return copied
-
-
-def _optimize(graph: Graph) -> None:
-    inline_functions(graph)
-    remove_hints(graph)
-    run_passes(graph, SIMPLIFY, verify_between=False)

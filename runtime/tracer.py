@@ -16,9 +16,7 @@ from ..compiler.emit.overloads import Argued, Match
 from ..compiler.emit.scopes import Frame
 from ..compiler.emit.unit import Unit
 from ..compiler.ir import Callee, Graph, Value
-from ..compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ..compiler.passes.fold_constants import fold_constants
-from ..compiler.passes.pool_constants import pool_constants
+from ..compiler.pipeline import run_recipe
 from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.types import (
     BOOL,
@@ -198,8 +196,7 @@ class Tracer:
         values = [self.value_of(_checked(item, self.name)) for item in results]
         self.is_open = False
         self._builder.returns(*values)
-        for clean in (fold_constants, pool_constants, eliminate_dead_code):
-            clean(self._graph)
+        run_recipe(self._graph, "trace")
         returns = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(self._graph.outputs))
         schema = FunctionSchema(self.name, "", tuple(self._arguments), returns)
         return Callee(schema, self._graph)

@@ -17,12 +17,7 @@ from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
 from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
-from ..passes.inline_functions import inline_functions
-from ..passes.lower_grad_of import lower_grad_of
-from ..passes.lower_tuples import lower_tuples
-from ..passes.specialize_autograd_zero import specialize_autograd_zero
-from ..rewrite import splice
+from ..pipeline import run_recipe
 from ..symbolic_script import GradPair, captures, without_closure
 from ..types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
@@ -90,16 +85,7 @@ def _simplified(graph: Graph) -> Graph:
     copied = without_closure(graph)
     if copied is graph:
         copied = graph.copy()
-    inline_functions(copied, keep_pairs=True)
-    specialize_autograd_zero(copied)
-    lower_grad_of(copied)
-    for node in list(copied.all_nodes()):
-        if node.kind == "prim::GradOf":
-            # Whether its gradient is there is known only when it runs; to differentiate it, take it to be.
-            splice(node, node.blocks[0])
-    lower_tuples(copied)
-    fold_constants(copied)
-    eliminate_dead_code(copied)
+    run_recipe(copied, "before_autodiff")
     return copied
 
 
@@ -297,9 +283,7 @@ class _Backward:
         reverse.builder.current_span = f.span
         results = [self._result(reverse, i) for i in self.wanted]
         reverse.builder.returns(*results)
-        specialize_autograd_zero(df)
-        fold_constants(df)
-        eliminate_dead_code(df)
+        run_recipe(df, "after_autodiff")
         self._hoist_sizes(df)
         return df
 

@@ -6,23 +6,10 @@ from collections.abc import Sequence
 
 from ..builder import Builder
 from ..ir import Graph, Value, copy_nodes
-from ..passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
-from ..passes.lower_grad_of import lower_grad_of
-from ..passes.lower_tuples import lower_tuples
-from ..passes.specialize_autograd_zero import specialize_autograd_zero
+from ..pipeline import run_recipe
 from ..types import UNDEFINED, ListType, is_tensor
 from .differentiate import differentiate
-
-PASSES = (
-    specialize_autograd_zero,
-    lower_grad_of,
-    lower_tuples,
-    fold_constants,
-    eliminate_common_subexpressions,
-    eliminate_dead_code,
-)
 
 
 def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tuple: bool, name: str) -> Graph:
@@ -46,15 +33,10 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     found = dict(zip(gradient.output_vjps, copy_nodes(gradient.df.body, env, builder.insert), strict=True))
     gradients = [found.get(i) or builder.node("prim::AutogradZero", (), [UNDEFINED]).output for i in wrt]
     builder.returns(outputs[0], *gradients)
-    _run_passes(joint)
+    run_recipe(joint, "joint")
     _settle(joint, [inputs[i] for i in wrt], with_value, as_tuple)
     eliminate_dead_code(joint)
     return joint
-
-
-def _run_passes(graph: Graph) -> None:
-    for run in PASSES:
-        run(graph)
 
 
 def _settle(joint: Graph, primals: Sequence[Value], with_value: bool, as_tuple: bool) -> None:

@@ -11,8 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from gradscript.compiler.ops.registry import OPS
-from gradscript.compiler.pipeline import EXECUTOR
-from gradscript.runtime import linearized as executing
+from gradscript.compiler.pipeline import EXECUTOR, RECIPES
 from gradscript.runtime.derivatives import derivatives_of
 from gradscript.runtime.ledger import Ledger, run_watched
 from gradscript.runtime.linearized import Linearized, settled, specialized
@@ -76,7 +75,7 @@ def test_sums_are_the_chains_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPat
     text = source(seed, 3 + seed % 6)
     values = arrays(seed, DTYPES[seed % 4])
     found = derivatives(text, values)
-    monkeypatch.setattr(executing, "AGGREGATE", ())
+    monkeypatch.setitem(RECIPES, "aggregate", ())
     monkeypatch.setitem(EXECUTOR, "aggregate", ())
     assert_same_bits(found, derivatives(text, values))
 

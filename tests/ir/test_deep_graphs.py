@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 from deep_graphs import long, nested
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.ir_parser import parse_ir
-from gradscript.compiler.pipeline import PIPELINES, Pass, pass_name
+from gradscript.compiler.pipeline import PASSES
 from gradscript.compiler.printer import print_graph
 from gradscript.compiler.verify import verify
 
 DEPTH = 5000
-PASSES: dict[str, Pass] = {pass_name(p): p for p in sum(PIPELINES.values(), ()) if not isinstance(p, partial)}
 
 
 def test_deep_text_reads_back() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from evaluator import UNDEFINED, evaluate, same
 from gradscript.compiler.ir import Graph
-from gradscript.compiler.pipeline import PIPELINES, run_to_fixpoint
+from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
 from gradscript.compiler.printer import print_graph
 from gradscript.runtime.interpreter import execute, run_plan
 from gradscript.runtime.planner import build_plan
@@ -41,11 +41,11 @@ def test_gives_what_the_evaluator_gives(graph: Graph) -> None:
 
 
 @slow
-@given(graphs(20), st.sampled_from(sorted(PIPELINES)))
+@given(graphs(20), st.sampled_from(sorted(RECIPES)))
 def test_gives_the_same_after_a_pipeline(graph: Graph, name: str) -> None:
     values = arguments(graph)
     expected = _expected(graph, values)
-    run_to_fixpoint(graph, PIPELINES[name])
+    run_to_fixpoint(graph, RECIPES[name])
     assert same(_plain(run_plan(build_plan(graph), values)), expected)
 
 

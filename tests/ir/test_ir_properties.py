@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from evaluator import evaluate, same
 from gradscript.compiler import pipeline
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.ir_parser import parse_ir
-from gradscript.compiler.pipeline import PIPELINES, Pass, pass_name, run_to_fixpoint
+from gradscript.compiler.pipeline import PASSES, RECIPES, Pass, run_to_fixpoint
 from gradscript.compiler.printer import print_graph
 from gradscript.compiler.types import Type
 from gradscript.compiler.verify import verify
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 from random_graphs import arguments, graphs
 
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-PASSES: dict[str, Pass] = {pass_name(p): p for p in sum(PIPELINES.values(), ()) if not isinstance(p, partial)}
 
 
 def _types(graph: Graph) -> list[Type]:
@@ -57,11 +54,11 @@ def test_pass_keeps_meaning(name: str, graph: Graph) -> None:
     _check(graph, lambda copy: PASSES[name](copy), name)
 
 
-@pytest.mark.parametrize("name", sorted(PIPELINES))
+@pytest.mark.parametrize("name", sorted(RECIPES))
 @settings(slow, max_examples=60)
 @given(graph=graphs(30))
 def test_pipeline_keeps_meaning(name: str, graph: Graph) -> None:
-    _check(graph, lambda copy: run_to_fixpoint(copy, PIPELINES[name]), name)
+    _check(graph, lambda copy: run_to_fixpoint(copy, RECIPES[name]), name)
 
 
 def _check(graph: Graph, run: Pass, name: str) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from gradscript.compiler.ir_parser import parse_ir
-from gradscript.compiler.pipeline import PIPELINES, pass_name
+from gradscript.compiler.pipeline import PASSES
 from gradscript.compiler.verify import verify
 
 FOLDER = Path(__file__).parent / "golden"
-PASSES = {pass_name(p): p for p in sum(PIPELINES.values(), ())}
 CASES = [(path.stem, i) for path in sorted(FOLDER.glob("*.ir")) for i in range(path.read_text().count("\n## ") + 1)]
 
 

@@ -6,13 +6,18 @@ from gradscript.compiler.ir_parser import parse_ir
 from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from gradscript.compiler.passes.fold_constants import fold_constants
 from gradscript.compiler.pipeline import (
+    EXECUTOR,
     MAX_ROUNDS,
-    PIPELINES,
+    PASSES,
+    RECIPES,
     SIMPLIFY,
     InvalidPass,
     inline_keeping_pairs,
+    observed,
     pass_name,
     run_passes,
+    run_recipe,
+    run_stage,
     run_to_fixpoint,
 )
 from gradscript.compiler.types import INT
@@ -80,4 +85,21 @@ def test_a_pipeline_that_never_settles_is_stopped() -> None:
 
 def test_names() -> None:
     assert pass_name(inline_keeping_pairs) == "inline_functions"
-    assert all(pass_name(p).isidentifier() for passes in PIPELINES.values() for p in passes)
+    assert all(name.isidentifier() for name in PASSES)
+
+
+def test_observers_see_every_pass_of_every_recipe() -> None:
+    seen: list[tuple[str, str]] = []
+    with observed(lambda step: seen.append((step.recipe, step.pass_name))):
+        run_recipe(parse_ir(TEXT), "trace")
+        run_stage(parse_ir(TEXT), "finish")
+    run_recipe(parse_ir(TEXT), "trace")
+    expected = [("trace", pass_name(p)) for p in RECIPES["trace"]]
+    assert seen == [*expected, *[("finish", pass_name(p)) for p in EXECUTOR["finish"]]]
+
+
+def test_what_is_observed_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "trace", (break_types,))
+    run_recipe(parse_ir(TEXT), "trace")
+    with observed(lambda step: None), pytest.raises(InvalidPass, match="break_types"):
+        run_recipe(parse_ir(TEXT), "trace")

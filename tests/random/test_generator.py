@@ -11,7 +11,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.compiler.pipeline import PIPELINES, run_passes, run_to_fixpoint
+from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
 from gradscript.runtime.interpreter import run_plan
 from gradscript.runtime.planner import build_plan
 
@@ -97,15 +97,14 @@ def test_a_seed_makes_calls_reproducible(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-@pytest.mark.parametrize("pipeline", [None, *PIPELINES])
+@pytest.mark.parametrize("pipeline", [None, *RECIPES])
 def test_no_pass_changes_what_is_drawn(name: str, pipeline: str | None) -> None:
     function, arguments = UNIT[name], ARGUMENTS[name]
     with gs.local_seed(3):
         expected = run_plan(build_plan(function.graph), arguments)
     graph = function.graph.copy()
     if pipeline is not None:
-        run = run_passes if pipeline == "executor" else run_to_fixpoint
-        run(graph, PIPELINES[pipeline])
+        run_to_fixpoint(graph, RECIPES[pipeline])
     with gs.local_seed(3):
         assert_same(tuple(run_plan(build_plan(graph), arguments)), tuple(expected))
     with gs.local_seed(3):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ...ir import Graph, Value, copy_node, copy_nodes
 from ...passes.eliminate_dead_code import eliminate_dead_code
-from ...passes.inline_functions import inline_functions
-from ...pipeline import SIMPLIFY, run_passes
+from ...pipeline import run_recipe
 from ..gradient import Gradient
 
 
@@ -19,8 +18,7 @@ def takes_temporaries(gradient: Gradient) -> bool:
 def simplified(graph: Graph) -> Graph:
     """A copy with calls inlined, as it is when it runs."""
     copied = graph.copy()
-    inline_functions(copied)
-    run_passes(copied, SIMPLIFY, verify_between=False)
+    run_recipe(copied, "run")
     return copied
 
 

@@ -1,20 +1,33 @@
-"""Lists of tensors that are put together, cut and indexed while a graph is made, followed to the tensors themselves."""
+"""Evaluate ops on lists of tensors that are put together in the graph: they move values about and look into none.
+
+Before:
+    graph f(%x : Tensor, %y : Tensor):
+      %l : List[Tensor] = prim::ListConstruct(%x, %y)
+      %i : int = prim::Constant[value=1]()
+      %z : Tensor = aten::__getitem__.t(%l, %i)
+      return (%z)
+After:
+    graph f(%x : Tensor, %y : Tensor):
+      %l : List[Tensor] = prim::ListConstruct(%x, %y)
+      %i : int = prim::Constant[value=1]()
+      return (%y)
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .builder import Builder
-from .ir import Graph, Node, Value
-from .ops.registry import OPS
-from .rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
-from .types import ListType, TensorType
+from ..builder import Builder
+from ..ir import Graph, Node, Value
+from ..ops.registry import OPS
+from ..rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
+from ..types import ListType, TensorType
 
 LIST = "prim::ListConstruct"
 
 
 def fold_lists(graph: Graph) -> bool:
-    """Evaluate ops on lists of tensors, such as append: they move values about and never look into them."""
+    """Follow appended, cut and indexed lists to the tensors themselves."""
     return rewrite_nodes(graph, _fold)
 
 
