@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import click
@@ -27,7 +28,9 @@ FILE = click.argument("file", metavar="FILE")
 NAME = click.argument("name", metavar="[NAME]", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 KERNEL_STAGES = ("kernels", "triton", "ptx")
-STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", *KERNEL_STAGES)
+STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", "optimized", *KERNEL_STAGES)
+HEADED = ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
+"""What does not begin with the name of the function."""
 LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python"}
 SHAPES = click.option(
     "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."
@@ -89,6 +92,8 @@ def main() -> None:
 @TEXTS
 @DTYPE
 @click.option("--target", type=click.Choice(list(TARGETS)), default="sm_90", show_default=True, help="What ptx is for.")
+@click.option("--dump-passes", is_flag=True, help="Print the graph after each pass that changes it.")
+@click.option("--time-passes", is_flag=True, help="Print how long each pass takes.")
 @JSON
 @click.pass_context
 def show(
@@ -100,6 +105,8 @@ def show(
     texts: tuple[str, ...],
     dtype: str,
     target: str,
+    dump_passes: bool,
+    time_passes: bool,
     as_json: bool,
 ) -> None:
     """Print one stage of compilation, of one function or of all in FILE (- is standard input).
@@ -110,7 +117,9 @@ def show(
     ctx.meta["gradscript.json"] = as_json
     unit = load_unit(file)
     functions = [find_function(unit, name)] if name is not None else list(unit.functions.values())
-    if stage in KERNEL_STAGES:
+    if dump_passes or time_passes:
+        shown = list(_pass_texts(functions, stage, dump_passes, time_passes))
+    elif stage in KERNEL_STAGES:
         if name is None and (shapes or texts):
             raise Problem("--shape and --arg are of one function: name it")
         shown = list(_kernel_texts(functions, stage, shapes, texts, dtype, target))
@@ -121,7 +130,11 @@ def show(
         click.echo(json.dumps({"file": file, "functions": found}, indent=2))
         return
     for i, s in enumerate(shown):
-        heading = f"# {s.name}\n" if len(shown) > 1 and s.stage in ("closure", "lifted", *KERNEL_STAGES) else ""
+        heading = (
+            f"# {s.name}\n"
+            if len(shown) > 1 and s.stage in ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
+            else ""
+        )
         emit(("\n" if i else "") + heading + s.text.rstrip("\n"), LANGUAGES.get(s.stage))
 
 
@@ -147,6 +160,22 @@ def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> 
         yield function.name, wanted, text
     if reasons and not found:
         raise Problem(reasons[0] if alone else f"no function has the stage '{stage}': {reasons[0]}")
+
+
+def _pass_texts(functions: Iterable[Function], stage: str | None, dumps: bool, times: bool) -> Iterable[_Shown]:
+    """What passes did while that stage of each function was made; by default, the one for which all of them run."""
+    from . import passes
+
+    if stage in KERNEL_STAGES:
+        raise Problem(f"--dump-passes and --time-passes are of stages up to {passes.STAGE}")
+    for function in functions:
+        try:
+            log = passes.log_passes(function, stage or passes.STAGE)
+        except ValueError as error:
+            raise Problem(str(error)) from None
+        parts = [*(log.graphs if dumps else []), *([log.table()] if times else [])]
+        data = {"passes": [{"recipe": r, "pass": p, **asdict(t)} for (r, p), t in log.times.items()]}
+        yield _Shown(function.name, "passes", "\n".join(parts), data)
 
 
 def _kernel_texts(

@@ -98,13 +98,16 @@ def run_passes(
     verify_between: bool = True,
     dump: Dump | None = None,
     recipe: str = "",
+    is_part: bool = False,
 ) -> bool:
     """Run each pass once; True if any changed the graph. `recipe` is what observers are told that they are part of.
+
+    A graph that `is_part` of another still uses values of that one: it cannot be verified, observed or not.
 
     InvalidIR if it was not valid to begin with, TypeError for a pass that does not say whether it changed anything.
     """
     observer = _OBSERVER.get()
-    verify_between = verify_between or observer is not None
+    verify_between = (verify_between or observer is not None) and not is_part
     if verify_between:
         verify(graph)
     changed = False
@@ -170,7 +173,7 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
         fold_constants,
         eliminate_dead_code,
     ),
-    # The backward, as soon as it is written down.
+    # The backward, as soon as it is written down, while it still names values of the forward.
     "after_autodiff": (specialize_autograd_zero, fold_constants, eliminate_dead_code),
     # Forward and backward in one graph, which `gs.grad` compiles.
     "joint": (
@@ -255,10 +258,10 @@ def stages(*, differentiable: bool) -> tuple[str, ...]:
     return tuple(name for name in EXECUTOR if name not in left_out)
 
 
-def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = ()) -> bool:
-    """Run a recipe once, but for the passes left out; True if any changed the graph."""
+def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = (), is_part: bool = False) -> bool:
+    """Run a recipe once, but for the passes left out; True if any changed the graph. `is_part` as in `run_passes`."""
     passes = [run for run in RECIPES[name] if run not in without] if without else RECIPES[name]
-    return run_passes(graph, passes, verify_between=False, recipe=name)
+    return run_passes(graph, passes, verify_between=False, recipe=name, is_part=is_part)
 
 
 def run_stage(graph: Graph, name: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from ..compiler.ir import Callee
 from ..lang import ast
+from ..lang.diagnostics import CompileError
 from ..lang.dump import dump
 
 Stage = Callable[[Callee, "ast.FunctionDef | None"], str]
@@ -46,6 +48,21 @@ def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
     return f"{gradient.f}\n{gradient.df}"
 
 
+def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:
+    """What a call runs, for arguments of any kind; then the two halves that a pullback runs, if there is a gradient."""
+    from ..compiler.autodiff import differentiate
+    from ..compiler.autodiff.wrapper import differentiable_graph
+    from .compilation import compile_graph
+    from .linearized import aggregated, optimized, settled
+
+    graphs = [compile_graph(callee.graph, None)]
+    with suppress(CompileError):
+        gradient = differentiate(differentiable_graph(callee))
+        if gradient.output_vjps:
+            graphs += [optimized(gradient.f), aggregated(settled(gradient.df))]
+    return "\n".join(map(str, graphs))
+
+
 STAGES: dict[str, Stage] = {
     "source": _show_source,
     "ast": _show_ast,
@@ -53,6 +70,7 @@ STAGES: dict[str, Stage] = {
     "closure": _show_closure,
     "lifted": _show_lifted,
     "gradient": _show_gradient,
+    "optimized": _show_optimized,
 }
 """The stages in the order of compilation. One that does not apply to a function raises ValueError, with the reason."""
 

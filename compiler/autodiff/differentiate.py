@@ -283,7 +283,7 @@ class _Backward:
         reverse.builder.current_span = f.span
         results = [self._result(reverse, i) for i in self.wanted]
         reverse.builder.returns(*results)
-        run_recipe(df, "after_autodiff")
+        run_recipe(df, "after_autodiff", is_part=True)
         self._hoist_sizes(df)
         return df
 

@@ -53,7 +53,7 @@ def test_show_prints_the_lifted_pair(mul: str) -> None:
     assert "\x1b" not in result.stdout
 
 
-@pytest.mark.parametrize("stage", ["source", "ast", "ir", "closure", "lifted", "gradient"])
+@pytest.mark.parametrize("stage", ["source", "ast", "ir", "closure", "lifted", "gradient", "optimized"])
 def test_show_prints_what_the_function_shows(mul: str, stage: str) -> None:
     result = invoke("show", mul, "mul_forward", "--stage", stage)
     assert result.exit_code == 0
@@ -76,6 +76,24 @@ def test_a_stage_that_a_function_does_not_have(mul: str) -> None:
     result = invoke("show", mul, "plain", "--stage", "lifted")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 'plain' returns no closure")
+
+
+def test_passes_are_dumped_and_timed(mul: str) -> None:
+    dumped = invoke("show", mul, "mul_forward", "--dump-passes")
+    assert dumped.exit_code == 0
+    first, *others = dumped.stdout.split("\n# ")
+    assert first.startswith("# ") and all(": " in text.partition("\n")[0] for text in others)
+    assert "graph mul_forward_gradient(" in others[-1]
+    timed = json.loads(invoke("show", mul, "mul_forward", "--time-passes", "--json").stdout)
+    (found,) = timed["functions"]
+    ran = {(step["recipe"], step["pass"]) for step in found["passes"]}
+    assert {("optimize", "peephole"), ("before_autodiff", "open_grad_of"), ("run", "inline_functions")} <= ran
+    assert all(step["runs"] >= step["changes"] and step["seconds"] >= 0 for step in found["passes"])
+
+
+def test_passes_are_not_those_of_kernels(mul: str) -> None:
+    result = invoke("show", mul, "mul_forward", "--dump-passes", "--stage", "triton")
+    assert result.exit_code == 2 and "--dump-passes" in result.stderr
 
 
 # --- check ---
