@@ -284,7 +284,10 @@ Stmt: TypeAlias = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Module(Syntax):
+    """`ignored` are functions that were passed over, each with the decorator that says so."""
+
     functions: tuple[FunctionDef, ...]
+    ignored: tuple[tuple[str, str], ...] = ()
 
 
 @cache

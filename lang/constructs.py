@@ -25,7 +25,8 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
 """Keywords that no rule of the grammar has."""
 
 _IMPORT = re.compile(
-    r"import torch( \. nn \. functional as F)?|import typing|from __future__ import annotations"
+    r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import typing|import math"
+    r"|from __future__ import annotations|from torch \. _jit_internal import BroadcastingList\d( , BroadcastingList\d)*"
     r"|from torch import Tensor|from torch \. nn import functional as F"
     r"|from typing import (\w+( , \w+)*|\( \w+( , \w+)* (, )?\))"
 )
@@ -67,7 +68,7 @@ def unsupported_keyword(refusal: Refusal) -> Complaint | None:
 def unsupported_operator(refusal: Refusal) -> Complaint | None:
     kind = refusal.token.kind
     if kind == "@" and not refusal.at:
-        note = "remove it; a function is compiled as it stands"
+        note = "remove it; a function is compiled as it stands, but for @torch.jit.ignore and @torch.jit.unused"
         return Complaint("E102", "decorators are not supported", refusal.span(), (note,))
     if kind == ":=":
         note = "assign in a statement of its own, before this one"

@@ -13,6 +13,7 @@ from typing import Any
 from . import ast
 from .builder import Builder
 from .complaints import complain, missing_block, unexpected_indent
+from .decorators import Decorated, without_decorators
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .placement import check_placement
 from .refusal import Complaint, Refusal
@@ -49,8 +50,11 @@ class Machine:
 
     def run(self) -> ast.Module:
         before = len(self.diagnostics.found)
-        tokens = scan(self.source, self.diagnostics)
-        self.builder.comments = read_type_comments(self.source, tokens, self.diagnostics, self.expressions)
+        scanned = scan(self.source, self.diagnostics)
+        self.builder.comments = read_type_comments(self.source, scanned, self.diagnostics, self.expressions)
+        decorated = without_decorators(scanned)
+        self.pass_over(decorated, before)
+        tokens = decorated.tokens
         position = self.feed(tokens, 0)
         while position < len(tokens):
             position = self.recover(tokens, position)
@@ -63,7 +67,15 @@ class Machine:
             self.builder.comments.report_left()
         check_placement(statements, self.diagnostics)
         faults = sorted(found.span.start for found in self.diagnostics.found[before:])
-        return self.module([s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)])
+        sound = [s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)]
+        return self.module(sound, tuple(decorated.ignored.items()))
+
+    def pass_over(self, decorated: Decorated, before: int) -> None:
+        """Forget what was found in functions that are ignored."""
+        if decorated.ranges:
+            found = self.diagnostics.found
+            found[before:] = [d for d in found[before:] if not decorated.leaves_out(d.span.start)]
+            self.builder.comments.drop(decorated.leaves_out)
 
     def expressions(self, tokens: list[Token]) -> ast.Expr | None:
         """The expression that tokens from elsewhere are, or the tuple of several; None where they are none."""
@@ -76,8 +88,8 @@ class Machine:
         (statement,) = machine.values[0]
         return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
 
-    def module(self, functions: list[ast.FunctionDef]) -> ast.Module:
-        return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions))
+    def module(self, functions: list[ast.FunctionDef], ignored: tuple[tuple[str, str], ...] = ()) -> ast.Module:
+        return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions), ignored)
 
     def is_sound(self, function: ast.FunctionDef, faults: list[int]) -> bool:
         """Whether nothing was reported between the start and the end of a function."""

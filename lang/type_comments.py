@@ -118,6 +118,11 @@ class TypeComments:
             self._report(comment.span, f"{what} has a type comment and an annotation", "keep one of the two")
         return annotation or comment
 
+    def drop(self, is_left_out: Callable[[int], bool]) -> None:
+        """Forget the comments at such offsets."""
+        self._left = [comment for comment in self._left if not is_left_out(comment.span.start)]
+        self._behind = {comment.follows: comment for comment in self._left if comment.type is not None}
+
     def report_left(self) -> None:
         """Report what stands where it says the type of nothing."""
         for comment in self._left[:MAX_DIAGNOSTICS]:

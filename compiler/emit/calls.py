@@ -126,6 +126,9 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.
         return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics))
+    if name in e.unit.ignored:
+        note = "remove the decorator, so that the function is compiled too"
+        raise e.fail("E102", f"'{name}' is not compiled: @{e.unit.ignored[name]}", function.span, note)
     if name in e.unit.broken:
         raise Abort(name)
     known = [*dict.fromkeys(e.frame.names()), *e.unit.names, *BUILTINS, "torch"]

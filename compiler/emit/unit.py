@@ -34,6 +34,8 @@ class Unit:
     resolver: Resolver = field(default_factory=Resolver)
     builtins_first: bool = False
     broken: frozenset[str] = frozenset()
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """The decorators of the functions that are Python's."""
     _open: dict[str, None] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)
     _functions: int = 0
@@ -73,7 +75,7 @@ class Unit:
 
 def emit_unit(module: ast.Module, diagnostics: Diagnostics) -> dict[str, Callee]:
     """Emit every function of a file, in file order; what is wrong is in `diagnostics` afterwards."""
-    unit = Unit({f.name: f for f in module.functions}, diagnostics)
+    unit = Unit({f.name: f for f in module.functions}, diagnostics, ignored=dict(module.ignored))
     if diagnostics.found:
         # A function that did not parse is not here; calling it is no error of its own.
         unit.broken = frozenset(_DEF.findall(module.span.source.text)) - unit.names.keys()

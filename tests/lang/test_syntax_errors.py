@@ -205,7 +205,7 @@ def test_unsupported_constructs(statement: str, spanned: str, message: str, note
         ("import numpy as np\n", "E102", 1, 1, "this import is not supported"),
         ("import torch as th\n", "E102", 1, 1, "this import is not supported"),
         ("from typing import List as L\n", "E102", 1, 1, "this import is not supported"),
-        ("@gs.script\ndef f(): pass\n", "E102", 1, 1, "decorators are not supported"),
+        ("@cached\ndef f(): pass\n", "E102", 1, 1, "decorators are not supported"),
         ("def f(x:\n    return x\n", "E003", 1, 6, "'(' was never closed"),
         ("def f():\n    '''abc\n    return\n", "E003", 2, 5, "this string is never closed"),
         ("def f():\n    pass\\\n", "E101", 2, 9, "nothing follows this line continuation"),
