@@ -7,13 +7,14 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels check lint types layers bench bench-memory bench-gpu kernels-table reference torchscript format clean
+.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-memory bench-gpu kernels-table reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make test     run the tests"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
+	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
@@ -46,6 +47,10 @@ test-kernels: .venv/dev.stamp
 	done
 	$(BIN)/python tests/codegen/compiled_kernels.py
 	$(BIN)/python tests/kernels/compiled_suite.py $(ARGS)
+
+# What fails is made small and printed. ARGS="--minutes=10 --seed=0 --roads=tape,vjp --keep", of which none is needed.
+fuzz: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/campaign.py $(ARGS)
 
 # --- what CI runs besides ---
 

@@ -307,6 +307,7 @@ def emit_branch_statements(e: Emitter, span: Span, condition: Condition, bodies:
             yield body(e)
             frames.append(frame)
     e.frame.raised = e.frame.raised or all(frame.raised for frame in frames)
+    e.frame.left = e.frame.left or all(frame.raised or frame.left for frame in frames)
     if not e.frame.raised:
         for name in dict.fromkeys(n for frame in frames for n in frame.bindings):
             _join(e, branch, name, frames, span)
@@ -317,7 +318,8 @@ def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) 
     """Bind a name after a branch: to one value, or to the reason why there is none."""
     values = [_value_in(e, name, frame, block, span) for frame, block in zip(frames, branch.blocks, strict=True)]
     present = [v for v, frame in zip(values, frames, strict=True) if v is not None and not frame.raised]
-    missing = any(v is None and not frame.raised for v, frame in zip(values, frames, strict=True))
+    # A side that left may lack the name: nobody reads it there. What it has is read after the loop that it left.
+    missing = any(v is None and not (frame.raised or frame.left) for v, frame in zip(values, frames, strict=True))
     unchanged = len(present) == 1 and e.frame.lookup(name) is present[0] and not missing
     if values[0] is values[1] or unchanged:
         if present:

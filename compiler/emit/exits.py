@@ -60,6 +60,11 @@ class Loop(ast.Syntax):
     until: ast.Expr | None = None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Left(ast.Syntax):
+    """Control has left the block here: what follows in it is dead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Structured:
     """A body without early exits. `exit` tells whether every path sets RESULT."""
@@ -213,7 +218,8 @@ class _Structurer:
             flags += context.returned
         elif isinstance(statement, ast.Break) and context.loop:
             flags.append(context.loop)
-        return result + [_set(flag, True, span) for flag in dict.fromkeys(flags)]
+        left: ast.Stmt = Left(span)  # type: ignore[assignment]
+        return [*result, *(_set(flag, True, span) for flag in dict.fromkeys(flags)), left]
 
     def _rewrite_loop(self, statement: ast.For | ast.While, context: _Context) -> Walk:
         """The loop with its flag set up before it, and the flag that tells that the function has returned."""

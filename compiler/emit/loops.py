@@ -323,6 +323,8 @@ def _unroll(e: Emitter, node: Loop, header: ast.For, items: Sequence[Value]) -> 
         def body(e: Emitter, item: Value = item) -> Walk:
             yield emit_target(e, header.target, Argued(item, header.iterable.span))
             yield emit_statements(e, node.body)
+            # What leaves one round may leave it for the next.
+            e.frame.left = False
 
         def nothing(e: Emitter) -> Walk:
             yield from ()

@@ -51,6 +51,8 @@ class Frame:
     """In a function's first frame: every name that the function assigns anywhere, hence local in Python."""
     raised: bool = False
     """Whether every path through it raises, so that what it bound matters no more."""
+    left: bool = False
+    """Whether every path through it has left by `return`, `break` or `continue`: what follows in it is dead."""
 
     def lookup(self, name: str) -> Binding | None:
         frame: Frame | None = self

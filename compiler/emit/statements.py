@@ -13,7 +13,7 @@ from .annotations import dotted_name, resolve_type
 from .calls import LIST_MUTATIONS
 from .conditions import emit_branch_statements, emit_condition, refine
 from .emitter import STATEMENTS, Emitter, described, emits
-from .exits import Branch, Loop
+from .exits import Branch, Left, Loop
 from .expected import annotated
 from .expressions import emit_binary
 from .mutation import rebind
@@ -45,7 +45,7 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
             # What a failed in-place method would have changed is spoiled too; a module is not.
             changed = dict.fromkeys(assigned_names((statement,)))
             e.poison([name for name in changed if name in bound or e.frame.lookup(name) is not None])
-        if e.frame.raised or len(e.diagnostics.found) > MAX_DIAGNOSTICS:
+        if e.frame.raised or e.frame.left or len(e.diagnostics.found) > MAX_DIAGNOSTICS:
             return
 
 
@@ -154,6 +154,12 @@ def _expression_statement(e: Emitter, node: ast.ExprStmt) -> Walk:
 
 @emits(STATEMENTS, ast.Pass)
 def _pass(e: Emitter, node: ast.Pass) -> Walk:
+    yield from ()
+
+
+@emits(STATEMENTS, Left)
+def _left(e: Emitter, node: Left) -> Walk:
+    e.frame.left = True
     yield from ()
 
 

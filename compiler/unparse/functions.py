@@ -19,13 +19,13 @@ from .statements import Writer
 _SEPARATOR = "\n\n\n"
 
 
-def unparse_function(callee: Callee) -> str:
-    """One function as source, closures in place.
+def unparse_function(callee: Callee, beside: Iterable[str] = ()) -> str:
+    """One function as source, closures in place. It stands `beside` others of these names in the text.
 
     A function without a closure is written with every type, as the halves of a lifted pair are, so that a pair's text
     compiles to the same text; one with a closure as its author writes it.
     """
-    return _function(callee.schema, callee.graph, annotated=not _has_closure(callee.graph))
+    return _function(callee.schema, callee.graph, beside, annotated=not _has_closure(callee.graph))
 
 
 def unparse_unit(callees: Mapping[str, Callee]) -> str:
@@ -48,7 +48,7 @@ def unparse_pair(pair: GradPair) -> str:
         functions.append((_schema_of(backward, _unique(backward.name, taken)), backward))
         current = current.second
     texts = [_function(schema, graph, taken, annotated=True) for schema, graph in functions]
-    return _joined(texts + [unparse_function(callee) for callee in called.values()])
+    return _joined(texts + [unparse_function(callee, taken) for callee in called.values()])
 
 
 def _called(pair: GradPair) -> dict[str, Callee]:
