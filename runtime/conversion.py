@@ -155,7 +155,8 @@ def _list(type: ListType, convert: Convert) -> Convert:
             value = value.tolist()
         if not isinstance(value, list | tuple):
             raise _needed(f"a {type}", value, "put the tensor into a list: `[x]`" if of_tensors else "")
-        return _elements(value, [convert] * len(value))
+        items = [*value]
+        return _elements(items, [convert] * len(items))
 
     return to_list
 

@@ -47,7 +47,7 @@ def tape_grad(
 
 
 def _variables(given: Any, what: str) -> list[TapeValue]:
-    if not isinstance(given, TapeValue | Iterable):
+    if not isinstance(given, TapeValue | Iterable) or isinstance(given, np.ndarray):
         raise TypeError(f"{what} are Variables, not {type(given).__name__}")
     variables = [given] if isinstance(given, TapeValue) else list(given)
     for variable in variables:

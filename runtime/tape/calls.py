@@ -11,6 +11,7 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
 from ..compiled import Compiled
+from ..containers import is_too_deep
 from ..executor import LAST, GraphExecutor
 from ..failure import RuntimeFailure
 from ..interpreter import run_plan
@@ -150,7 +151,9 @@ def _marked(value: Any, marks: dict[int, TapeValue]) -> Any:
         view = value._data.view()
         marks[id(view)] = value
         return view
-    return type(value)([_marked(item, marks) for item in value]) if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple) or is_too_deep(value):
+        return value
+    return type(value)([_marked(item, marks) for item in value])
 
 
 def _restored(value: Any, marks: Mapping[int, TapeValue]) -> Any:
