@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-memory bench-gpu kernels-table reference torchscript format clean
+.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
+	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
 	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
 	@echo "make format   rewrite the code as 'make lint' wants it"
@@ -82,6 +83,10 @@ bench-gpu: .venv/dev.stamp
 # Rewrites what docs/kernels.md says of the suite's kernels; a test says when that is due.
 kernels-table: .venv/dev.stamp
 	@$(BIN)/python benchmarks/kernel_table.py --keep
+
+# An hour for everything; ARGS="--match clamp --change special --limit 20" for a part.
+enumerate: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/ops/enumeration.py $(ARGS)
 
 # Rewrites docs/ops from the schemas and formulas; a test says when that is due.
 reference: .venv/dev.stamp

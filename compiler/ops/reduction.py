@@ -166,14 +166,35 @@ def _logsumexp(self: Array, dim: Dims, keepdim: bool) -> Array:
     return cast(total if keepdim else np.squeeze(total, axes), dtype)
 
 
-def moments(self: Array, dim: Dims, correction: float, keepdim: bool) -> tuple[Array, Array, DType]:
+_MAX_STEPS = 100_000
+
+
+def _by_steps(wide: Array, axes: tuple[int, ...], divisor: float) -> tuple[Array, Array]:
+    """Variance and mean by Welford's steps, as torch takes them: what they lose to overflow is lost here, too."""
+    kept = [1 if axis in axes else size for axis, size in enumerate(wide.shape)]
+    sizes = [size for axis, size in enumerate(wide.shape) if axis not in axes]
+    rows = np.moveaxis(wide, axes, range(len(axes))).reshape(-1, *sizes)
+    mean, total = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
+    for number, row in enumerate(rows, 1):
+        step = row - mean
+        mean = mean + step / number
+        total = total + step * (row - mean)
+    return np.true_divide(total, divisor).reshape(kept), mean.reshape(kept)
+
+
+def moments(
+    self: Array, dim: Dims, correction: float, keepdim: bool, *, in_steps: bool = False
+) -> tuple[Array, Array, DType]:
     """Variance and mean in the accumulator's precision, and the dtype to round them to."""
     dtype = require_float("var", dtype_of(self))
     axes = axes_of(dim, self.ndim)
     size = count(self, axes)
     mean = np.true_divide(accumulate(np.sum, self, axes, True, dtype), size)
     squares = np.square(self.astype(np.float64) - mean)
-    variance = np.true_divide(np.sum(squares, axis=axes, keepdims=True), max(size - correction, 0.0))
+    divisor = max(size - correction, 0.0) if size else 0.0
+    variance = np.true_divide(np.sum(squares, axis=axes, keepdims=True), divisor)
+    if in_steps and 0 < size <= _MAX_STEPS and not np.all(np.isfinite(variance)):
+        variance, mean = _by_steps(self.astype(np.float64), axes, divisor)
     if keepdim:
         return variance, mean, dtype
     return np.squeeze(variance, axes), np.squeeze(mean, axes), dtype
@@ -189,7 +210,9 @@ def _moment(
     """var, std, var_mean or std_mean, by what becomes of the variance."""
 
     def evaluate(self: Array, dim: Dims, correction: float, keepdim: bool) -> Array | tuple[Array, Array]:
-        variance, mean, dtype = moments(self, dim, correction, keepdim)
+        variance, mean, dtype = moments(
+            self, dim, correction, keepdim, in_steps=with_mean or keepdim or dim not in (None, [], ())
+        )
         spread = cast(finish(variance), dtype)
         return (spread, cast(mean, dtype)) if with_mean else spread
 

@@ -1,0 +1,186 @@
+"""Bools, zeros of either sign, infinities, empty and 0-d tensors: expressions beside eager torch, on both roads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from enumeration import differences, is_compared, name_of
+from torch_samples import database
+
+INF = float("inf")
+TENSORS: dict[str, torch.Tensor] = {
+    "x": torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64),
+    "m": torch.tensor([True, False, True]),
+    "w": torch.arange(6, dtype=torch.float64).reshape(2, 3),
+    "yes": torch.tensor(True),
+    "no": torch.tensor(False),
+    "rows": torch.tensor([[True, False], [True, True]]),
+    "z": torch.tensor([0.0, -0.0, -1.0, 1.0]),
+    "o": torch.tensor([-0.0, 0.0, 1.0, 1.0]),
+    "ends": torch.tensor([-INF, INF, float("nan"), 0.0, -0.0, -0.5]),
+    "half": torch.tensor([-INF, INF, 0.0, -0.0, 4.0], dtype=torch.float16),
+    "huge": torch.tensor([1.7e308, -1.7e308, 1.7e308], dtype=torch.float64),
+    "double": torch.tensor(2.0, dtype=torch.float64),
+    "single": torch.tensor([1.0, 2.0]),
+    "u": torch.zeros(2, dtype=torch.uint8),
+    "none": torch.zeros(0, dtype=torch.int64),
+}
+VALUES = (
+    # --- bools beside bools, and beside numbers ---
+    *("x[m & True]", "m ^ True", "m | False", "True & m", "m + True", "m * False", "m ** True", "m == True"),
+    *("torch.where(m, True, False)", "torch.where(m, m, True)", "torch.where(m, 1, True)", "torch.full([2], True)"),
+    *("torch.bitwise_and(m, True)", "torch.full_like(x, True)", "m.new_full([2], True)", "x + True"),
+    # --- masks of any rank beside other indices ---
+    *("w[yes, 0]", "w[no, 0]", "w[yes, 1:]", "w[no, 1:]", "w[..., yes]", "w[..., no, 0]", "w[0, yes]", "w[1:, yes, 1]"),
+    *(
+        "w[True]",
+        "w[False, 0]",
+        "w[yes, None]",
+        "w[:, yes]",
+        "w[yes, yes]",
+        "w[0, yes, 0]",
+        "w[None, no]",
+        "w[yes, m[:2]]",
+    ),
+    "torch.stack([w[:, :2], w[:, 1:]])[:, rows, None][..., 0]",
+    # --- zeros of either sign ---
+    *("torch.relu(z)", "torch.clamp(z, 0, 1)", "torch.clamp(z, -0.0, 1)", "torch.clamp(z, max=0.0)", "F.relu6(z)"),
+    *("torch.fmax(z, o)", "torch.fmin(z, o)", "torch.maximum(z, o)", "torch.minimum(z, o)", "F.hardtanh(z, 0.0, 1.0)"),
+    *("torch.cumsum(o, 0)", "torch.logcumsumexp(o, 0)", "torch.sum(o[:1])"),
+    # --- infinities ---
+    *("torch.lgamma(ends)", "half ** 0.5", "half ** -0.5", "ends ** 0.5", "torch.trapezoid(ends[1:])"),
+    *("torch.var_mean(huge)", "torch.std(huge)", "torch.trapezoid(ends[1:2])"),
+    # --- nothing, 0-d, and several dtypes ---
+    *(
+        "torch.trapezoid(none)",
+        "torch.trapezoid(none, none)",
+        "torch.cumulative_trapezoid(none)",
+        "torch.softmax(none, 0)",
+    ),
+    *("torch.inner(double, double)", "torch.inner(double, single)", "F.mse_loss(double, single)"),
+    *("F.l1_loss(single, double)", "torch.einsum('i,j->ij', x, single)", "torch.diff(m)", "torch.einsum('i->', u)"),
+    # --- what fits a dtype ---
+    *("torch.full_like(u, -2)", "u.new_full([2], -2)", "torch.full([2], -2, dtype=torch.uint8)", "u + 300"),
+    *("torch.tensor([-1], dtype=torch.uint8)", "torch.full([1], 70000.0, dtype=torch.float16)"),
+    # --- numbers, and Python's functions ---
+    *("2 ** -3", "(-2) ** -3", "pow(2, -1)", "2 ** 3", "torch.add(1, 2)", "torch.mul(2, 3.0)", "torch.div(2, 3)"),
+    *("sum(w)", "sum(m)", "sum(u)", "all(m)", "any(m)", "all(w[:0])", "sum(x, 2)"),
+)
+REFUSED = (
+    *("m - True", "m // True", "torch.full_like(u, 300)", "x.masked_fill(m, 1).int().masked_fill(m, 1e10)"),
+    *("torch.tensor([None])", "torch.tensor([[1], [None]])", "all(w)", "any(w)", "all(double)", "sum(double)"),
+    *(
+        "x.to(foo=3)",
+        "x.to(torch.float32, inplace=False)",
+        "x.to(generator=None)",
+        "x.to(torch.int32, requires_grad=False)",
+    ),
+    *(
+        "torch.add(x, x, inplace=False)",
+        "torch.relu(x, generator=None)",
+        "u.clamp(300)",
+        "torch.einsum('i,i->', x, x.float())",
+    ),
+)
+
+
+def _torchs(text: str, tensors: dict[str, Any]) -> Any:
+    return eval(text, {"torch": torch, "F": F, **tensors})
+
+
+def _ours(text: str) -> Any:
+    return gs.CompilationUnit(f"def f({', '.join(TENSORS)}):\n    return {text}\n").f
+
+
+def _same(mine: Any, wanted: Any) -> None:
+    if isinstance(wanted, tuple):
+        for one, other in zip(mine, wanted, strict=True):
+            _same(one, other)
+    elif isinstance(wanted, torch.Tensor):
+        assert isinstance(mine, np.ndarray | torch.Tensor)
+        array = mine if isinstance(mine, np.ndarray) else mine.numpy()
+        expected = wanted.numpy()
+        assert (array.dtype, array.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(array, expected, rtol=1e-6)
+        zero = expected == 0
+        assert (np.signbit(array[zero]) == np.signbit(expected[zero])).all() or expected.dtype.kind != "f"
+    else:
+        assert type(mine) is type(wanted) and mine == wanted
+
+
+@pytest.mark.parametrize("text", VALUES)
+def test_the_value_is_torchs(text: str) -> None:
+    function, wanted = _ours(text), _torchs(text, TENSORS)
+    _same(function(*(tensor.numpy() for tensor in TENSORS.values())), wanted)
+    _same(function(*TENSORS.values()), wanted)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_torch_refuses_is_refused(text: str) -> None:
+    with pytest.raises((TypeError, RuntimeError, ValueError, NotImplementedError)):
+        _torchs(text, TENSORS)
+    with pytest.raises((gs.CompileError, gs.RuntimeFailure)):
+        _ours(text)(*(tensor.numpy() for tensor in TENSORS.values()))
+
+
+GRADIENTS = (
+    *(
+        "w[yes, 0]",
+        "w[no, 1:]",
+        "w[..., yes]",
+        "w[True]",
+        "F.kl_div(x, double, reduction='sum')",
+        "F.mse_loss(double, single)",
+    ),
+    *("F.kl_div(x, double, log_target=True, reduction='sum')", "torch.inner(double, double)", "torch.nextafter(x, x)"),
+    *(
+        "double.scatter_reduce(0, torch.tensor(0), x[0], 'mean')",
+        "torch.cumsum(x, 0).flip(0)",
+        "torch.copysign(ends, o[0])",
+    ),
+    *(
+        "torch.einsum('i,j->ij', x, single)",
+        "torch.diff(x)",
+        "torch.trapezoid(x)",
+        "sum(w)",
+        "torch.relu(z)",
+    ),
+)
+
+
+@pytest.mark.parametrize("text", GRADIENTS)
+def test_the_gradient_is_torchs(text: str) -> None:
+    leaves = {k: v.clone().requires_grad_(v.is_floating_point()) for k, v in TENSORS.items()}
+    wanted = _torchs(text, leaves)
+    wrt = [leaf for leaf in leaves.values() if leaf.requires_grad]
+    expected = torch.autograd.grad(wanted.sum(), wrt, allow_unused=True, materialize_grads=True)
+    value, pullback = gs.vjp(_ours(text), *(tensor.numpy() for tensor in TENSORS.values()))
+    found = [g for g, v in zip(pullback(np.ones_like(value)), TENSORS.values(), strict=True) if v.is_floating_point()]
+    for mine, other in zip(found, expected, strict=True):
+        array = np.zeros(other.shape, other.numpy().dtype) if mine is None else mine
+        assert (array.dtype, array.shape) == (other.numpy().dtype, tuple(other.shape))
+        np.testing.assert_allclose(array, other.numpy(), rtol=1e-6)
+
+
+def test_negative_strides_of_a_result_on_torch_tensors() -> None:
+    leaf = torch.ones(3, requires_grad=True)
+    result = gs.CompilationUnit("def f(x):\n    return torch.cumsum(x.flip(0), 0).flip(0)\n").f(leaf)
+    torch.testing.assert_close(result, torch.tensor([3.0, 2.0, 1.0]), check_dtype=True)
+    (gradient,) = torch.autograd.grad(result.sum(), leaf)
+    torch.testing.assert_close(gradient, torch.tensor([1.0, 2.0, 3.0]))
+
+
+SOME = [op for op in database() if is_compared(op)][::14]
+
+
+@pytest.mark.parametrize("op", SOME, ids=name_of)
+@pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
+def test_torchs_own_samples(op: Any, dtype: str) -> None:
+    """A few of the entries; `make enumerate` compares all of them, with changed samples too."""
+    _, wrong = differences(op, dtype, "none", 2)
+    assert not wrong, "\n".join(wrong)
