@@ -22,7 +22,7 @@ from .ir import Block, Graph, Node, Value
 from .loop_shapes import Combine, Memory, propagate_loop
 from .meta import UNKNOWN, Meta, UnknownType, is_known, join
 from .ops.composite import is_composite
-from .ops.registry import OPS, Op
+from .ops.registry import OPS, Op, Trait
 from .shaping import infer
 from .shaping.rules import broadcast
 
@@ -102,7 +102,7 @@ class _Propagation:
         try:
             if structural is not None:
                 return structural(node, inputs)
-            if op is None:
+            if op is None or _tells(op):
                 return [UNKNOWN] * len(node.outputs)
             return infer(op, inputs, [value.type for value in node.inputs])
         except Exception as error:
@@ -177,6 +177,11 @@ class _Propagation:
     def closure(self, node: Node, inputs: list[Abstract]) -> Walk:
         yield from ()
         return [UNKNOWN]
+
+
+def _tells(op: Op) -> bool:
+    """Whether an op does something besides raising, which it does only where the program runs."""
+    return op.has(Trait.SIDE_EFFECT) and op.schema.full_name != "prim::RaiseException"
 
 
 def _either(then: Value, left: Abstract, otherwise: Value, right: Abstract) -> Abstract:

@@ -37,6 +37,22 @@ class Constant(Syntax):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class FormattedValue(Syntax):
+    """`{value!r:format}` in an f-string; `conversion` is `r`, `s`, `a` or nothing."""
+
+    value: Expr
+    conversion: str
+    format: Expr | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class JoinedStr(Syntax):
+    """An f-string: str constants and FormattedValues in turn."""
+
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class TupleExpr(Syntax):
     elements: tuple[Expr, ...]
 
@@ -139,6 +155,8 @@ class Conditional(Syntax):
 Expr: TypeAlias = (
     Name
     | Constant
+    | FormattedValue
+    | JoinedStr
     | TupleExpr
     | ListExpr
     | ListComp
@@ -178,6 +196,7 @@ class FunctionDef(Syntax):
     returns: Expr | None
     body: tuple[Stmt, ...]
     docstring: str | None
+    decorators: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -217,6 +236,15 @@ class For(Syntax):
 class While(Syntax):
     test: Expr
     body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class With(Syntax):
+    """`with a, b: body`; `body_span` is where the body stands."""
+
+    contexts: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+    body_span: Span
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -271,6 +299,7 @@ Stmt: TypeAlias = (
     | If
     | For
     | While
+    | With
     | Break
     | Continue
     | Return
@@ -292,7 +321,7 @@ class Module(Syntax):
 
 @cache
 def _field_names(kind: type[Syntax]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in ("span", "name_span"))
+    return tuple(field.name for field in fields(kind) if field.name not in ("span", "name_span", "body_span"))
 
 
 def children(node: Syntax) -> Iterator[Syntax]:

@@ -6,11 +6,14 @@ starts and ends, and returns its value. A simple line is a list of statements, e
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from . import ast
 from .diagnostics import Diagnostics
-from .literals import BadLiteralError, number, string
+from .grad_modes import is_grad_mode
+from .literals import BadLiteralError, content, number, string
 from .signatures import check_arguments, check_parameters
 from .source import Source, Span
 from .targets import check_target
@@ -218,6 +221,19 @@ class Builder:
         note = "set a bool before 'break' and test it after the loop"
         self.diagnostics.report("E102", "'else' on a loop is not supported", self.span(token), note)
 
+    def with_block(self, c: list[Any], start: int, end: int) -> ast.With:
+        contexts, span = c[0]
+        return ast.With(span, tuple(contexts), tuple(c[1]), Span(self.source, span.end, end))
+
+    def decorated(self, c: list[Any], start: int, end: int) -> ast.FunctionDef:
+        function: ast.FunctionDef = c[3]
+        made = replace(function, decorators=(c[1], *function.decorators))
+        self.ends[made] = self.ends.pop(function)
+        if not is_grad_mode(c[1]):
+            note = "remove it; a function is compiled as it stands, and `@torch.no_grad()` is all that there is"
+            self.diagnostics.report("E102", "decorators are not supported", self.span(c[0]), note)
+        return made
+
     # Operators
 
     def conditional(self, c: list[Any], start: int, end: int) -> ast.Conditional:
@@ -300,15 +316,58 @@ class Builder:
             self.diagnostics.report(code, message, span, *notes)
             return ast.Constant(span, 0)
 
-    def string(self, c: list[Any], start: int, end: int) -> ast.Constant:
-        parts = []
-        for token in c[0]:
-            try:
-                parts.append(string(token.text))
-            except BadLiteralError as bad:
-                code, message, *notes = bad.args
-                self.diagnostics.report(code, message, self.span(token), *notes)
-        return ast.Constant(Span(self.source, start, end), "".join(parts))
+    def string(self, c: list[Any], start: int, end: int) -> ast.Constant | ast.JoinedStr:
+        """Strings side by side are one; an f-string among them makes it one."""
+        parts: list[ast.Expr] = []
+        for part in c[0]:
+            parts += part if isinstance(part, list) else [ast.Constant(self.span(part), self.text(part, string))]
+        return self.joined(parts, Span(self.source, start, end))
+
+    def text(self, token: Token, read: Callable[[str], str]) -> str:
+        """What a token of text says."""
+        try:
+            return read(token.text)
+        except BadLiteralError as bad:
+            code, message, *notes = bad.args
+            self.diagnostics.report(code, message, self.span(token), *notes)
+            return ""
+
+    def joined(self, parts: list[ast.Expr], span: Span) -> ast.Constant | ast.JoinedStr:
+        """Constants and fields in turn."""
+        if all(isinstance(part, ast.Constant) for part in parts):
+            return ast.Constant(span, "".join(str(part.value) for part in parts if isinstance(part, ast.Constant)))
+        merged: list[ast.Expr] = []
+        for part in parts:
+            last = merged[-1] if merged else None
+            if isinstance(part, ast.Constant) and isinstance(last, ast.Constant):
+                both = Span(self.source, last.span.start, part.span.end)
+                merged[-1] = ast.Constant(both, f"{last.value}{part.value}")
+            elif not isinstance(part, ast.Constant) or part.value:
+                merged.append(part)
+        return ast.JoinedStr(span, tuple(merged))
+
+    def fstring_empty(self, c: list[Any], start: int, end: int) -> list[ast.Expr]:
+        return []
+
+    def fstring(self, c: list[Any], start: int, end: int) -> list[ast.Expr]:
+        raw = "r" in c[0].text.lower()
+        return [self.of_fstring(part, raw) for part in c[1]]
+
+    def of_fstring(self, part: Any, raw: bool) -> ast.Expr:
+        """A piece of an f-string: text, of which it is known only here how it is read, or a field."""
+        if isinstance(part, Token):
+            text = self.text(part, lambda body: content(body.replace("{{", "{").replace("}}", "}"), raw))
+            return ast.Constant(self.span(part), text)
+        value, conversion, format, span = part
+        made = None
+        if format is not None:
+            made = self.joined([self.of_fstring(piece, raw) for piece in format], span)
+        return ast.FormattedValue(span, value, conversion, made)
+
+    def field(self, c: list[Any], start: int, end: int) -> tuple[Any, ...]:
+        """The expression, its conversion, and the pieces of its format."""
+        format = c[3] if len(c) == 5 else None
+        return c[1], c[2].text, format, Span(self.source, start, end)
 
     def true(self, c: list[Any], start: int, end: int) -> ast.Constant:
         return ast.Constant(Span(self.source, start, end), True)

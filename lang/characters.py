@@ -59,8 +59,6 @@ def _replacement(character: str) -> str:
 def string_prefix_problem(literal: str) -> tuple[str, str] | None:
     """The message and the note for a string literal whose prefix the language does not have, or None."""
     prefix = literal.partition("'")[0].partition('"')[0].lower()
-    if "f" in prefix:
-        return "f-strings are not supported", "write the message out; a message is a constant here"
     if "b" in prefix:
         return "bytes literals are not supported", "write a plain string"
     return None

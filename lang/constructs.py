@@ -12,7 +12,7 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
     "class": ("classes are not supported", "write functions; values that belong together travel in a tuple"),
     "import": ("this import is not supported", "remove it: torch, F and the types are known without one"),
     "from": ("this import is not supported", "remove it: torch, F and the types are known without one"),
-    "with": ("'with' is not supported", "remove it and write its body plainly; nothing here has to be entered or left"),
+    "as": ("'as' is not supported", "there is nothing to name: write `with torch.no_grad():`"),
     "try": ("'try' is not supported", "test the condition with 'if' before; an error ends the function"),
     "except": ("'except' is not supported", "test the condition with 'if' before; an error ends the function"),
     "finally": ("'finally' is not supported", "write its body plainly; an error ends the function"),
@@ -25,7 +25,7 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
 """Keywords that no rule of the grammar has."""
 
 _IMPORT = re.compile(
-    r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import typing|import math"
+    r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import (typing|math|warnings)"
     r"|from __future__ import annotations|from torch \. _jit_internal import BroadcastingList\d( , BroadcastingList\d)*"
     r"|from torch import Tensor|from torch \. nn import functional as F"
     r"|from typing import (\w+( , \w+)*|\( \w+( , \w+)* (, )?\))"
@@ -67,9 +67,6 @@ def unsupported_keyword(refusal: Refusal) -> Complaint | None:
 
 def unsupported_operator(refusal: Refusal) -> Complaint | None:
     kind = refusal.token.kind
-    if kind == "@" and not refusal.at:
-        note = "remove it; a function is compiled as it stands, but for @torch.jit.ignore and @torch.jit.unused"
-        return Complaint("E102", "decorators are not supported", refusal.span(), (note,))
     if kind == ":=":
         note = "assign in a statement of its own, before this one"
         return Complaint("E102", "assignment inside an expression is not supported", refusal.span(), (note,))

@@ -59,6 +59,8 @@ def _scalars(node: ast.Syntax) -> Iterator[str]:
         case ast.FunctionDef():
             yield node.name
             yield repr(node.docstring) if node.docstring is not None else ""
+        case ast.FormattedValue():
+            yield f"!{node.conversion}" if node.conversion else ""
         case ast.Attribute() | ast.Keyword():
             yield node.name
         case ast.UnaryOp() | ast.BinaryOp() | ast.BoolOp() | ast.AugAssign():

@@ -69,7 +69,12 @@ def string(text: str) -> str:
     raw = text[0] in "rR"
     body = text if text[0] in "'\"" else text[1:]
     width = 3 if body[:3] in ("'''", '"""') else 1
-    body = body[width:-width].replace("\r\n", "\n").replace("\r", "\n")
+    return content(body[width:-width], raw)
+
+
+def content(body: str, raw: bool) -> str:
+    """The value of what stands between quotes."""
+    body = body.replace("\r\n", "\n").replace("\r", "\n")
     return body if raw or "\\" not in body else _ESCAPE.sub(_unescape, body)
 
 

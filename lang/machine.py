@@ -28,6 +28,7 @@ _HEADERS: dict[str, tuple[str, ...]] = {
     "else": ("else", ":"),
     "while": ("while", "NAME", ":"),
     "for": ("for", "NAME", "in", "NAME", ":"),
+    "with": ("with", "NAME", ":"),
     "def": ("def", "NAME", "(", ")", ":"),
 }
 """The least header of each kind: what stands in for one that did not parse."""

@@ -15,6 +15,7 @@ _HEADER_PARTS = {
     "else": "'else'",
     "while": "the condition of 'while'",
     "for": "the sequence of 'for'",
+    "with": "the context of 'with'",
     "def": "the signature of 'def'",
 }
 """What the colon of each header comes after."""

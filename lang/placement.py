@@ -61,6 +61,8 @@ def _check(statement: ast.Stmt, place: _Place, diagnostics: Diagnostics) -> list
             return [replace(inner, statements=block) for _, block in statement.clauses] + [
                 replace(inner, statements=statement.otherwise)
             ]
+        case ast.With():
+            return [replace(place, statements=statement.body, named=None)]
         case ast.For() | ast.While():
             return [replace(place, statements=statement.body, in_loop=True, named=None)]
         case ast.Return() if not place.in_function:

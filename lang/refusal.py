@@ -8,8 +8,19 @@ from functools import cached_property
 from .source import Source, Span
 from .tokens import KEYWORDS, Token
 
-OPERANDS = frozenset(("NAME", "NUMBER", "STRING", "True", "False", "None"))
+OPERANDS = frozenset(("NAME", "NUMBER", "STRING", "FSTART", "True", "False", "None"))
 """Kinds of the tokens that are an expression by themselves."""
+
+_NAMES = {
+    "STRING": "a string",
+    "FSTART": "an f-string",
+    "FTEXT": "the text of an f-string",
+    "FOPEN": "'{'",
+    "FSPEC": "the ':' of an f-string's field",
+    "FCLOSE": "the end of an f-string's field",
+    "FEND": "the end of an f-string",
+}
+"""What tokens are called whose text says little."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,8 @@ def found(token: Token) -> str:
         return "the end of the line"
     if token.kind == "$END":
         return "the end of the file"
-    if token.kind == "STRING":
-        return "a string"
+    if token.kind in _NAMES:
+        return _NAMES[token.kind]
     return f"'{token.text}'" if len(token.text) <= 40 else f"'{token.text[:37]}…'"
 
 

@@ -27,7 +27,7 @@ MAX_BRACKETS = 50_000
 MAX_MISTAKES = 1_000
 """Mistakes in the tokens, reported or not, after which the text is taken for something else than source."""
 
-_TOKEN = re.compile(
+WORD = re.compile(
     r"""
     [ \t\f]*+ (?: \\(?:\r\n?|\n) [ \t\f]*+ )*+ (?: \#[^\r\n]*+ )?
     (?: (?P<string>
@@ -58,7 +58,7 @@ _WORD = re.compile(r"\w*+")
 _ILLEGAL = re.compile("[\0\ud800-\udfff]")
 _LINE_END = re.compile(r"[\r\n]|\Z")
 
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 class Token:
@@ -91,10 +91,10 @@ ERROR = "ERROR"
 
 def scan(source: Source, diagnostics: Diagnostics) -> list[Token]:
     """All tokens of the source, ending with END. What is no token is reported; nothing is raised."""
-    return _Scanner(source, diagnostics).run()
+    return Scanner(source, diagnostics).run()
 
 
-class _Scanner:
+class Scanner:
     def __init__(self, source: Source, diagnostics: Diagnostics) -> None:
         self.source = source
         self.diagnostics = diagnostics
@@ -127,7 +127,7 @@ class _Scanner:
 
     def words(self, position: int) -> int:
         """Append the tokens from `position` to the end of the text."""
-        text, match = self.source.text, _TOKEN.match
+        text, match = self.source.text, WORD.match
         while True:
             found = match(text, position)
             assert found is not None
@@ -158,7 +158,12 @@ class _Scanner:
         problem = string_prefix_problem(word)
         if problem is not None:
             self.report("E102", *problem, start=start, end=end)
-        self.tokens.append(Token("STRING", word, start, end))
+        if "f" in word[:2].lower().partition("'")[0].partition('"')[0]:
+            from .fstrings import scan_fstring
+
+            scan_fstring(self, word, start, end)
+        else:
+            self.tokens.append(Token("STRING", word, start, end))
         return end
 
     def opening(self, word: str, start: int, end: int) -> int:
@@ -173,7 +178,7 @@ class _Scanner:
 
     def closing(self, word: str, start: int, end: int) -> int:
         self.tokens.append(Token(word, word, start, end))
-        if self.open and _CLOSING[self.tokens[self.open[-1]].kind] == word:
+        if self.open and BRACKETS[self.tokens[self.open[-1]].kind] == word:
             self.open.pop()
         elif self.open:
             self.close_another(word, start, end)
@@ -185,7 +190,7 @@ class _Scanner:
     def close_another(self, word: str, start: int, end: int) -> None:
         """The innermost bracket closes otherwise: a bracket around it ends here, or this one was mistyped."""
         nearest = self.open[-20:]
-        pairs = [index for index in nearest if _CLOSING[self.tokens[index].kind] == word]
+        pairs = [index for index in nearest if BRACKETS[self.tokens[index].kind] == word]
         if pairs:
             for index in reversed(nearest[nearest.index(pairs[-1]) + 1 :]):
                 self.never_closed(self.tokens[index])
@@ -193,7 +198,7 @@ class _Scanner:
             return
         opened = self.tokens[self.open.pop()]
         line, _ = self.source.position(opened.start)
-        note = f"'{opened.text}' on line {line} closes with '{_CLOSING[opened.text]}'"
+        note = f"'{opened.text}' on line {line} closes with '{BRACKETS[opened.text]}'"
         self.report("E003", f"'{word}' does not match '{opened.text}'", note, start=start, end=end)
 
     def newline(self, word: str, start: int, end: int) -> int:
@@ -221,7 +226,7 @@ class _Scanner:
     def never_closed(self, bracket: Token) -> None:
         if bracket.text == "{":
             return
-        note = f"add '{_CLOSING[bracket.text]}' where it should end"
+        note = f"add '{BRACKETS[bracket.text]}' where it should end"
         self.report("E003", f"'{bracket.text}' was never closed", note, start=bracket.start, end=bracket.end)
 
     def unfinished(self, word: str, start: int, end: int) -> int:

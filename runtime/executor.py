@@ -276,11 +276,16 @@ class GraphExecutor:
 
     def _may_run_again(self) -> bool:
         """Whether a second run is no more than a repetition: nothing random, no effect but raising."""
-        for node in self.graph.all_nodes():
-            op = OPS.of(node.schema)
-            raises = node.kind == "prim::RaiseException"
-            if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
-                return False
+        graphs = [self.graph]
+        for graph in graphs:
+            for node in graph.all_nodes():
+                op = OPS.of(node.schema)
+                raises = node.kind == "prim::RaiseException"
+                if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
+                    return False
+                callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+                if callee is not None and callee.graph not in graphs:
+                    graphs.append(callee.graph)
         return not draws(self.graph)
 
 

@@ -16,6 +16,7 @@ expected      displays that take their type from where they stand
 # Register what they emit.
 from . import forms as forms
 from . import loops as loops
+from . import strings as strings
 from . import type_tests as type_tests
 from .unit import emit_unit
 

@@ -18,6 +18,7 @@ from ..types import (
     INT,
     NUMBER,
     NUMBERS,
+    STR,
     TENSOR,
     ListType,
     OptionalType,
@@ -60,6 +61,11 @@ BUILTINS = {
     "float": "Float",
     "bool": "Bool",
     "list": "list",
+    "str": "str",
+    "repr": "repr",
+    "ascii": "ascii",
+    "format": "format",
+    "print": "Print",
     "rangelist": "rangelist",
 }
 """Python's functions, and the ops that they are."""
@@ -120,6 +126,10 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
         raise e.fail("E102", f"{name}() outside a `for`", node.span, note)
     if name in BUILTINS:
         arguments = yield emit_arguments(e, node)
+        if name == "print":
+            from .strings import emit_print
+
+            return emit_print(e, node, arguments)
         over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
         arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
         return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
@@ -158,6 +168,10 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
     if name is None:
         notes = did_you_mean(function.name, names_of(module))
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
+    if module == "warnings":
+        from .strings import emit_warn
+
+        return (yield emit_warn(e, node))
     arguments = yield emit_arguments(e, node)
     if MODULES[module] in PLAIN_TOO:
         name = with_dropout(name, arguments)
@@ -223,6 +237,10 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
     arguments = yield emit_arguments(e, node)
     if is_tensor(receiver.type) and name.endswith("_") and not name.endswith("__") and not OPS.overloads(name):
         return emit_mutation(e, node, function, subject, arguments)
+    if receiver.type == STR and name == "format":
+        from .strings import emit_format
+
+        return emit_format(e, node, subject, arguments)
     if isinstance(receiver.type, ListType) and name in LIST_MUTATIONS:
         return emit_mutation(e, node, function, subject, arguments)
     if not OPS.overloads(name):

@@ -96,6 +96,8 @@ class Emitter:
     aliases: dict[Value, dict[str, None]] = field(default_factory=dict)
     loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
     depth: int = 0
+    regions: Sequence[tuple[int, int, bool]] = ()
+    """Where gradients do not flow: see `grad_modes`."""
     returns: Type | None = None
     """What the function is annotated to return."""
 

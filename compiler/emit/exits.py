@@ -110,7 +110,7 @@ class _Structurer:
 
     def kind_of_list(self, body: Iterable[ast.Stmt]) -> Walk:
         found = Exit.NEVER
-        for statement in body:
+        for statement in flattened(body):
             kind = yield self.kind_of(statement)
             if kind in (Exit.ALWAYS, Exit.RAISES):
                 return Exit.ALWAYS if found is Exit.MAYBE else kind
@@ -153,6 +153,7 @@ class _Structurer:
 
     def rewrite(self, body: tuple[ast.Stmt, ...], context: _Context) -> Walk:
         result: list[ast.Stmt] = []
+        body = flattened(body)
         for i, statement in enumerate(body):
             is_last = i + 1 == len(body)
             kind = yield self.kind_of(statement)
@@ -240,6 +241,19 @@ class _Structurer:
         return [*setup, Loop(statement.span, statement, tuple(body), stop)], returned
 
 
+def flattened(body: Iterable[ast.Stmt]) -> tuple[ast.Stmt, ...]:
+    """The statements with those of a `with` in its place: what it says of them is known by where they stand."""
+    result: list[ast.Stmt] = []
+    stack = [*body][::-1]
+    while stack:
+        statement = stack.pop()
+        if isinstance(statement, ast.With):
+            stack += statement.body[::-1]
+        else:
+            result.append(statement)
+    return tuple(result)
+
+
 def _last_test(statement: ast.For | ast.While) -> ast.Expr | None:
     """The test of `if …: break` at the end of a loop over a range that is left in no other way."""
     match statement:
@@ -283,6 +297,8 @@ def _leaves(body: tuple[ast.Stmt, ...], kind: type[ast.Return] | type[ast.Break]
         if isinstance(statement, ast.If):
             inner = [*(clause for _, clause in statement.clauses), statement.otherwise]
         elif isinstance(statement, ast.For | ast.While) and kind is ast.Return:
+            inner = [statement.body]
+        elif isinstance(statement, ast.With):
             inner = [statement.body]
         for part in inner:
             if (yield _leaves(part, kind)):

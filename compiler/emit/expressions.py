@@ -9,7 +9,7 @@ from ...lang.trampoline import Walk
 from ..dtypes import ALIASES, BY_NAME
 from ..ir import Value
 from ..ops.registry import OPS
-from ..types import BOOL, NONE, NUMBERS, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
+from ..types import BOOL, NONE, NUMBERS, STR, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
 from . import tuples
 from .annotations import dotted_name
 from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved, with_float_base
@@ -182,6 +182,10 @@ def _binary(e: Emitter, node: ast.BinaryOp) -> Walk:
 def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
     """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
     what = f"operator '{op}'"
+    if op == "%" and left.value.type == STR:
+        from .strings import emit_percent
+
+        return emit_percent(e, node, left, right)
     left_is_tensor, right_is_tensor = is_tensor(left.value.type), is_tensor(right.value.type)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         return tuples.joined(e, node, left.value, right.value)

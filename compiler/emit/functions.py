@@ -31,6 +31,7 @@ from .emitter import Emitter, described
 from .exits import RESULT, Exit, structure
 from .expected import take_type
 from .expressions import CONSTANTS
+from .grad_modes import apply_grad_modes, regions_of
 from .scopes import Frame
 from .statements import bound_names, emit_statements, statements_in
 
@@ -117,7 +118,7 @@ def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
     graph = Graph(node.name, unit.callees, node.span)
     names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
     frame = Frame(None, unit.next_function(), locals=names)
-    e = Emitter(unit, Builder(graph), frame, node.name)
+    e = Emitter(unit, Builder(graph), frame, node.name, regions=regions_of(node, unit.diagnostics))
     for argument in arguments:
         _add_parameter(e, graph.body, argument.name, argument.type)
     outputs = yield _emit_body(e, node)
@@ -125,6 +126,7 @@ def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
     called = _result_names(e, len(outputs))
     results = tuple(Argument(name, v.type) for name, v in zip(called, outputs, strict=True) if v.type != CLOSURE)
     _check_annotation(e, node, [r.type for r in results])
+    apply_grad_modes(graph, node, unit.names)
     return FunctionSchema(node.name, "", arguments, results), graph
 
 
@@ -260,6 +262,7 @@ def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
     names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
     frame = Frame(e.frame, e.unit.next_function(), locals=names)
     inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e, aliases=e.aliases)
+    inner.regions = regions_of(node, e.diagnostics)
     for argument in arguments:
         _add_parameter(inner, block, argument.name, argument.type)
     outputs = yield _emit_body(inner, node)

@@ -28,6 +28,7 @@ MODULES = {
     "torch.linalg": "linalg_",
     "torch.special": "special_",
     "math": "math_",
+    "warnings": "warnings_",
     "gs": "",
 }
 """Modules that may be named in source, and what their functions' names begin with in the op table."""

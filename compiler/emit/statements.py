@@ -16,6 +16,7 @@ from .emitter import STATEMENTS, Emitter, described, emits
 from .exits import Branch, Left, Loop
 from .expected import annotated
 from .expressions import emit_binary
+from .grad_modes import check_writes
 from .mutation import rebind
 from .overloads import Argued
 from .scopes import DELETED
@@ -39,6 +40,7 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
     """Emit a list of statements. One that fails is reported, its names are poisoned, and the next is emitted."""
     for statement in body:
         try:
+            check_writes(e, statement)
             yield STATEMENTS[type(statement)](e, statement)
         except Abort:
             bound = set(bound_names((statement,)))
@@ -297,7 +299,7 @@ def statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
             case ast.If():
                 stack += (s for _, body in node.clauses for s in body)
                 stack += node.otherwise
-            case Loop() | ast.For() | ast.While():
+            case Loop() | ast.For() | ast.While() | ast.With():
                 stack += node.body
             case _:
                 pass

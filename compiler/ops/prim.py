@@ -106,6 +106,12 @@ declare(
     result=lambda types: types[0],
 )
 
+declare(
+    "aten::_without_gradient(t self) -> t",
+    lambda value: value,
+    traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
+)
+
 # --- undoing a broadcast ---
 
 

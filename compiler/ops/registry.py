@@ -49,6 +49,7 @@ FAMILIES = (
     "functional",
     "composites",
     "scalars",
+    "strings",
     "hints",
 )
 """The modules of this package that declare ops, loaded on first use in this order."""

@@ -134,7 +134,6 @@ declare("aten::Bool.str(str a) -> bool", bool)
 declare("aten::Bool.t(t[] a) -> bool", bool)
 declare("aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE)
 declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE)
-declare("aten::str(t a) -> str", str)
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---
 

@@ -74,9 +74,12 @@ def _element(type: Type) -> Type:
 
 def _is_generic(op: Op) -> bool:
     """Whether an op moves values about, of whatever type they are."""
-    types = [a.type for a in (*op.schema.arguments, *op.schema.returns)]
-    makes_tensors = any(is_tensor(_element(result.type)) for result in op.schema.returns)
-    return not makes_tensors and any(isinstance(_element(type), VariableType) for type in types)
+    given, made = [a.type for a in op.schema.arguments], [r.type for r in op.schema.returns]
+    gives_back = any(isinstance(_element(type), VariableType) for type in made)
+    if any(is_tensor(_element(type)) for type in made) or any(isinstance(type, VariableType) for type in given):
+        # What takes one value of any type, and gives none of it back, looks into it: its text, its place in a list.
+        return gives_back
+    return gives_back or any(isinstance(_element(type), VariableType) for type in given)
 
 
 def _moved(op: Op, inputs: Sequence[Any]) -> Results:

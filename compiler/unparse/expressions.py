@@ -33,6 +33,8 @@ _OPERATORS = {name: symbol for symbol, name in SCALAR_BINARY.items()}
 _COMPARISONS = {name: symbol for symbol, name in COMPARE.items()}
 _BUILTINS = {op: name for name, op in BUILTINS.items()}
 _PREFIXES = {prefix: module for module, prefix in reversed(MODULES.items()) if prefix}
+_OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii", "format", "Print"))
+"""Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
 
 
@@ -99,7 +101,7 @@ class Expressions:
 
     def _function_name(self, node: Node, name: str) -> str:
         builtin = _BUILTINS.get(name)
-        plain = name in ("len", "Float", "Int", "Bool") or not any(is_tensor(v.type) for v in node.inputs)
+        plain = name in _OF_ANYTHING or not any(is_tensor(v.type) for v in node.inputs)
         if builtin is not None and plain and builtin not in self.hidden:
             return builtin
         for prefix, module in _PREFIXES.items():

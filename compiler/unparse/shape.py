@@ -205,7 +205,8 @@ def operands(node: Node) -> list[Value]:
 
 def is_bare(node: Node) -> bool:
     """Whether the node is there for its effect only."""
-    return node.kind == "prim::CallFunction" and not any(v.use_count for v in node.outputs)
+    is_told = node.schema is not None and not node.schema.returns
+    return is_told or (node.kind == "prim::CallFunction" and not any(v.use_count for v in node.outputs))
 
 
 def _is_one_expression(part: Waiting, block: Block) -> bool:

@@ -1,0 +1,211 @@
+"""`with torch.no_grad():` as eager has it: no gradient flows from what is computed inside, at any order, on any road."""
+
+from __future__ import annotations
+
+import random
+
+import gradscript as gs
+import numpy as np
+import pytest
+from eager_programs import check
+
+X, W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.5])
+SOURCE = """
+def plain(x, w):
+    with torch.no_grad():
+        scale = (x * w).abs().sum()
+        y = x
+    return y * w * scale
+
+
+def early(x, w):
+    y = x * w
+    with torch.no_grad():
+        if bool(y.sum() > 0):
+            return y * 2 + x
+        z = y * x
+        if bool(z.sum() < -100):
+            return x
+    return z * y * w
+
+
+def loops(x, w):
+    y = x * 1
+    for i in range(4):
+        with torch.no_grad():
+            step = y * w + i
+            if i == 2:
+                break
+        y = y + step * x
+        with torch.no_grad():
+            if i == 0:
+                continue
+        y = y * w
+    return y
+
+
+def nested(x, w):
+    with torch.no_grad():
+        a = x * w
+        with torch.enable_grad():
+            b = x * w * a
+            with torch.no_grad(), torch.enable_grad():
+                b = b * x
+        with torch.set_grad_enabled(False):
+            c = b * x
+    with torch.enable_grad():
+        d = c * x
+    return a + b * d + c
+
+
+def lists(x, w):
+    with torch.no_grad():
+        l = [x, x * w]
+        l.append(w * w)
+        parts = torch.stack(l).chunk(3)
+        p, q = x.split([1, 2])
+        v, i = (x * w).max(0)
+        first = l[0]
+    return l[0] * l[1] * l[2] * parts[1] * w + q.sum() * first + v * x
+
+
+def helper(v, o: Optional[Tensor] = None):
+    r = v * v
+    if o is not None:
+        r = r * o
+    return r, [r * 2, v]
+
+
+def calls(x, w):
+    a, b = helper(x, w)
+    with torch.no_grad():
+        c, d = helper(x, w)
+        e = helper(w)
+    return a * c * d[0] * b[0] * e[0] * d[1]
+
+
+@torch.no_grad()
+def constant(x, w):
+    return x * w
+
+
+def decorated(x, w):
+    return constant(x, w) * x * w
+
+
+def asked(x, w):
+    with torch.no_grad():
+        y = x * w
+        if y.requires_grad:
+            y = y * 100
+    return y * x if x.requires_grad else y * w
+
+
+def written(x, w):
+    with torch.no_grad():
+        y = x * w
+        y += 1
+        y[0] = 3.0
+        y.mul_(2)
+        n = 0
+        n += 1
+    return y * x * n
+"""
+NAMES = ("plain", "early", "loops", "nested", "lists", "calls", "decorated", "written")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_roads(name: str) -> None:
+    check(SOURCE, name, X, W)
+
+
+def test_backward_of_ones_own() -> None:
+    source = """
+def f(x):
+    with torch.no_grad():
+        s = torch.sigmoid(x)
+
+        def backward(grad_output):
+            return grad_output * s * x
+
+    return x * s, backward
+"""
+    unit = gs.CompilationUnit(source)
+    assert gs.CompilationUnit(unit.code).code == unit.code
+    sigmoid = 1 / (1 + np.exp(-X))
+    np.testing.assert_allclose(gs.vjp(unit.f, X)[1](np.ones(3))[0], sigmoid * X)
+    total = gs.CompilationUnit(source + "\n\ndef g(x):\n    return f(x).sum()\n").g
+    inner = gs.CompilationUnit("def h(x, s):\n    return (s * x).sum()\n").h
+    second = gs.vjp(gs.grad(total), X)[1](np.ones(3))[0]
+    np.testing.assert_allclose(second, gs.grad(inner)(X, sigmoid))
+
+
+def _program(rng: random.Random) -> str:
+    """Assignments to a few names, under modes, in branches and in loops."""
+    lines = ["def f(x, w):", "    a = x * w", "    b = x + w", "    c = w * 1"]
+    names = ("a", "b", "c")
+
+    def value() -> str:
+        left, right = rng.choice((*names, "x", "w")), rng.choice((*names, "x", "w"))
+        return rng.choice((f"{left} * {right}", f"torch.tanh({left}) + {right}", left, f"{left} - {right} * 0.5"))
+
+    def block(indent: str, depth: int) -> None:
+        for _ in range(rng.choice((1, 2, 3))):
+            kind = rng.random()
+            if kind < 0.45 or not depth:
+                lines.append(f"{indent}{rng.choice(names)} = {value()}")
+            elif kind < 0.7:
+                mode = rng.choice(("no_grad", "no_grad", "enable_grad"))
+                lines.append(f"{indent}with torch.{mode}():")
+                block(indent + "    ", depth - 1)
+            elif kind < 0.85 or "    for" in "".join(lines):
+                lines.append(f"{indent}if bool(({rng.choice(names)}).sum() > {rng.choice((-1, 0, 1))}):")
+                block(indent + "    ", depth - 1)
+                if rng.random() < 0.3:
+                    lines.append(f"{indent}    return {value()}")
+                elif rng.random() < 0.5:
+                    lines.append(f"{indent}else:")
+                    block(indent + "    ", depth - 1)
+            else:
+                lines.append(f"{indent}for i in range({rng.choice((1, 2, 3))}):")
+                block(indent + "    ", depth - 1)
+                if rng.random() < 0.3:
+                    lines.append(f"{indent}    if i == 1:")
+                    lines.append(f"{indent}        {rng.choice(('break', 'continue'))}")
+
+    block("    ", 3)
+    return "\n".join([*lines, "    return a * b + c", ""])
+
+
+@pytest.mark.parametrize("seed", (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11))
+def test_generated(seed: int) -> None:
+    rng = random.Random(seed)
+    check(_program(rng), "f", np.array([0.5, -0.25]), np.array([-0.75, 0.3]))
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "line"),
+    [
+        ("with open(x):\n        y = x", "E102", 2),
+        ("with torch.no_grad() as g:\n        y = x", "E102", 2),
+        ("with torch.no_grad:\n        y = x", "E102", 2),
+        ("with torch.no_grad()\n        y = x", "E101", 2),
+        ("with torch.set_grad_enabled(x):\n        y = x", "E102", 2),
+        ("y = x * 1\n    with torch.no_grad():\n        y += 1", "E305", 4),
+        ("y = x * 1\n    with torch.no_grad():\n        y[0] = 1", "E305", 4),
+        ("y = x * 1\n    with torch.no_grad():\n        z = y\n        z.mul_(2)", "E305", 5),
+        ("y = x * 1\n    with torch.no_grad():\n        z = y[0]\n        z.mul_(2)", "E305", 5),
+    ],
+)
+def test_what_is_refused(body: str, code: str, line: int) -> None:
+    with pytest.raises(gs.CompileError) as caught:
+        gs.CompilationUnit(f"def f(x):\n    {body}\n    return x\n")
+    assert caught.value.code == code
+    assert caught.value.span.line == line
+
+
+def test_other_decorators() -> None:
+    with pytest.raises(gs.CompileError) as caught:
+        gs.CompilationUnit("@torch.no_grad()\n@cached\ndef f(x):\n    return x\n")
+    assert caught.value.code == "E102"
+    assert caught.value.span.line == 2
