@@ -230,7 +230,7 @@ class Builder:
         made = replace(function, decorators=(c[1], *function.decorators))
         self.ends[made] = self.ends.pop(function)
         if not is_grad_mode(c[1]):
-            note = "remove it; a function is compiled as it stands, and `@torch.no_grad()` is all that there is"
+            note = "remove it; a function is compiled as it stands, but for @torch.no_grad() and what torch.jit ignores"
             self.diagnostics.report("E102", "decorators are not supported", self.span(c[0]), note)
         return made
 

@@ -93,7 +93,9 @@ class _FString:
         """What stands behind the colon of a field, fields included; where it ends."""
         if self.depth:
             note = "give the inner one a name before"
-            self.scanner.report("E102", "a format inside a format is not supported", note, start=position - 1, end=position)
+            self.scanner.report(
+                "E102", "a format inside a format is not supported", note, start=position - 1, end=position
+            )
             return self.last
         self.depth += 1
         position = self.pieces(position, _FORMAT_TEXT)

@@ -296,9 +296,7 @@ def _leaves(body: tuple[ast.Stmt, ...], kind: type[ast.Return] | type[ast.Break]
         inner: list[tuple[ast.Stmt, ...]] = []
         if isinstance(statement, ast.If):
             inner = [*(clause for _, clause in statement.clauses), statement.otherwise]
-        elif isinstance(statement, ast.For | ast.While) and kind is ast.Return:
-            inner = [statement.body]
-        elif isinstance(statement, ast.With):
+        elif (isinstance(statement, ast.For | ast.While) and kind is ast.Return) or isinstance(statement, ast.With):
             inner = [statement.body]
         for part in inner:
             if (yield _leaves(part, kind)):

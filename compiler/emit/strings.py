@@ -19,7 +19,9 @@ from .calls import emit_resolved
 from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
 from .overloads import Argued
 
-_PERCENT = re.compile(r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL)
+_PERCENT = re.compile(
+    r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL
+)
 _KINDS = "diouxXeEfFgGcrsa"
 WARNINGS = (
     *("Warning", "UserWarning", "RuntimeWarning", "FutureWarning", "DeprecationWarning"),
@@ -145,9 +147,7 @@ def emit_format(e: Emitter, node: ast.Call, receiver: Argued, arguments: Sequenc
     return concatenated(e, node, parts)
 
 
-def _fields(
-    e: Emitter, receiver: Argued, format: str
-) -> list[tuple[str, str | None, str | None, str | None]]:
+def _fields(e: Emitter, receiver: Argued, format: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
         return list(Formatter().parse(format))
     except ValueError as error:
@@ -214,5 +214,3 @@ def _category(e: Emitter, node: ast.Expr) -> str:
         case ast.Constant(value=str(name)) if name in WARNINGS:
             return name
     raise e.fail("E201", "this is no category of warnings", node.span, f"they are {', '.join(WARNINGS)}")
-
-

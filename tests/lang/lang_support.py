@@ -62,6 +62,8 @@ class Ours:
                 return "for", start, self.expression(node.target), self.expression(node.iterable), self.body(node.body)
             case ast.While():
                 return "while", start, self.expression(node.test), self.body(node.body)
+            case ast.With():
+                return "with", start, self.all(node.contexts), self.body(node.body)
         return place(node.span), *self.simple(node)
 
     def branch(self, clauses: Sequence[tuple[ast.Expr, Sequence[ast.Stmt]]], otherwise: Sequence[ast.Stmt]) -> Any:
@@ -88,6 +90,17 @@ class Ours:
                 return "expression", self.expression(node.value)
         return (type(node).__name__,)
 
+    def piece(self, node: ast.Expr) -> Any:
+        """A piece of an f-string, without its place: Python says it from its version 3.12 on only."""
+        match node:
+            case ast.FormattedValue():
+                format = node.format.values if isinstance(node.format, ast.JoinedStr) else [node.format]
+                pieces = [self.piece(part) for part in format if part is not None and getattr(part, "value", True)]
+                return node.conversion, without_places(self.expression(node.value)), pieces
+            case ast.Constant():
+                return node.value
+        raise AssertionError(node)
+
     def parameter(self, node: ast.Parameter) -> tuple[Any, ...]:
         start = (node.span.line, node.span.column)
         return start, node.name, self.optional(node.annotation), self.optional(node.default), node.keyword_only
@@ -107,6 +120,8 @@ class Ours:
                 return "name", node.id
             case ast.Constant():
                 return "constant", type(node.value).__name__, repr(node.value)
+            case ast.JoinedStr():
+                return "f-string", [self.piece(value) for value in node.values]
             case ast.TupleExpr():
                 return "tuple", self.all(node.elements)
             case ast.ListExpr():
@@ -140,6 +155,16 @@ class Ours:
                     self.expression(node.then),
                     self.expression(node.otherwise),
                 )
+
+
+def without_places(tree: Any) -> Any:
+    """An expression's shape, the places of its parts left out."""
+    if isinstance(tree, list):
+        return [without_places(part) for part in tree]
+    if not isinstance(tree, tuple):
+        return tree
+    is_expression = len(tree) > 1 and isinstance(tree[0], tuple) and all(isinstance(n, int) for n in tree[0])
+    return tuple(without_places(part) for part in (tree[1:] if is_expression else tree))
 
 
 _OPERATORS = {
@@ -178,7 +203,6 @@ class Pythons:
         start = self.place(node)[:2]
         match node:
             case python_ast.FunctionDef():
-                assert not node.decorator_list
                 returns, body, docstring = self.optional(node.returns), node.body, None
                 match body[0]:
                     case python_ast.Expr(value=python_ast.Constant(value=str(text))):
@@ -192,6 +216,9 @@ class Pythons:
             case python_ast.While():
                 assert not node.orelse
                 return "while", start, self.expression(node.test), self.body(node.body)
+            case python_ast.With():
+                assert all(item.optional_vars is None for item in node.items)
+                return "with", start, self.all([item.context_expr for item in node.items]), self.body(node.body)
         return self.place(node), *self.simple(node)
 
     def simple(self, node: python_ast.stmt) -> tuple[Any, ...]:
@@ -229,6 +256,16 @@ class Pythons:
         keyword_only = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         return [self.parameter(*pair, False) for pair in positional] + [self.parameter(*p, True) for p in keyword_only]
 
+    def piece(self, node: python_ast.expr) -> Any:
+        match node:
+            case python_ast.FormattedValue(format_spec=format):
+                pieces = format.values if isinstance(format, python_ast.JoinedStr) else []
+                conversion = chr(node.conversion) if node.conversion > 0 else ""
+                return conversion, without_places(self.expression(node.value)), [self.piece(part) for part in pieces]
+            case python_ast.Constant():
+                return node.value
+        raise AssertionError(node)
+
     def parameter(self, node: python_ast.arg, default: python_ast.expr | None, keyword_only: bool) -> Any:
         start = self.place(node)[:2]
         return start, node.arg, self.optional(node.annotation), self.optional(default), keyword_only
@@ -248,6 +285,11 @@ class Pythons:
                 return "name", node.id
             case python_ast.Constant():
                 return "constant", type(node.value).__name__, repr(node.value)
+            case python_ast.JoinedStr(values=values):
+                texts = [value.value for value in values if isinstance(value, python_ast.Constant)]
+                if len(texts) == len(values):
+                    return "constant", "str", repr("".join(map(str, texts)))
+                return "f-string", [self.piece(value) for value in values]
             case python_ast.Tuple():
                 return "tuple", self.all(node.elts)
             case python_ast.List():

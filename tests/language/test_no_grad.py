@@ -1,4 +1,4 @@
-"""`with torch.no_grad():` as eager has it: no gradient flows from what is computed inside, at any order, on any road."""
+"""`with torch.no_grad():` as eager has it: no gradient flows from what is computed inside, on any road."""
 
 from __future__ import annotations
 

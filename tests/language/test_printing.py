@@ -99,7 +99,9 @@ def test_what_fails_is_told_once(n: int, told: str, line: int) -> None:
 
 
 def test_warnings() -> None:
-    source = "def f(x, n: int):\n    if n > 1:\n        warnings.warn(f'{n} is much', RuntimeWarning)\n    return x * x\n"
+    source = (
+        "def f(x, n: int):\n    if n > 1:\n        warnings.warn(f'{n} is much', RuntimeWarning)\n    return x * x\n"
+    )
     unit = gs.CompilationUnit(source)
     for made in (unit, gs.CompilationUnit(unit.code)):
         for call in (lambda f: f(X, 2), lambda f: gs.vjp(f, X, 2), lambda f: f(torch.tensor(X), 2)):
