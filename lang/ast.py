@@ -196,7 +196,8 @@ class FunctionDef(Syntax):
     returns: Expr | None
     body: tuple[Stmt, ...]
     docstring: str | None
-    decorators: tuple[Expr, ...] = ()
+    gradients: bool | None = None
+    """Whether gradients flow from what it computes, where a decorator says so."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,13 +6,11 @@ starts and ends, and returns its value. A simple line is a list of statements, e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import ast
 from .diagnostics import Diagnostics
-from .grad_modes import is_grad_mode
 from .literals import BadLiteralError, content, number, string
 from .signatures import check_arguments, check_parameters
 from .source import Source, Span
@@ -27,6 +25,8 @@ class Builder:
     def __init__(self, source: Source, diagnostics: Diagnostics) -> None:
         self.source = source
         self.diagnostics = diagnostics
+        self.modes: Mapping[int, bool] = {}
+        """Whether gradients flow from what a function computes whose decorators say so, by where its `def` stands."""
         self.ends: dict[ast.FunctionDef, int] = {}
         """Offset where each function's body ends."""
         self.comments = TypeComments(diagnostics)
@@ -98,7 +98,9 @@ class Builder:
             case ast.ExprStmt(value=ast.Constant(value=str(text))):
                 docstring, body = text, body[1:]
         checked, returns = self.comments.of_function(span, end, check_parameters(parameters, self.diagnostics), returns)
-        function = ast.FunctionDef(span, name.text, self.span(name), checked, returns, tuple(body), docstring)
+        function = ast.FunctionDef(
+            span, name.text, self.span(name), checked, returns, tuple(body), docstring, self.modes.get(start)
+        )
         self.ends[function] = end
         return function
 
@@ -224,15 +226,6 @@ class Builder:
     def with_block(self, c: list[Any], start: int, end: int) -> ast.With:
         contexts, span = c[0]
         return ast.With(span, tuple(contexts), tuple(c[1]), Span(self.source, span.end, end))
-
-    def decorated(self, c: list[Any], start: int, end: int) -> ast.FunctionDef:
-        function: ast.FunctionDef = c[3]
-        made = replace(function, decorators=(c[1], *function.decorators))
-        self.ends[made] = self.ends.pop(function)
-        if not is_grad_mode(c[1]):
-            note = "remove it; a function is compiled as it stands, but for @torch.no_grad() and what torch.jit ignores"
-            self.diagnostics.report("E102", "decorators are not supported", self.span(c[0]), note)
-        return made
 
     # Operators
 

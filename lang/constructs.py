@@ -67,6 +67,9 @@ def unsupported_keyword(refusal: Refusal) -> Complaint | None:
 
 def unsupported_operator(refusal: Refusal) -> Complaint | None:
     kind = refusal.token.kind
+    if kind == "@" and not refusal.at:
+        note = "remove it; a function is compiled as it stands, but for @torch.no_grad() and what torch.jit ignores"
+        return Complaint("E102", "decorators are not supported", refusal.span(), (note,))
     if kind == ":=":
         note = "assign in a statement of its own, before this one"
         return Complaint("E102", "assignment inside an expression is not supported", refusal.span(), (note,))

@@ -15,6 +15,10 @@ _IDLE = frozenset(("torch.jit.script", "torch.jit.export", "gs.script"))
 _IGNORED = frozenset(("torch.jit.ignore", "torch.jit.unused"))
 
 
+_MODES = {"torch.no_grad()": False, "torch.inference_mode()": False, "torch.enable_grad()": True}
+"""What says of a whole function what `with` says of its lines."""
+
+
 @dataclass
 class Decorated:
     """The tokens without known decorators and ignored functions; what was left out."""
@@ -22,6 +26,8 @@ class Decorated:
     tokens: list[Token]
     ignored: dict[str, str] = field(default_factory=dict)
     """The decorator of each ignored function, by its name."""
+    modes: dict[int, bool] = field(default_factory=dict)
+    """Whether gradients flow from what a function computes, by where its `def` stands."""
     ranges: list[tuple[int, int]] = field(default_factory=list)
     """From where to where the ignored functions stand, in the order of the text."""
 
@@ -54,16 +60,18 @@ def _function(tokens: list[Token], index: int, result: Decorated) -> int:
     start = index
     while tokens[index].kind == "@":
         end = _line_end(tokens, index)
-        names.append("".join(_dotted(tokens[index + 1 : end])))
+        text = "".join(token.text for token in tokens[index + 1 : end])
+        names.append(text if text in _MODES else "".join(_dotted(tokens[index + 1 : end])))
         index = end + 1
         if index >= len(tokens):
             break
-    known = all(name in _IDLE | _IGNORED for name in names)
+    known = all(name in _MODES or name in _IDLE | _IGNORED for name in names)
     if not known or index >= len(tokens) or tokens[index].kind != "def":
         result.tokens += tokens[start:index]
         return index
     ignoring = next((name for name in names if name in _IGNORED), None)
     if ignoring is None:
+        result.modes.update((tokens[index].start, _MODES[name]) for name in names if name in _MODES)
         return index
     result.ignored[tokens[index + 1].text] = ignoring
     end = _block_end(tokens, index)

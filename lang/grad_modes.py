@@ -1,4 +1,4 @@
-"""`torch.no_grad()` and its like: what a `with` or a decorator may be."""
+"""`torch.no_grad()` and its like: what a `with` may enter."""
 
 from __future__ import annotations
 
@@ -24,10 +24,6 @@ def grad_mode(node: ast.Expr) -> bool | None:
         case (ast.Constant(value=bool(value)),) if name in SETTERS:
             return value if name == "set_grad_enabled" else not value
     return None
-
-
-def is_grad_mode(node: ast.Expr) -> bool:
-    return grad_mode(node) is not None
 
 
 def _dotted(node: ast.Expr) -> str:

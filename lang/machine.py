@@ -55,6 +55,7 @@ class Machine:
         self.builder.comments = read_type_comments(self.source, scanned, self.diagnostics, self.expressions)
         decorated = without_decorators(scanned)
         self.pass_over(decorated, before)
+        self.builder.modes = decorated.modes
         tokens = decorated.tokens
         position = self.feed(tokens, 0)
         while position < len(tokens):

@@ -35,9 +35,8 @@ _NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 def regions_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> list[Region]:
     """The regions of a function, outer before inner; those of closures inside it are theirs."""
     found: list[Region] = []
-    if node.decorators:
-        modes = [grad_mode(decorator) for decorator in node.decorators]
-        found.append((0, len(node.span.source.text), modes[-1] is not False))
+    if node.gradients is not None:
+        found.append((0, len(node.span.source.text), node.gradients))
     stack: list[ast.Stmt] = [*node.body][::-1]
     while stack:
         statement = stack.pop()

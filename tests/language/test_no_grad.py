@@ -208,4 +208,4 @@ def test_other_decorators() -> None:
     with pytest.raises(gs.CompileError) as caught:
         gs.CompilationUnit("@torch.no_grad()\n@cached\ndef f(x):\n    return x\n")
     assert caught.value.code == "E102"
-    assert caught.value.span.line == 2
+    assert caught.value.span.line == 1
