@@ -1,7 +1,8 @@
 """Decorators, of which TorchScript's few are known: taken out of the tokens, before a grammar reads what follows.
 
 `@torch.jit.script` and `@torch.jit.export` say what is so anyway. A function under `@torch.jit.ignore` or
-`@torch.jit.unused` is Python's: it is passed over whole, whatever it is written in, and may not be called.
+`@torch.jit.unused` is Python's: it is passed over whole, whatever it is written in, and may not be called. From what
+one under `@torch.no_grad()` computes no gradient flows.
 """
 
 from __future__ import annotations

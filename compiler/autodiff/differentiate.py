@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk, run
 from ..builder import Builder
 from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
@@ -18,6 +19,7 @@ from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
+from ..rewrite import replace_node
 from ..symbolic_script import GradPair, captures, without_closure
 from ..types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
@@ -169,6 +171,13 @@ class _Forward:
     def _visit(self, node: Node) -> Node | None:
         """Give an active node its rule; the node to visit next."""
         op = OPS.of(node.schema)
+        if node.kind == "prim::TupleConstruct":
+            _refuse_in_list(node)
+        if node.kind in _NUMBER_OF_TENSOR:
+            following = node.next
+            checked = Builder(self.graph, before=node, span=node.span).op(_NUMBER_OF_TENSOR[node.kind], *node.inputs)
+            replace_node(node, [checked])
+            return following
         outputs = [value for value in node.outputs if is_differentiable(value.type)]
         if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)):
             return node.next
@@ -368,6 +377,20 @@ class _Backward:
             for i, value in enumerate(node.inputs):
                 if value in env:
                     node.set_input(i, env[value])
+
+
+_NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("FloatImplicit", "ScalarImplicit")}
+"""A number made of a tensor for an argument, and the op that refuses to where a gradient is asked for."""
+
+
+def _refuse_in_list(node: Node) -> None:
+    """CompileError for a tuple with tensors that is put into a list, through which no gradient would come back."""
+    if any(is_differentiable(value.type) for value in node.inputs):
+        for use in node.output.uses:
+            if use.user.kind == "prim::ListConstruct" or use.user.schema is not None:
+                message = f"no gradient flows through a list of {node.output.type}"
+                note = "keep one list for each place of the tuples"
+                raise CompileError([Diagnostic("E408", message, node.span, (note,))])
 
 
 def _users(graph: Graph) -> list[Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, did_you_mean
@@ -87,6 +88,7 @@ METHOD_ATTRIBUTES = {
 """Attributes of a tensor, and the ops that they are."""
 
 LIST_MUTATIONS = frozenset(("append", "extend", "insert", "pop", "reverse", "sort", "clear", "remove"))
+_FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
 MAX_CANDIDATES = 6
 
 
@@ -341,9 +343,13 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
                 return builder.constant(float(constant) if to_float else int(constant))
             op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
             return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
+        case Conversion.FROM_TENSOR:
+            return builder.op(OPS.named(_FROM_TENSOR[strip_optional(formal)]), value)
         case Conversion.TO_DEVICE:
             return builder.op(OPS.named("aten::device"), value)
         case Conversion.REPEAT:
+            if is_tensor(value.type) and element_type(formal) in _FROM_TENSOR:
+                value = _convert(e, value, Conversion.FROM_TENSOR, element_type(formal), None)
             if element_type(formal) == FLOAT and value.type != FLOAT:
                 value = _convert(e, value, Conversion.TO_FLOAT, FLOAT, None)
             return builder.list([value] * (size or 1), element_type(formal))
@@ -357,6 +363,13 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
                 floats = [_convert(e, v, Conversion.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
                 return builder.list(floats, FLOAT)
             return builder.op(OPS.named("aten::_float_list"), value)
+
+
+def as_int(e: Emitter, node: ast.Syntax, argument: Argued) -> Argued:
+    """An argument that is to be an int: of a tensor, the number that it holds."""
+    if not is_tensor(argument.value.type):
+        return argument
+    return replace(argument, value=e.at(node).op("aten::IntImplicit", argument.value))
 
 
 def _adapted(value: Value, formal: Type) -> Value:

@@ -14,7 +14,7 @@ from ...lang.trampoline import Walk
 from ..ir import Node, Value
 from ..types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
 from .annotations import dotted_name
-from .calls import emit_arguments, emit_resolved
+from .calls import as_int, emit_arguments, emit_resolved
 from .conditions import Condition, emit_branch_statements, emit_condition, refine
 from .emitter import EXPRESSIONS, Emitter, described, emits
 from .exits import RESULT, Loop
@@ -234,6 +234,7 @@ def _over_range(e: Emitter, node: ast.Call) -> Walk:
     arguments = yield emit_arguments(e, node)
     if not 1 <= len(arguments) <= 3:
         raise e.fail("E204", f"range() takes 1 to 3 arguments, not {len(arguments)}", node.span)
+    arguments = [as_int(e, node, argument) for argument in arguments]
     for argument in arguments:
         if argument.value.type != INT:
             raise e.fail("E204", f"range() takes ints, not {described(argument.value.type)}", argument.span)

@@ -65,6 +65,8 @@ class Conversion(Enum):
     """A tuple where a list is asked for."""
     EMPTY_LIST = auto()
     """`[]`, whose element type the schema decides."""
+    FROM_TENSOR = auto()
+    """The number in a tensor of one element."""
     TO_DEVICE = auto()
     """The name of a device."""
 
@@ -135,9 +137,14 @@ class Resolver:
         return found
 
 
+_FROM_TENSOR = (INT, FLOAT, NUMBER)
+_LEVELS = (0, 1, 2)
+"""Types as they stand; with conversions of numbers; with numbers made of tensors."""
+
+
 def _resolve(candidates: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Match | list[Mismatch]:
     mismatches: list[Mismatch] = []
-    for convert in (False, True):
+    for convert in _LEVELS:
         mismatches = []
         for schema in candidates:
             result = _match(schema, arguments, convert)
@@ -147,7 +154,7 @@ def _resolve(candidates: Sequence[FunctionSchema], arguments: Sequence[Argued]) 
     return mismatches
 
 
-def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: bool) -> Match | Mismatch:
+def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) -> Match | Mismatch:
     positional = [i for i, a in enumerate(arguments) if a.keyword is None]
     keywords = _keywords(schema, arguments)
     if isinstance(keywords, Mismatch):
@@ -223,7 +230,7 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
     return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
 
 
-def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:
+def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Conversion | None:
     actual, formal = value.type, argument.type
     inner = strip_optional(formal)
     if isinstance(inner, ListType) and _is_empty_list(value):
@@ -235,6 +242,8 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Co
         return Conversion.AS_IS
     if isinstance(inner, ListType):
         return _fit_list(actual, inner, argument, bound, convert)
+    if is_tensor(actual) and inner in _FROM_TENSOR:
+        return Conversion.FROM_TENSOR if convert > 1 else None
     if inner == FLOAT and convert and actual in (INT, NUMBER, BOOL):
         return Conversion.TO_FLOAT
     if inner == INT and actual == BOOL and convert:
@@ -242,10 +251,11 @@ def _fit(value: Value, argument: Argument, bound: Bindings, convert: bool) -> Co
     return Conversion.TO_DEVICE if inner == DEVICE and actual == STR else None
 
 
-def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: bool) -> Conversion | None:
+def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: int) -> Conversion | None:
     if argument.fixed_size is not None:
         becomes_float = convert and formal.element == FLOAT and actual in (INT, NUMBER)
-        if becomes_float or matches(actual, formal.element, bound):
+        becomes_number = convert > 1 and is_tensor(actual) and formal.element in _FROM_TENSOR
+        if becomes_float or becomes_number or matches(actual, formal.element, bound):
             return Conversion.REPEAT
     if isinstance(actual, TupleType) and all(matches(e, formal.element, bound) for e in actual.elements):
         return Conversion.TO_LIST if actual.elements or not isinstance(formal.element, VariableType) else None

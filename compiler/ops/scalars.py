@@ -120,6 +120,22 @@ def _to_int(value: Numeric) -> int:
     return int(value)
 
 
+def _constant(tensor: Array) -> Numeric:
+    """The number in a tensor for which a gradient is asked, which a floating one would lose."""
+    value = item(tensor)
+    if isinstance(value, float):
+        raise TypeError("a number is wanted, and a tensor that requires a gradient stands here: write float(…) of it")
+    return value
+
+
+def _implicit_int(tensor: Array) -> int:
+    """The int that a tensor stands for where one is wanted: a floating one stands for none."""
+    value = item(tensor)
+    if isinstance(value, float):
+        raise TypeError("an int is wanted, and a floating tensor stands here: write int(…) of it")
+    return int(value)
+
+
 declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE)
 for source in ("Scalar", "int", "float", "bool", "str"):
     declare(f"aten::Float.{source}({source} a) -> float", float)
@@ -128,12 +144,14 @@ for source in ("Scalar", "int", "float", "bool"):
     declare(f"aten::Bool.{source}({source} a) -> bool", bool)
 for name in ("Float.Tensor", "FloatImplicit"):
     declare(f"aten::{name}(Tensor a) -> float", lambda a: float(item(a)), traits=NONDIFFERENTIABLE)
-for name in ("Int.Tensor", "IntImplicit"):
-    declare(f"aten::{name}(Tensor a) -> int", lambda a: _to_int(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::Int.Tensor(Tensor a) -> int", lambda a: _to_int(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE)
 declare("aten::Bool.str(str a) -> bool", bool)
 declare("aten::Bool.t(t[] a) -> bool", bool)
 declare("aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE)
 declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE)
+declare("aten::FloatImplicit.constant(Tensor a) -> float", lambda a: float(_constant(a)), traits=NONDIFFERENTIABLE)
+declare("aten::ScalarImplicit.constant(Tensor a) -> Scalar", _constant, traits=NONDIFFERENTIABLE)
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---
 

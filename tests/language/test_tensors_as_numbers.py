@@ -1,0 +1,62 @@
+"""A tensor of one element where a number is wanted, and tuples of tensors in lists where a gradient is asked for."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from eager_programs import check
+
+X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+N = np.array(2)
+CALLS = (
+    "x.sum(n - 1)",
+    "torch.sum(x, dim=n - 2)",
+    "x.transpose(n - 2, n - 1)",
+    "x.narrow(1, n - 2, n)",
+    "x.select(0, n - 1)",
+    "torch.softmax(x, n - 1)",
+    "[x, x * 2][n - 1]",
+    "torch.cumsum(x, n - 2)",
+    "x.unsqueeze(n)",
+    "torch.stack([x for i in range(n)])",
+    "torch.full_like(x, n) * x",
+    "F.leaky_relu(x - 3, n)",
+    "torch.add(x, x, alpha=n)",
+)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_as_eager(call: str) -> None:
+    check(f"def f(x, n):\n    return {call}\n", "f", X, N)
+
+
+@pytest.mark.parametrize("number", (np.array([1, 0]), np.array(1.0)))
+def test_what_is_no_int(number: np.ndarray) -> None:
+    function = gs.CompilationUnit("def f(x, n):\n    y = x * 2\n    return y.sum(n)\n").f
+    with pytest.raises(gs.RuntimeFailure) as caught:
+        function(X, number)
+    assert caught.value.span.line == 3
+    with pytest.raises((TypeError, RuntimeError)):
+        torch.tensor(X).sum(torch.tensor(number))
+
+
+def test_a_number_that_would_lose_a_gradient() -> None:
+    function = gs.CompilationUnit("def f(x, a):\n    return torch.add(x, x, alpha=a).sum()\n").f
+    with pytest.raises(gs.RuntimeFailure, match="requires a gradient") as caught:
+        gs.vjp(function, X, np.array(2.0))
+    assert caught.value.span.line == 2
+    value, pullback = gs.vjp(function, X, np.array(2))
+    assert value == 63.0
+    np.testing.assert_equal(pullback(1.0)[0], 3.0 * np.ones_like(X))
+
+
+def test_tuples_in_lists() -> None:
+    source = "def f(x, w):\n    l = [(x, 1), (w, 2)]\n    for v, n in l:\n        x = x * v * n\n    return x\n"
+    function = gs.CompilationUnit(source).f
+    np.testing.assert_equal(function(X, X), X**3 * 2)
+    with pytest.raises(gs.CompileError) as caught:
+        gs.vjp(function, X, X)
+    assert caught.value.code == "E408"
+    assert caught.value.span.line == 2
