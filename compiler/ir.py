@@ -65,6 +65,10 @@ class Value:
         return f"<Value {self.name_hint or '_'} : {self.type} of {self.node.kind}>"
 
 
+class Misuse(Exception):
+    """A change that would leave a graph in pieces, such as the removal of a node whose outputs are used."""
+
+
 class Node:
     """One operation: a kind, the schema behind it if it is an op, inputs, outputs, constant attributes, blocks.
 
@@ -120,7 +124,7 @@ class Node:
 
     def remove_output(self, index: int) -> None:
         """Drop an output that nobody uses."""
-        assert not self.outputs[index].use_count, "an output in use cannot be removed"
+        self._require(not self.outputs[index].use_count, "loses an output that is used: replace it first")
         del self.outputs[index]
 
     def add_block(self) -> Block:
@@ -130,18 +134,22 @@ class Node:
 
     def insert_before(self, other: Node) -> Node:
         """Link this node into the list in front of `other`."""
-        assert self.owner is None and other.previous is not None
+        self._require(self.owner is None, "stands somewhere already: unlink it first")
+        self._require(other.previous is not None, "is put in front of what stands nowhere")
+        assert other.previous is not None
         self.owner, self.previous, self.next = other.owner, other.previous, other
         other.previous.next = self
         other.previous = self
         return self
 
     def insert_after(self, other: Node) -> Node:
+        self._require(other.next is not None, "is put behind what stands nowhere")
         assert other.next is not None
         return self.insert_before(other.next)
 
     def unlink(self) -> Node:
         """Take the node out of its list and keep its inputs: for moving it."""
+        self._require(self.owner is not None, "stands nowhere")
         assert self.previous is not None and self.next is not None
         self.previous.next, self.next.previous = self.next, self.previous
         self.owner = self.previous = self.next = None
@@ -149,13 +157,20 @@ class Node:
 
     def destroy(self) -> None:
         """Remove the node and all inside it. Nothing may use its outputs any more."""
-        assert not any(v.use_count for v in self.outputs), f"{self.kind} is still in use"
+        used = next((value for value in self.outputs if value.use_count), None)
+        if used is not None:
+            user = used.uses[0].user.kind
+            raise Misuse(f"{self.kind} cannot be removed: {user} uses its output {used.index}, replace that first")
         for node in list(walk([self])):
             node.replace_inputs(())
         for block in list(walk_blocks([self])):
             block.ret.replace_inputs(())
         if self.owner is not None:
             self.unlink()
+
+    def _require(self, holds: bool, rule: str) -> None:
+        if not holds:
+            raise Misuse(f"{self.kind} {rule}")
 
     def attr(self, name: str) -> Any:
         return self.attrs[name]

@@ -72,3 +72,11 @@ def join(left: Any, right: Any) -> Any:
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
         return type(left)(join(a, b) for a, b in zip(left, right, strict=True))
     return UNKNOWN
+
+
+def is_defined(gradient: Any) -> bool | UnknownType:
+    """Whether a gradient is there, by its abstract value; of a list, whether one of its elements is."""
+    if not isinstance(gradient, list):
+        return UNKNOWN if gradient is UNKNOWN else gradient is not None
+    found = [is_defined(item) for item in gradient]
+    return True if True in found else UNKNOWN if UNKNOWN in found else False

@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
-from .ir import Graph
+from .ir import Graph, Misuse
 from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls
 from .passes.canonicalize import canonicalize
@@ -50,11 +50,16 @@ MAX_ROUNDS = 10
 
 
 class InvalidPass(Exception):
-    """A pass left a graph that breaks a rule; the message names the pass, `.__cause__` is what the verifier said."""
+    """A pass left a graph that breaks a rule, or misused it; the message names the pass.
 
-    def __init__(self, name: str, invalid: InvalidIR) -> None:
+    `.__cause__` is what the verifier said, or what the graph did to what the pass did to it.
+    """
+
+    def __init__(self, name: str, error: Exception) -> None:
         self.pass_name = name
-        super().__init__(f"pass {name} left invalid IR: {invalid}")
+        super().__init__(
+            f"pass {name} {'misuses the graph' if isinstance(error, Misuse) else 'left invalid IR'}: {error}"
+        )
 
 
 def pass_name(pass_: Pass) -> str:
@@ -163,7 +168,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 RECIPES: dict[str, tuple[Pass, ...]] = {
     # A function, once it is known which of its optional arguments are given.
     "specialize_optionals": (inline_keeping_pairs, fold_constants, eliminate_dead_code),
-    # Before it is differentiated: nothing is left that stands for a gradient's absence, and no tuple.
+    # Before it is differentiated: whether a gradient is there is a branch, and there is no tuple.
     "before_autodiff": (
         inline_keeping_pairs,
         specialize_autograd_zero,
@@ -272,11 +277,24 @@ def run_stage(graph: Graph, name: str) -> None:
     run_passes(graph, EXECUTOR[name], verify_between=False, recipe=name)
     for pass_ in tuple(_registered.get(name, ())):
         before = len(graph.inputs), len(graph.outputs)
-        run_passes(graph, (pass_,), recipe=name)
+        run_passes(graph, (_named_if_it_fails(pass_),), recipe=name)
         after = len(graph.inputs), len(graph.outputs)
         if after != before:
             rule = f"it has {after[0]} inputs and {after[1]} results, and had {before[0]} and {before[1]}"
             raise InvalidPass(pass_name(pass_), InvalidIR(graph, rule))
+
+
+def _named_if_it_fails(pass_: Pass) -> Pass:
+    """A user's pass, named where it misuses the graph; what it raises itself is the user's."""
+
+    def run(graph: Graph) -> bool:
+        try:
+            return pass_(graph)
+        except Misuse as error:
+            raise InvalidPass(pass_name(pass_), error) from error
+
+    run.__name__ = pass_name(pass_)
+    return run
 
 
 def register_pass(point: str, pass_: Pass) -> Callable[[], None]:

@@ -40,7 +40,10 @@ NO_DEFAULT = NoDefault()
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One parameter or result. `fixed_size` is N of `int[N]`: a single int stands for N of them."""
+    """One parameter or result. `fixed_size` is N of `int[N]`: a single int stands for N of them.
+
+    `has_gradient` says that a gradient is taken with respect to the parameter, which must then be floating.
+    """
 
     name: str
     type: Type
@@ -48,6 +51,7 @@ class Argument:
     keyword_only: bool = False
     fixed_size: int | None = None
     is_dtype: bool = False
+    has_gradient: bool = False
 
     @property
     def required(self) -> bool:

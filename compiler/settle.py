@@ -7,14 +7,14 @@ from typing import Any
 
 from .builder import Builder
 from .ir import Graph, Node, Value
-from .meta import UNKNOWN, Meta, is_known
+from .meta import UNKNOWN, Meta, is_defined, is_known
 from .passes.inline_functions import inline_functions
 from .passes.unroll_loops import unroll_loops
 from .pipeline import run_recipe
 from .rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from .shapes import propagate_shapes
 from .structure import constant_fits
-from .types import UNDEFINED, TensorType
+from .types import UNDEFINED, ListType, TensorType
 
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
@@ -74,17 +74,20 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             changed |= all_defined and _open(node, known)
         elif node.kind == "prim::grad_zeros":
             changed |= _make_zeros(node, known.get(node.output))
+        elif node.kind == "prim::no_grads":
+            changed |= _make_undefined(node, known.get(node.output))
+        elif node.kind == "prim::grad_list":
+            changed |= all_defined and _fill(node, [known.get(value) for value in node.inputs])
         elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
             changed |= all_defined and _add_lists(node, [known.get(value) for value in node.inputs])
-        elif _may_fold(node) and node.output in known:
+        elif _may_fold(node, all_defined) and node.output in known:
             changed |= _fold(node, known[node.output])
     return changed
 
 
 def _open(node: Node, known: Mapping[Value, Any]) -> bool:
     """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there."""
-    gradients = [known.get(value, UNKNOWN) for value in node.inputs]
-    if any(gradient is UNKNOWN for gradient in gradients) or all(gradient is None for gradient in gradients):
+    if not any(is_defined(known.get(value, UNKNOWN)) is True for value in node.inputs):
         return False
     splice(node, node.blocks[0])
     return True
@@ -101,19 +104,65 @@ def _make_zeros(node: Node, known: Any) -> bool:
     return True
 
 
-def _add_lists(node: Node, known: Sequence[Any]) -> bool:
-    """The sum of two lists of tensors, tensor by tensor."""
-    if not all(isinstance(one, list) and all(isinstance(item, Meta) for item in one) for one in known):
+def _make_undefined(node: Node, known: Any) -> bool:
+    """Undefined gradients of tensors, one by one."""
+    if not isinstance(known, list) or not _is_tensor_list(node.output):
         return False
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
-    parts = []
-    for value, metas in zip(node.inputs, known, strict=True):
-        types = [TensorType(meta.dtype, meta.rank) for meta in metas]
-        parts.append(builder.node("prim::ListUnpack", [value], types).outputs)
-    sums = [builder.node("prim::AutogradAdd", pair, [pair[0].type]).output for pair in zip(*parts, strict=True)]
+    zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in known]
+    replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
+    return True
+
+
+def _is_tensor_list(value: Value) -> bool:
+    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+
+
+def _fill(node: Node, known: Sequence[Any]) -> bool:
+    """The gradients of a list of tensors, with zeros for what is undefined, one by one."""
+    gradients, primal = known
+    if not isinstance(primal, list) or not all(isinstance(item, Meta) for item in primal):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    if gradients is None:
+        replace_node(node, [builder.op("prim::grad_zeros", node.inputs[1])])
+        return True
+    if not isinstance(gradients, list) or not all(item is None or isinstance(item, Meta) for item in gradients):
+        return False
+    if None not in gradients:
+        replace_node(node, node.inputs[:1])
+        return True
+    given = _unpacked(builder, node.inputs[0], gradients)
+    filled = [
+        builder.op("aten::zeros", list(p.shape), p.dtype.code, None, None, None) if g is None else value
+        for g, p, value in zip(gradients, primal, given, strict=True)
+    ]
+    replace_node(node, [builder.node("prim::ListConstruct", filled, [node.output.type]).output])
+    return True
+
+
+def _unpacked(builder: Builder, value: Value, known: Sequence[Any]) -> Sequence[Value]:
+    types = [UNDEFINED if item is None else TensorType(item.dtype, item.rank) for item in known]
+    return builder.node("prim::ListUnpack", [value], types).outputs
+
+
+def _add_lists(node: Node, known: Sequence[Any]) -> bool:
+    """The sum of two lists of tensors, tensor by tensor."""
+    if not all(isinstance(one, list) and all(item is None or isinstance(item, Meta) for item in one) for one in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    parts = [_unpacked(builder, value, metas) for value, metas in zip(node.inputs, known, strict=True)]
+    sums = [_sum(builder, *pair) for pair in zip(*parts, strict=True)]
     replace_node(node, [builder.node("prim::ListConstruct", sums, [node.output.type]).output])
     return True
+
+
+def _sum(builder: Builder, left: Value, right: Value) -> Value:
+    type = right.type if left.type == UNDEFINED else left.type
+    return builder.node("prim::AutogradAdd", [left, right], [type]).output
 
 
 def _settle_type(value: Value, known: Any) -> None:
@@ -121,7 +170,9 @@ def _settle_type(value: Value, known: Any) -> None:
         value.type = TensorType(known.dtype, known.rank, value.type.requires_grad)
 
 
-def _may_fold(node: Node) -> bool:
+def _may_fold(node: Node, all_defined: bool) -> bool:
+    if node.kind == "prim::grad_defined" and not all_defined:
+        return False
     return node.kind != CONSTANT and len(node.outputs) == 1 and not node.blocks and node.schema is not None
 
 

@@ -20,7 +20,7 @@ from .constants import TensorConstant
 from .dtypes import BY_CODE, promote
 from .ir import Block, Graph, Node, Value
 from .loop_shapes import Combine, Memory, propagate_loop
-from .meta import UNKNOWN, Meta, UnknownType, is_known, join
+from .meta import UNKNOWN, Meta, UnknownType, is_defined, is_known, join
 from .ops.composite import is_composite
 from .ops.registry import OPS, Op, Trait
 from .shaping import infer
@@ -132,10 +132,11 @@ class _Propagation:
 
     def gradient(self, node: Node, inputs: list[Abstract]) -> Walk:
         """Runs unless no gradient is there."""
-        if all(value is None for value in inputs):
+        defined = [is_defined(value) for value in inputs]
+        if not any(defined):
             return [None] * len(node.outputs)
         results = yield self.inside(node, inputs)
-        if all(value is None or value is UNKNOWN for value in inputs):
+        if True not in defined:
             return [UNKNOWN] * len(node.outputs)
         return results
 

@@ -41,6 +41,8 @@ STAGE = "stage"
 """An attribute that any node may have: "mirror" for one that a backward computes again."""
 SEGMENT = "segment"
 """An attribute that a prim::Loop may have: its backward runs so many rounds again at a time, and keeps their start."""
+GRADIENT_OF = "gradient_of"
+"""An attribute of what brings a user's gradient to the size of an argument: the argument's name, for messages."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 

@@ -93,7 +93,7 @@ NONE = ScalarKind("None")
 CLOSURE = ScalarKind("Closure")
 """The output of prim::Function. Such a value may only be returned."""
 UNDEFINED = ScalarKind("Undefined")
-"""The output of prim::AutogradZero: a gradient that nobody has to compute. A subtype of Tensor."""
+"""The output of prim::AutogradZero: a gradient that nobody has to compute. A subtype of Tensor, and of its lists."""
 
 INT_LIST = ListType(INT)
 TENSOR_LIST = ListType(TENSOR)
@@ -110,7 +110,9 @@ def is_subtype(actual: Type, formal: Type) -> bool:
         a, f = pairs.pop()
         if a == f:
             continue
-        if isinstance(f, TensorType):
+        if a == UNDEFINED and isinstance(f, ListType):
+            pairs.append((a, f.element))
+        elif isinstance(f, TensorType):
             if a != UNDEFINED and not (isinstance(a, TensorType) and _refines(a, f)):
                 return False
         elif isinstance(f, OptionalType):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .source import Source, Span
-from .tokens import KEYWORDS, Token
+from .tokens import KEYWORDS, LAYOUT, Token
 
 OPERANDS = frozenset(("NAME", "NUMBER", "STRING", "FSTART", "True", "False", "None"))
 """Kinds of the tokens that are an expression by themselves."""
@@ -95,9 +95,17 @@ class Refusal:
         return self.at >= len(kinds)
 
     def span(self, first: Token | None = None, last: Token | None = None) -> Span:
-        """The place of the refused token, or from one token to another."""
+        """The place of the refused token, or from one token to another. A line ends where its text does."""
+        if first is None and self.token.kind in LAYOUT and self.previous is not None:
+            return self._end_of_line(self.previous)
         first = first or self.token
         return Span(self.source, first.start, (last or first).end)
+
+    def _end_of_line(self, previous: Token) -> Span:
+        line = self.source.position(previous.end)[0]
+        end = self.source.line_starts[line - 1] + len(self.source.line(line).rstrip().removesuffix("\\").rstrip())
+        offset = max(end, previous.end)
+        return Span(self.source, offset, offset)
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,7 @@ class Complaint:
 
 def found(token: Token) -> str:
     """What to call a token in a message."""
-    if token.kind in ("NEWLINE", "INDENT", "DEDENT"):
+    if token.kind in LAYOUT:
         return "the end of the line"
     if token.kind == "$END":
         return "the end of the file"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..compiler.ops.arrays import dtype_of
 from ..compiler.schema import Argument, FunctionSchema
 from ..compiler.types import is_tensor
 from ..lang.diagnostics import did_you_mean
 from ..lang.source import Span
-from .arrays import Unsuitable, all_native, to_array
+from .arrays import Unsuitable, all_native, describe_argument, is_torch, to_array
 from .conversion import Convert, argument_converter
 from .failure import RuntimeFailure
 from .recorded import RecordedCall, taker_of
@@ -22,10 +25,10 @@ class Binder:
         self._name = name
         self._arguments = tuple(arguments)
         self._span = span
-        self._converters = [argument_converter(argument, tensor) for argument in arguments]
+        self._converters = [_converter(argument, tensor) for argument in arguments]
         self._positional = [argument for argument in arguments if not argument.keyword_only]
         self._all_positional = len(self._positional) == len(self._arguments)
-        self._only_tensors = all(is_tensor(argument.type) for argument in arguments)
+        self._only_tensors = all(is_tensor(a.type) and not a.has_gradient for a in arguments)
         self._names = [argument.name for argument in arguments]
 
     @classmethod
@@ -97,3 +100,28 @@ class Binder:
     def _failure(self, code: str, message: str, argument: str | None, *notes: str) -> RuntimeFailure:
         shown = [note for note in notes if note]
         return RuntimeFailure(code, self._name, message, argument=argument, span=self._span, notes=shown)
+
+
+def _converter(argument: Argument, tensor: Convert) -> Convert:
+    """The conversion of an argument, of which a gradient is perhaps taken."""
+    convert = argument_converter(argument, tensor)
+    if not argument.has_gradient:
+        return convert
+
+    def convert_floating(value: Any) -> Any:
+        converted = convert(value)
+        if not _is_floating(converted):
+            note = f"convert it: `{argument.name}.astype(float)`, or `{argument.name}.double()` for a torch tensor"
+            raise Unsuitable(f"there is no gradient with respect to {describe_argument(value)}", note)
+        return converted
+
+    return convert_floating
+
+
+def _is_floating(value: Any) -> bool:
+    """Whether every tensor of an argument is floating. What is none, a tape or a tracer takes care of."""
+    if isinstance(value, list):
+        return all(map(_is_floating, value))
+    if isinstance(value, np.ndarray):
+        return dtype_of(value).is_floating
+    return not is_torch(value) or value.is_floating_point()

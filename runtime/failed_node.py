@@ -9,6 +9,7 @@ from ..compiler.ir import Node
 from ..compiler.ops.control import GradientMisfit
 from ..compiler.ops.prim import GradscriptRaise
 from ..compiler.shapes import ShapeError
+from ..compiler.structure import GRADIENT_OF
 from .describe import describe_operands
 from .failure import RuntimeFailure
 from .wording import in_our_words
@@ -40,10 +41,20 @@ def failure_at(
         return RuntimeFailure(
             "R105", error.function, str(error), argument=error.argument, span=node.span, notes=[note, *notes, *calls]
         )
+    if GRADIENT_OF in node.attrs and not isinstance(error, MemoryError):
+        return _wrong_gradient(node, operands, function, [*notes, *calls])
     code = "R103" if isinstance(error, MemoryError) else "R101"
     op = node.attrs.get("callee", node.kind)
     described = describe_operands(node, operands)
     return RuntimeFailure(code, op, _message(error), span=node.span, notes=[*described, *notes, *calls])
+
+
+def _wrong_gradient(node: Node, operands: Sequence[Any], function: str, notes: Sequence[str]) -> RuntimeFailure:
+    """A user's backward gave a gradient that is not in the shape of its argument."""
+    name, (gradient, size) = node.attrs[GRADIENT_OF], operands
+    message = f"the gradient of '{name}' has shape {list(gradient.shape)}, the argument {list(size)}"
+    advice = f"a backward returns gradients in the shapes of the inputs: `.sum_to_size({name}.size())`"
+    return RuntimeFailure("R101", function, message, argument=name, span=node.span, notes=[advice, *notes])
 
 
 def _message(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compiler.ops.control import is_defined
 from .failed_node import failure_at
 from .failure import RuntimeFailure
 from .plan import (
@@ -92,7 +93,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 else:
                     address = target
             elif kind == SKIP:
-                if all(value is None for value in first(registers)):
+                if not any(map(is_defined, first(registers))):
                     address = target
             elif kind == CALL:
                 callee = plan.callees.plan(plan.functions[function].graph)

@@ -51,7 +51,8 @@ class Linearized:
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """One gradient per argument, given one per output."""
         vjps = self.vjps(seeds)
-        return self.fitted(values, run_plan(self.backward(vjps), [*vjps, *residuals]))
+        plan = self.backward(vjps)
+        return self.fitted(values, plan, run_plan(plan, [*vjps, *residuals]))
 
     def pull_back_once(self, values: Sequence[Any], seeds: Sequence[Any], residuals: list[Any]) -> list[Any]:
         """As `pull_back`, but `residuals` is emptied: each is freed after its last use."""
@@ -59,7 +60,7 @@ class Linearized:
         plan = self.backward(vjps)
         registers = [*vjps, *residuals, *plan.template]
         residuals.clear()
-        return self.fitted(values, execute(plan, registers))
+        return self.fitted(values, plan, execute(plan, registers))
 
     @staticmethod
     def is_floating(output: Any) -> bool:
@@ -102,20 +103,25 @@ class Linearized:
             return None
         return [*[Meta.of(v) if isinstance(v, np.ndarray) else UNKNOWN for v in vjps], *self._known]
 
-    def fitted(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """One gradient per argument, of the results of a backward plan; none is another's array."""
+    def fitted(self, values: Sequence[Any], plan: ExecutionPlan, results: Sequence[Any]) -> list[Any]:
+        """One gradient per argument, of the results of a backward plan; none is another's array.
+
+        One that did not come this time, because of the way that branches and loops went, is one of zeros.
+        """
         gradients: list[Any] = [None] * len(values)
         taken: set[int] = set()
-        for index, result in zip(self.gradient.output_vjps, results, strict=True):
-            gradients[index] = _own(self._fitted(index, result, values[index]), taken)
+        for index, result, output in zip(self.gradient.output_vjps, results, plan.graph.outputs, strict=True):
+            if output.type != UNDEFINED:
+                gradients[index] = _own(self._fitted(index, result, values[index]), taken)
         return gradients
 
     def _fitted(self, index: int, gradient: Any, primal: Any) -> Any:
         """A gradient in its argument's dtype; RuntimeFailure where a formula gave it another shape."""
-        if gradient is None:
-            return None
-        if isinstance(gradient, list):
+        if isinstance(primal, list):
+            gradient = [None] * len(primal) if gradient is None else gradient
             return [self._fitted(index, g, p) for g, p in zip(gradient, primal, strict=True)]
+        if gradient is None:
+            return np.zeros_like(primal)
         if gradient.shape != primal.shape:
             value = self.gradient.f.inputs[index]
             raise RuntimeFailure(

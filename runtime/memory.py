@@ -67,13 +67,14 @@ def measure(linearized: Linearized, values: Sequence[Any], seeds: Sequence[Any] 
     _mark(ledger.hold(vjps), GRADIENT)
     # From here on only the registers of the backward hold these.
     ledger.drop([*results, *vjps])
-    found = run_watched(linearized.backward(vjps), [*vjps, *residuals], ledger)
+    plan = linearized.backward(vjps)
+    found = run_watched(plan, [*vjps, *residuals], ledger)
     _mark(ledger.buffers(found), GRADIENT)
     ledger.finish()
     timeline = _timeline(ledger.steps, boundary)
     return Measurement(
         outputs,
-        linearized.fitted(values, found),
+        linearized.fitted(values, plan, found),
         timeline[0].inputs,
         sum(residual_bytes),
         max(instant.live for instant in timeline),

@@ -34,7 +34,10 @@ def _unpack_tuple(node: Node) -> Evaluate:
 def _unpack_list(node: Node) -> Evaluate:
     count = len(node.outputs)
 
-    def unpack(values: Sequence[Any]) -> Any:
+    def unpack(values: Sequence[Any] | None) -> Any:
+        if values is None:
+            # An undefined gradient, or what a branch that was not taken left uninitialized.
+            return None if count == 1 else (None,) * count
         if len(values) != count:
             raise ValueError(f"{count} values are needed to unpack, and the list has {len(values)}")
         return values[0] if count == 1 else values

@@ -45,7 +45,7 @@ class Instruction(NamedTuple):
     | FREE    |           |                 |               |                 | clears `dead`, nothing else          |
     | JUMP    |           | address         |               |                 |                                      |
     | BRANCH  |           | address         | register      |                 | jumps if it holds False              |
-    | SKIP    |           | address         | gather        |                 | jumps if all are None                |
+    | SKIP    |           | address         | gather        |                 | jumps if none is a defined gradient  |
     | ENTER   | condition | address behind  | index         | trip count      | starts a loop, or jumps over it      |
     | NEXT    | condition | address of body | index         | trip count      | goes round again, or falls through   |
     | CALL    | name      | registers       | gather        | registers       | clears `second`, runs a function;    |

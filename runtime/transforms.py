@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.autodiff.flatten import leaves, rebuilt
@@ -33,9 +34,9 @@ def vjp(
     """The output of a function, and the map from gradients of the output to gradients of the arguments.
 
     `pullback(grad_out)` takes what the output is: an array, a tuple of them for several outputs, a list for a
-    List[Tensor]; None anywhere for "no gradient". It returns a tuple with one gradient per parameter of the function,
-    keyword-only ones included, in the parameter's shape and dtype: an array, a list for a List[Tensor], None for a
-    parameter that is no floating tensor or that the output does not depend on. It may be called again.
+    List[Tensor]; None anywhere for "no gradient". It returns a tuple with one gradient per argument that was given, in
+    the order of the parameters, in the argument's shape and dtype: an array, a list for a List[Tensor], None for one
+    that is no floating tensor or that the output does not depend on. It may be called again.
 
     `policy` says what the pullback computes again instead of keeping it: "min_cut", "mirror", "recompute_all",
     "save_all" or a number of bytes to keep; results are the same to the bit. What a policy compiles is for the shapes
@@ -57,6 +58,8 @@ def vjp(
         values = function.bind(args, kwargs)
         linearized = derivatives.linearize(values) if chosen is None else derivatives.rematerialize(values, chosen)[0]
     flat = leaves(values, derivatives.input_types)
+    parameters = enumerate(function.schema.arguments)
+    given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
     outputs, residuals = linearized.run(flat)
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
@@ -65,7 +68,7 @@ def vjp(
         seeds = [_seed(function, linearized, i, output, g) for i, (output, g) in pairs]
         gradients = iter(linearized.pull_back(flat, seeds, residuals))
         found = rebuilt(gradients, derivatives.input_types)
-        return tuple([to_user(gradient, as_torch or any_torch(cotangents)) for gradient in found])
+        return tuple([to_user(found[i], as_torch or any_torch(cotangents)) for i in given_arguments])
 
     results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
@@ -140,7 +143,11 @@ def _derived(
         name=name,
     )
     results = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(graph.outputs))
-    schema = FunctionSchema(name, "", function.schema.arguments, results)
+    arguments = [
+        replace(argument, has_gradient=True) if i in positions else argument
+        for i, argument in enumerate(function.schema.arguments)
+    ]
+    schema = FunctionSchema(name, "", tuple(arguments), results)
     callee = Callee(schema, graph)
     if chosen is None:
         return Function(callee)
@@ -155,13 +162,15 @@ def _numbers(argnums: Any) -> list[int]:
     return [*argnums]
 
 
-def _position(function: Function, number: int) -> int:
+def _position(function: Function, number: Any) -> int:
     arguments = function.schema.arguments
-    if not isinstance(number, int) or not -len(arguments) <= number < len(arguments):
+    if not isinstance(number, int) or isinstance(number, bool) or not -len(arguments) <= number < len(arguments):
         raise ValueError(f"'{function.name}' has {len(arguments)} parameters; there is no argnum {number!r}")
     argument = arguments[number]
     if not is_differentiable(argument.type):
-        raise ValueError(f"parameter '{argument.name}' of '{function.name}' is {argument.type}: it has no gradient")
+        message = f"parameter '{argument.name}' of '{function.name}' is {argument.type}: it has no gradient"
+        advice = f"declare it a Tensor and pass `{argument.name}.astype(float)`"
+        raise ValueError(f"{message}; {advice}, or leave it out of argnums")
     return number % len(arguments)
 
 

@@ -11,27 +11,36 @@ from dataclasses import dataclass
 
 from ...lang.trampoline import Walk
 from ..builder import Builder
+from ..definedness import is_sure
 from ..ir import Block, Graph, Node, Value, copy_node, copy_nodes
 from ..symbolic_script import captures
-from ..types import UNDEFINED, is_differentiable
+from ..types import TENSOR, UNDEFINED, TensorType, Type, is_differentiable
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type
 from .rules import constants_used
 
-Differentiate = Callable[[Graph, Sequence[bool], Sequence[bool]], Walk]
-"""Graph, which inputs require a gradient, which of those must get one even if it is zero → Gradient."""
+Differentiate = Callable[[Graph, Sequence[bool]], Walk]
+"""Graph, which inputs require a gradient → Gradient."""
 
 
 def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph) -> Graph:
-    """A block as a graph: its parameters, then the values from outside that it uses, as inputs."""
+    """A block as a graph: its parameters, then the values from outside that it uses, as inputs.
+
+    An input with a dtype is one that is there, so none is told of what may be an undefined gradient.
+    """
     body = Graph(name, graph.functions, graph.span)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
-        env[value] = body.body.add_input(value.type, value.name_hint)
+        env[value] = body.body.add_input(_sure_type(value), value.name_hint)
     for value in dict.fromkeys(constants_used(block)):
         copy_node(value.node, env, body.body.append)
     body.body.ret.replace_inputs(copy_nodes(block, env, body.body.append))
     return body
+
+
+def _sure_type(value: Value) -> Type:
+    """A value's type; that of any tensor for what control flow and gradients give."""
+    return TENSOR if isinstance(value.type, TensorType) and not is_sure(value) else value.type
 
 
 def run_backward(
@@ -100,7 +109,7 @@ def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: 
         return None
     gradients: list[Gradient] = []
     for block in node.blocks:
-        gradients.append((yield differentiate(body_graph("branch", block, outside, graph), mask, mask)))
+        gradients.append((yield differentiate(body_graph("branch", block, outside, graph), mask)))
     if not any(any(g.active_outputs) for g in gradients):
         return None
     branch, sides = _rebuild_branch(node, outside, gradients)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk, run
 from ..builder import Builder
+from ..definedness import is_sure
 from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
 from ..meta import UNKNOWN
 from ..ops.registry import OPS, Trait
@@ -28,7 +29,7 @@ from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
 from .requires_grad import answer_requires_grad
-from .reverse import Reverse, Rule, gradient_type, materialize
+from .reverse import Reverse, Rule, gradient_type
 from .rounds import Abstract, Rounds
 from .rules import (
     STRUCTURAL,
@@ -39,6 +40,9 @@ from .rules import (
     context_values,
     is_op_itself,
 )
+
+_OF_GRADIENTS = frozenset({"prim::GradOf", "prim::AutogradZero", "prim::no_grads"})
+"""Nodes of graphs in which there are gradients that may be undefined."""
 
 
 def differentiate(
@@ -58,32 +62,35 @@ def differentiate(
     """
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
-    dense = [False] * len(graph.inputs)
     shapes = rounds.shapes if rounds is not None else ()
-    return run(_differentiate(graph, requires_grad, dense, temporaries, rounds, shapes))  # type: ignore[no-any-return]
+    return run(_differentiate(graph, requires_grad, temporaries, rounds, shapes, lacks=False))  # type: ignore[no-any-return]
 
 
 def _differentiate(
     graph: Graph,
     requires_grad: Sequence[bool],
-    dense: Sequence[bool],
     temporaries: bool,
     rounds: Rounds | None,
     shapes: Sequence[Abstract],
+    *,
+    lacks: bool,
 ) -> Walk:
-    """`dense` are the inputs whose gradient must be there even if it is zero; `shapes` are known for `rounds` only."""
+    """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined."""
+    lacks = lacks or any(node.kind in _OF_GRADIENTS for node in graph.all_nodes())
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
     answer_requires_grad(f, active)
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
-    forward = _Forward(f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {})
+    forward = _Forward(
+        f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {}, lacks
+    )
     yield forward.prepare()
-    backward = _Backward(forward, wanted, dense, temporaries)
+    backward = _Backward(forward, wanted, temporaries)
     return backward.build()
 
 
 def _simplified(graph: Graph) -> Graph:
-    """A copy with functions that have no pair inlined, and nothing left that stands for a gradient's absence."""
+    """A copy with functions that have no pair inlined. Where a gradient may be undefined, a branch asks if it is."""
     copied = without_closure(graph)
     if copied is graph:
         copied = graph.copy()
@@ -101,9 +108,11 @@ class _Forward:
         temporaries: bool,
         rounds: Rounds | None,
         known: dict[Value, Abstract],
+        lacks: bool,
     ) -> None:
         self.graph = graph
         self.temporaries = temporaries
+        self.lacks = lacks
         self._choose = rounds
         self._known = known
         self._around: Node | None = None
@@ -138,10 +147,12 @@ class _Forward:
             value = self._rebuilt[value]
         return value
 
-    def _differentiate(self, body: Graph, requires_grad: Sequence[bool], dense: Sequence[bool]) -> Walk:
+    def _differentiate(self, body: Graph, requires_grad: Sequence[bool]) -> Walk:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
         shapes = self._shapes_inside()
-        gradient: Gradient = yield _differentiate(body, requires_grad, dense, self.temporaries, self._choose, shapes)
+        gradient: Gradient = yield _differentiate(
+            body, requires_grad, self.temporaries, self._choose, shapes, lacks=self.lacks
+        )
         if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
             gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
         self.functions.update(gradient.f.functions)
@@ -258,11 +269,10 @@ class _Forward:
 class _Backward:
     """Builds `df` against the forward's values, then cuts the two apart."""
 
-    def __init__(self, forward: _Forward, wanted: Sequence[int], dense: Sequence[bool], temporaries: bool) -> None:
+    def __init__(self, forward: _Forward, wanted: Sequence[int], temporaries: bool) -> None:
         self.forward = forward
         self.temporaries = temporaries
         self.wanted = wanted
-        self.dense = dense
         # A value that is returned twice takes two gradients, one per output.
         self.seeded = [i for i, v in enumerate(forward.graph.outputs) if v in forward.active]
         self.seeds = [forward.graph.outputs[i] for i in self.seeded]
@@ -290,16 +300,11 @@ class _Backward:
             reverse.add(value, df.body.add_input(gradient_type(value), name))
         reverse.run(self.forward.rules)
         reverse.builder.current_span = f.span
-        results = [self._result(reverse, i) for i in self.wanted]
+        results = [reverse.gradient_or_zero(self.forward.graph.inputs[i]) for i in self.wanted]
         reverse.builder.returns(*results)
         run_recipe(df, "after_autodiff", is_part=True)
         self._hoist_sizes(df)
         return df
-
-    def _result(self, reverse: Reverse, index: int) -> Value:
-        value = self.forward.graph.inputs[index]
-        gradient = reverse.gradient_or_zero(value)
-        return materialize(reverse.builder, gradient, value) if self.dense[index] else gradient
 
     def _is_input(self, value: Value) -> bool:
         return value.node is self.forward.graph.body.param
@@ -316,6 +321,9 @@ class _Backward:
         """Take sizes of tensors that nothing else captures in the forward, so that the tensors are not kept."""
         f = self.forward.graph
         shape_nodes = [n for n in df.all_nodes() if _is_shape_query(n) and self._is_forward(n.inputs[0])]
+        if self.forward.lacks:
+            # What is asked for where a gradient is there is not to be asked of one that is not.
+            shape_nodes = [n for n in shape_nodes if n.kind == "prim::grad_defined" or is_sure(n.inputs[0])]
         asked = set(shape_nodes)
         kept = {v for v, user in _uses(df) if user not in asked}
         known: dict[tuple[object, ...], list[Value]] = {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..builder import Builder
+from ..definedness import Definedness, State, post_order
 from ..ir import Graph, Value, copy_nodes
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types import UNDEFINED, ListType, is_tensor
 from .differentiate import differentiate
+from .reverse import materialize
 
 
 def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tuple: bool, name: str) -> Graph:
@@ -43,18 +45,23 @@ def _settle(joint: Graph, primals: Sequence[Value], with_value: bool, as_tuple: 
     """Zeros for what turned out undefined, the inputs' dtypes, and the results as asked for."""
     value, *gradients = joint.outputs
     builder = Builder(joint, span=joint.span)
-    fitted = [_fitted(builder, g, p) for g, p in zip(gradients, primals, strict=True)]
+    states = Definedness(joint)
+    for node in post_order(joint):
+        states.visit(node)
+    fitted = [_fitted(builder, g, p, states[g]) for g, p in zip(gradients, primals, strict=True)]
     if as_tuple and (with_value or len(fitted) == 1):
         fitted = [builder.tuple(fitted)]
     builder.returns(*([value] if with_value else []), *fitted)
 
 
-def _fitted(builder: Builder, gradient: Value, primal: Value) -> Value:
+def _fitted(builder: Builder, gradient: Value, primal: Value, state: State) -> Value:
     """The gradient in the dtype of its input, as torch's engine leaves it; zeros where there is none."""
     if isinstance(primal.type, ListType):
-        return builder.op("prim::grad_zeros", primal) if gradient.type == UNDEFINED else gradient
+        return materialize(builder, gradient, primal)
     if not is_tensor(primal.type):
         primal = builder.unwrap(primal)
     if gradient.type == UNDEFINED:
         return builder.op("aten::zeros_like", primal)
+    if state is not State.NONZERO:
+        gradient = materialize(builder, gradient, primal)
     return builder.op("aten::type_as", gradient, primal, name=gradient.name_hint)

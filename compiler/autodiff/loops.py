@@ -16,10 +16,10 @@ from ..builder import Builder
 from ..ir import Graph, Node, Value, copy_nodes, walk
 from ..structure import SEGMENT, STAGE
 from ..symbolic_script import captures
-from ..types import INT, ListType, Type, is_differentiable
+from ..types import INT, UNDEFINED, ListType, Type, is_differentiable
 from .control_flow import Differentiate, body_graph, owner, run_backward, zero
 from .gradient import Gradient
-from .reverse import Reverse, materialize
+from .reverse import Reverse, gradient_type
 
 
 @dataclass(slots=True)
@@ -60,6 +60,12 @@ class Round:
         f = self.gradient.f
         return [f.inputs[i].type for i in self.kept_inputs] + [f.outputs[i].type for i in self.kept_outputs]
 
+    def gradient_types(self) -> list[Type]:
+        """Of the gradients of the state, then of the values from outside."""
+        f = self.gradient.f
+        numbers = [*(1 + k for k in self.state), *(self.outside_input(o) for o in self.through)]
+        return [gradient_type(f.inputs[i]) for i in numbers]
+
     def run(self, builder: Builder, index: Value, state: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Copy a round's f: its outputs, and the values to keep of it."""
         env: dict[Value, Value] = dict(zip(self.gradient.f.inputs, [index, *state, *self.outside], strict=True))
@@ -85,17 +91,18 @@ def reverse_rounds(
 ) -> list[Value]:
     """A loop over `count` rounds in reverse: the gradients of the state, then of the values from outside.
 
-    `start` are those so far. The lists begin with the round of number `first` (None: 0).
+    `start` are those so far, undefined ones among them. The lists begin with the round of number `first` (None: 0).
     """
     loop = builder.node("prim::Loop", [count, builder.constant(True), *start], blocks=1)
     (block,) = loop.blocks
     step = block.add_input(INT)
-    current = [block.add_input(v.type) for v in start]
+    types = round.gradient_types()
+    current = [block.add_input(type) for type in types]
     b = Builder(block, span=node.span)
     place = b.op("aten::sub.int", b.op("aten::sub.int", count, 1), step)
     index = place if first is None else b.op("aten::add.int", first, place)
     b.returns(b.constant(True), *_reverse_round(b, round, index, place, current, kept))
-    return [loop.add_output(v.type) for v in start]
+    return [loop.add_output(type) for type in types]
 
 
 def _reverse_round(
@@ -109,8 +116,10 @@ def _reverse_round(
     state, through = round.state, round.through
     vjps = {1 + k: g for k, g in zip(state, current, strict=False)}
     for i, values in kept.outputs.items():
-        if values in kept.gradients and i not in vjps:
-            vjps[i] = b.op("prim::grad_item", kept.gradients[values], place)
+        if values in kept.gradients:
+            # A value that is kept may be one that the next round starts from: its gradients meet.
+            more = b.op("prim::grad_item", kept.gradients[values], place)
+            vjps[i] = _sum(b, vjps[i], more) if i in vjps else more
     found = run_backward(b, round.gradient, vjps, inputs, outputs, lambda: zero(b))
     results: list[Value] = []
     for k in state:
@@ -123,7 +132,10 @@ def _reverse_round(
 
 
 def _sum(builder: Builder, left: Value, right: Value) -> Value:
-    return builder.node("prim::AutogradAdd", [left, right], [left.type]).output
+    defined = [value for value in (left, right) if value.type != UNDEFINED]
+    if len(defined) < 2:
+        return defined[0] if defined else left
+    return builder.node("prim::AutogradAdd", defined, [left.type]).output
 
 
 @dataclass(slots=True)
@@ -148,8 +160,7 @@ class LoopRule:
         gradients += [reverse.gradients[v] for v in lists]
 
         def body(builder: Builder) -> list[Value]:
-            start = [materialize(builder, g, outputs[k]) for g, k in zip(gradients, round.state, strict=False)]
-            start += [materialize(builder, zero(builder), round.outside[o]) for o in round.through]
+            start = [*gradients[: len(round.state)], *(zero(builder) for _ in round.through)]
             kept = Kept(self.kept.inputs, self.kept.outputs, {v: reverse.gradients[v] for v in lists})
             if self.segment is None:
                 return reverse_rounds(builder, round, self.count, None, start, kept, self.node)
@@ -168,7 +179,8 @@ class LoopRule:
         loop = builder.node("prim::Loop", [total, builder.constant(True), *start], blocks=1)
         (block,) = loop.blocks
         step = block.add_input(INT)
-        current = [block.add_input(v.type) for v in start]
+        types = self.round.gradient_types()
+        current = [block.add_input(type) for type in types]
         b = Builder(block, span=self.node.span)
         place = b.op("aten::sub.int", b.op("aten::sub.int", total, 1), step)
         first = b.op("aten::mul.int", place, length)
@@ -180,7 +192,7 @@ class LoopRule:
             if self.states[k] in asked:
                 results[n] = _sum(b, results[n], b.op("prim::grad_item", asked[self.states[k]], place))
         b.returns(b.constant(True), *results)
-        return [loop.add_output(v.type) for v in start]
+        return [loop.add_output(type) for type in types]
 
     def _run_again(self, builder: Builder, count: Value, first: Value, state: Sequence[Value]) -> Kept:
         """The rounds of a segment, and the lists of what their backwards need."""
@@ -226,8 +238,7 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
         return None
     while True:
         mask = [False, *carried_active, *outside_active]
-        dense = [False, *carried_active, *(False for _ in outside)]
-        gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph), mask, dense)
+        gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph), mask)
         reached = [a or b for a, b in zip(carried_active, gradient.active_outputs[1:], strict=True)]
         if reached == carried_active:
             break

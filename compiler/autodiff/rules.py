@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ...lang.diagnostics import CompileError, Diagnostic
 from ..builder import Builder
 from ..ir import Block, Node, Value, copy_node, walk
+from ..structure import GRADIENT_OF
 from ..symbolic_script import GradPair, captures
-from ..types import NONE, UNDEFINED, ListType, OptionalType, is_tensor, strip_optional
+from ..types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
 from .reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 
@@ -55,8 +56,8 @@ class PairRule:
     def _body(
         self, builder: Builder, reverse: Reverse, gradients: Sequence[Value], wanted: Sequence[int]
     ) -> list[Value]:
-        if len(gradients) > 1:
-            outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
+        outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
+        if len(gradients) > 1 or (isinstance(gradients[0].type, ListType) and not moves_values(self.node)):
             gradients = [materialize(builder, g, v) for g, v in zip(gradients, outputs, strict=True)]
         if self.pair.second is not None:
             results = call_backward(
@@ -71,21 +72,43 @@ class PairRule:
 
     def _fitted(self, builder: Builder, index: int, gradient: Value) -> Value:
         """A user's gradient in the shape of its input: where the input was broadcast, the sum over what it was
-        broadcast to, as torch's engine makes it."""
-        primal = self.node.inputs[index]
-        if isinstance(gradient.type, ListType):
-            schema = self.pair.schema
-            name = schema.arguments[index].name
-            with builder.span(self.pair.backward.outputs[index].node.span):
+        broadcast to, as torch's engine makes it. One that does not fit is told as the gradient of that input."""
+        primal, schema = self.node.inputs[index], self.pair.schema
+        made_here = gradient.node.owner is builder.block
+        with builder.span(gradient.node.span if made_here else self.pair.backward.span):
+            if isinstance(gradient.type, ListType):
+                name = schema.arguments[index].name
                 return builder.op("prim::grad_fit", gradient, self._given(builder, primal), schema.name, name)
-        is_reduced = gradient.node.kind in ("aten::sum_to_size", "aten::_grad_sum_to_size")
-        if is_reduced or not is_tensor(gradient.type) or not is_tensor(strip_optional(primal.type)):
-            return gradient
-        return builder.op("aten::sum_to_size", gradient, builder.op("aten::size", self._given(builder, primal)))
+            if (
+                not is_tensor(gradient.type)
+                or not is_tensor(strip_optional(primal.type))
+                or _has_size(gradient, primal)
+            ):
+                return gradient
+            fitted = builder.op("aten::sum_to_size", gradient, builder.op("aten::size", self._given(builder, primal)))
+        fitted.node.attrs[GRADIENT_OF] = schema.arguments[index].name
+        return fitted
 
     def _given(self, builder: Builder, primal: Value) -> Value:
         """An input that has a gradient, and so is there."""
         return builder.unwrap(primal) if primal.type != strip_optional(primal.type) else primal
+
+
+def _has_size(gradient: Value, primal: Value) -> bool:
+    """Whether a gradient has been summed to the size of its input as it is."""
+    node = gradient.node
+    if node.kind not in ("aten::sum_to_size", "aten::_grad_sum_to_size"):
+        return False
+    size = node.inputs[1].node
+    if size.kind == "aten::_size_if_not_equal":
+        size = size.inputs[0].node
+    return size.kind == "aten::size" and size.inputs[0] is primal
+
+
+def moves_values(node: Node) -> bool:
+    """Whether an op only moves the elements of lists about: gradients of elements may be undefined then."""
+    types = [strip_optional(result.type) for result in node.schema.returns] if node.schema is not None else []
+    return any(isinstance(type.element if isinstance(type, ListType) else type, VariableType) for type in types)
 
 
 def unwrapped(builder: Builder, gradient: Value) -> Value:
@@ -248,8 +271,7 @@ def _list_construct(node: Node, builder: Builder, gradients: list[Value]) -> dic
 
 
 def _list_unpack(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
-    dense = [materialize(builder, g, v) for g, v in zip(gradients, node.outputs, strict=True)]
-    return {0: builder.list(dense, gradient_type(node.outputs[0]))}
+    return {0: builder.list(gradients, gradient_type(node.outputs[0]))}
 
 
 STRUCTURAL: dict[str, Callable[[Node, Builder, list[Value]], dict[int, Value]]] = {

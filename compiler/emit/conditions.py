@@ -338,7 +338,10 @@ def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) 
         type = unify(type, value.type) if type is not None else None
     if type is None:
         kinds = f"{described(present[0].type)} or {described(present[1].type)}"
-        note = "give the name one type on both paths, or use two names"
+        is_result = name.startswith("$")
+        note = (
+            "return one type on every path" if is_result else "give the name one type on both paths, or use two names"
+        )
         e.frame.bind(name, Unusable("E304", f"is {kinds}, by the branch taken", (note,)))
         return
     _add_joined_output(e, branch, name, type, values, [frame.raised for frame in frames])

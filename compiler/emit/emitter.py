@@ -169,7 +169,11 @@ class Emitter:
             raise self.fail("E201", f"undefined name '{name}'", span, *did_you_mean(name, known))
         if binding is POISON or not binding.code:
             raise Abort(name)
-        raise self.fail(binding.code, f"'{name}' {binding.message}", span, *binding.notes)
+        raise self.fail(binding.code, f"{self.told(name)} {binding.message}", span, *binding.notes)
+
+    def told(self, name: str) -> str:
+        """What a message calls a name: that of a result is none of the source's."""
+        return f"what '{self.name}' returns" if name.startswith("$") else f"'{name}'"
 
     def is_open_closure(self, name: str) -> bool:
         """Whether `name` is a closure whose body is being emitted."""

@@ -121,8 +121,8 @@ def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], st
         changed = _widen(e, node, params, results)
         if returns and RESULT not in initial:
             result = frame.lookup(RESULT)
-            if isinstance(result, Value):
-                e.loop_types[id(node), RESULT] = result.type
+            if result is not None:
+                e.loop_types[id(node), RESULT] = e.lookup(RESULT, node.span).type
                 changed = True
     return changed
 
@@ -132,7 +132,7 @@ def _at_end(e: Emitter, node: Loop, name: str, param: Value) -> Value:
     if binding is DELETED:
         note = "assign it anew in each round, or delete it after the loop"
         raise e.fail("E205", f"'{name}', assigned before the loop, is deleted inside", node.span, note)
-    return e.lookup(name, node.span) if isinstance(binding, Value | Refined) else param
+    return param if binding is None else e.lookup(name, node.span)
 
 
 def _proceed(e: Emitter, node: Loop) -> Walk:
@@ -171,7 +171,8 @@ def _widen(e: Emitter, node: Loop, params: dict[str, Value], results: Sequence[V
         if type is None:
             raise e.fail(
                 "E304",
-                f"'{name}' is {described(param.type)} before the loop and {described(value.type)} after a round of it",
+                f"{e.told(name)} is {described(param.type)} before the loop "
+                f"and {described(value.type)} after a round of it",
                 node.span,
                 "a variable keeps one type through a loop; use two names",
             )

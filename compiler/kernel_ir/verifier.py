@@ -7,7 +7,7 @@ from typing import Any
 
 from ..dtypes import BOOL, FLOAT32, INT64, DType
 from ..ops.scalar import PRIMITIVES
-from .index import AxisAtom, Index
+from .index import AxisAtom, Index, Quotient
 from .kernel import (
     Cast,
     Compute,
@@ -104,6 +104,7 @@ class _Verifier:
         shape = list(zip(self.buffers[buffer].shape, self.buffers[buffer].strides, strict=True))
         low = sum((size - 1) * stride for size, stride in shape if stride < 0)
         high = sum((size - 1) * stride for size, stride in shape if stride > 0)
+        conditions = tuple(part for condition in conditions for part in _followed(condition))
         ranges = within(self.kernel.sizes, conditions)
         if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
             least, greatest = _bounds(index, conditions, ranges)
@@ -167,22 +168,41 @@ class _Verifier:
         _require(self.axes_of(store.operand) <= axes, "each point writes an element of its own")
 
 
+def _followed(condition: Condition) -> list[Condition]:
+    """A condition, and what it says of the numbers inside where it is one of a quotient: 1 <= i // 3 < 4 of i."""
+    found = [condition]
+    while len(condition.index.terms) == 1:
+        ((coefficient, atom),) = condition.index.terms
+        if abs(coefficient) != 1 or not isinstance(atom, Quotient):
+            break
+        ends = [coefficient * (end - condition.index.constant) for end in (condition.low, condition.high - 1)]
+        condition = Condition(atom.index, atom.divisor * min(ends), atom.divisor * (max(ends) + 1))
+        found.append(condition)
+    return found
+
+
 def _bounds(
     index: Index, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
 ) -> tuple[float, float]:
-    """The range of an index, of which a multiple of a condition's own index may be a part."""
+    """The range of an index, of which multiples of conditions' own indices may be parts."""
     least, greatest = index.range(ranges)
-    for condition in conditions:
-        if not condition.index.terms:
-            continue
-        coefficient, atom = condition.index.terms[0]
-        factor = next((c // coefficient for c, other in index.terms if other == atom), 0)
+    for number, condition in enumerate(conditions):
+        factor = _multiple(condition.index, index)
         rest = index - condition.index * factor
-        if factor > 0 and len(rest.terms) == len(index.terms) - len(condition.index.terms):
-            low, high = rest.range(ranges)
-            least = max(least, low + factor * condition.low)
-            greatest = min(greatest, high + factor * (condition.high - 1))
+        if factor and len(rest.terms) < len(index.terms):
+            low, high = _bounds(rest, conditions[number + 1 :], ranges)
+            ends = sorted((factor * condition.low, factor * (condition.high - 1)))
+            least, greatest = max(least, low + ends[0]), min(greatest, high + ends[1])
     return least, greatest
+
+
+def _multiple(part: Index, index: Index) -> int:
+    """How many times a part is in an index, going by its first term; 0 where it is not."""
+    if not part.terms:
+        return 0
+    coefficient, atom = part.terms[0]
+    found = next((c for c, other in index.terms if other == atom), 0)
+    return found // coefficient if found % coefficient == 0 else 0
 
 
 def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[str, tuple[int, int]] | None:

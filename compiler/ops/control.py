@@ -66,12 +66,26 @@ def _zeros_for(primal: Any) -> Any:
     return _grad_zeros(primal) if isinstance(primal, list) else np.zeros_like(primal)
 
 
+def no_grads(like: list[Any], count: int) -> list[None]:
+    """So many undefined gradients, of the kind that the elements of a list are."""
+    return [None] * count
+
+
+def is_defined(gradient: Any) -> bool:
+    """Whether a gradient is there; of a list, whether one of its elements is."""
+    return any(map(is_defined, gradient)) if isinstance(gradient, list) else gradient is not None
+
+
 def _grad_item(gradients: list[Any] | None, index: int) -> Any:
     return None if gradients is None else gradients[index]
 
 
-def _grad_list(gradients: list[Any] | None, primal: list[Any] | None) -> list[Any]:
-    return _grad_zeros(primal) if gradients is None else gradients
+def grad_list(gradients: list[Any] | None, primal: list[Any] | None, zeros: Callable[[Any], Any] = _zeros_for) -> Any:
+    """The gradients of a list, with zeros for those that are undefined."""
+    if gradients is None:
+        return [zeros(item) for item in primal or ()]
+    pairs = zip(gradients, primal or (), strict=True)
+    return [grad_list(g, p, zeros) if isinstance(p, list) else zeros(p) if g is None else g for g, p in pairs]
 
 
 class GradientMisfit(ValueError):
@@ -141,9 +155,11 @@ declare("prim::grad_size(Tensor primal) -> int[]", _grad_size, traits=Trait.SHAP
 declare("prim::grad_dtype(Tensor primal) -> int", _grad_dtype, traits=Trait.SHAPE_ONLY)
 declare("prim::grad_zeros(t[] primal) -> t[]", _grad_zeros, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
-declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", _grad_list)
+declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", grad_list)
 declare("prim::grad_fit(t[] gradients, t[] primal, str function, str argument) -> t[]", _grad_fit)
 declare("prim::grad_spread(t[] gradients, t[] like) -> t[]", _grad_spread)
+declare("prim::no_grads(t[] like, int count) -> t[]", no_grads, traits=Trait.NONDIFFERENTIABLE)
+declare("prim::grad_defined(t gradient) -> bool", is_defined, traits=Trait.SHAPE_ONLY)
 declare(
     "prim::scalar_seed(Tensor output) -> Tensor",
     _scalar_seed,

@@ -24,6 +24,7 @@ from ..ir import RETURN, Graph, Node, Value
 from ..ops.registry import OPS, Trait
 from ..printer import constant_text
 from ..rewrite import CLOSED, CONSTANT, is_commutative
+from ..structure import GRADIENT_OF
 
 _PURE = {
     CONSTANT,
@@ -86,5 +87,5 @@ def _key(node: Node, numbers: dict[Value, int]) -> Hashable | None:
     inputs = [numbers.setdefault(value, len(numbers)) for value in node.inputs]
     if is_commutative(node):
         inputs[:2] = sorted(inputs[:2])
-    attrs = tuple((name, constant_text(value)) for name, value in sorted(node.attrs.items()))
+    attrs = tuple((name, constant_text(value)) for name, value in sorted(node.attrs.items()) if name != GRADIENT_OF)
     return node.kind, tuple(inputs), attrs, tuple(value.type for value in node.outputs)

@@ -21,7 +21,8 @@ After:
       return (%b)
 
 A GradOf of zeros alone becomes zeros, one of known gradients alone its content; an AutogradAdd with a zero is the
-other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient.
+other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient; whether a known
+gradient is there is a constant.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from collections.abc import Callable
 from ..builder import Builder
 from ..definedness import Definedness, State, post_order
 from ..ir import Block, Graph, Node, Value
-from ..rewrite import replace_node, splice
+from ..rewrite import replace_by_constant, replace_node, splice
 from ..types import UNDEFINED, TensorType
 
 
@@ -57,7 +58,7 @@ def _grad_of(node: Node, states: Definedness) -> bool:
     if given is State.NONZERO:
         splice(node, node.blocks[0])
         return True
-    if given is State.ZERO and all(_may_be_undefined(node, i) for i in range(len(node.outputs))):
+    if given is State.ZERO:
         builder = _builder(node)
         for value in node.outputs:
             _undefine(value, builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
@@ -67,21 +68,9 @@ def _grad_of(node: Node, states: Definedness) -> bool:
 
 
 def _undefine(value: Value, zero: Value) -> None:
-    """Make users of a gradient use one that is not there, which is of no list's type."""
+    """Make users of a gradient use one that is not there."""
     zero.name_hint = zero.name_hint or value.name_hint
     value.replace_uses_with(zero)
-
-
-def _may_be_undefined(node: Node, index: int) -> bool:
-    """A list only where it is added to something or returned: branches and loops give lists and start from them."""
-    value = node.outputs[index]
-    if value.type == UNDEFINED or isinstance(value.type, TensorType):
-        return True
-    return all(use.user.kind == "prim::AutogradAdd" or _is_end_of_graph(use.user) for use in value.uses)
-
-
-def _is_end_of_graph(node: Node) -> bool:
-    return node.owner is not None and node.owner.node is None and node is node.owner.ret
 
 
 def _autograd_add(node: Node, states: Definedness) -> bool:
@@ -91,8 +80,6 @@ def _autograd_add(node: Node, states: Definedness) -> bool:
         if other.type != UNDEFINED:
             replace_node(node, [other])
             return True
-        if not _may_be_undefined(node, 0):
-            return False
         _undefine(node.output, other)
         node.destroy()
         return True
@@ -116,8 +103,17 @@ def _materialize(node: Node, states: Definedness) -> bool:
     return True
 
 
+def _grad_defined(node: Node, states: Definedness) -> bool:
+    state = states[node.inputs[0]]
+    if state is State.UNKNOWN:
+        return False
+    replace_by_constant(node, state is State.NONZERO)
+    return True
+
+
 _RULES: dict[str, Callable[[Node, Definedness], bool]] = {
     "prim::GradOf": _grad_of,
     "prim::AutogradAdd": _autograd_add,
     "prim::MaterializeGrad": _materialize,
+    "prim::grad_defined": _grad_defined,
 }

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..meta import UNKNOWN, Meta, is_known, join
+from ..meta import UNKNOWN, Meta, is_defined, is_known, join
 from ..ops.arrays import numpy_dtype
 from ..ops.control import fit_gradients
 from ..ops.prim import sum_to_size
@@ -124,15 +124,26 @@ def _fitted_element(gradient: Any, primal: Any) -> Any:
     return Meta(primal.shape, gradient.dtype)
 
 
+def _filled(gradients: Any, primal: Any) -> Any:
+    """What is undefined has the shape of the primal."""
+    if gradients is None:
+        return primal
+    if not isinstance(gradients, list) or not isinstance(primal, list) or len(gradients) != len(primal):
+        return gradients
+    return [_filled(gradient, item) for gradient, item in zip(gradients, primal, strict=True)]
+
+
 _MOVED: dict[str, Callable[..., Any]] = {
     "aten::__is__": _is_same,
     "aten::__isnot__": _is_other,
     "prim::grad_zeros": lambda primal: primal,
     "aten::__getitem__.t": _picked,
     "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
-    "prim::grad_list": lambda gradients, primal: primal if gradients is None else gradients,
+    "prim::grad_list": _filled,
     "prim::grad_fit": _fitted,
     "prim::grad_spread": lambda gradients, like: like,
+    "prim::no_grads": lambda like, count: UNKNOWN if count is UNKNOWN else [None] * count,
+    "prim::grad_defined": is_defined,
 }
 """Ops that the compiler makes of gradients and optionals, on abstract values."""
 

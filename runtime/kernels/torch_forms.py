@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from ...compiler.dtypes import BY_NAME, DEFAULT_FLOAT, DType
-from ...compiler.ops.control import fit_gradients
+from ...compiler.ops.control import fit_gradients, grad_list, is_defined, no_grads
 from ...compiler.ops.registry import OPS
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
@@ -48,8 +48,12 @@ def _zeros_like(primal: torch.Tensor | None) -> torch.Tensor | None:
     return None if primal is None else torch.zeros_like(primal)
 
 
-def _grad_list(gradients: list[Any] | None, primal: Any) -> list[Any]:
-    return _grad_zeros(primal) if gradients is None else gradients
+def _zeros_for(primal: Any) -> Any:
+    return _grad_zeros(primal) if isinstance(primal, list) else _zeros_like(primal)
+
+
+def _grad_list(gradients: list[Any] | None, primal: Any) -> Any:
+    return grad_list(gradients, primal, _zeros_for)
 
 
 def _grad_fit(gradients: list[Any], primal: Any, function: str, argument: str) -> Any:
@@ -61,10 +65,6 @@ def _summed_to(gradient: torch.Tensor, primal: torch.Tensor) -> torch.Tensor:
         return gradient.sum_to_size(primal.shape)
     except RuntimeError as error:
         raise ValueError(str(error)) from None
-
-
-def _zeros_for(primal: Any) -> Any:
-    return _grad_zeros(primal) if isinstance(primal, list) else _zeros_like(primal)
 
 
 def _grad_spread(gradients: list[Any], like: list[Any]) -> list[Any]:
@@ -161,6 +161,8 @@ FORMS: dict[str, Form] = {
     "prim::grad_list": _grad_list,
     "prim::grad_fit": _grad_fit,
     "prim::grad_spread": _grad_spread,
+    "prim::no_grads": no_grads,
+    "prim::grad_defined": is_defined,
     "prim::scalar_seed": _scalar_seed,
     "prim::dtype": lambda a: _DTYPES[a.dtype].code,
     "prim::mm_tree": _mm_tree,

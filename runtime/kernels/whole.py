@@ -10,6 +10,7 @@ import torch
 from ...compiler.constants import TensorConstant
 from ...compiler.dtypes import BY_CODE
 from ...compiler.ir import Block, Graph, Node, Value
+from ...compiler.ops.control import is_defined
 from ...compiler.ops.registry import OPS
 from ...lang.trampoline import Walk, run
 from ..failed_node import failure_at
@@ -77,7 +78,7 @@ class _Interpreter:
 
     def gradient(self, node: Node, inputs: list[Any]) -> Walk:
         """Nothing comes of gradients that are all undefined."""
-        if all(value is None for value in inputs):
+        if not any(map(is_defined, inputs)):
             return [None] * len(node.outputs)
         return (yield self.block(node.blocks[0]))
 
@@ -113,7 +114,7 @@ _STRUCTURAL: dict[str, Callable[[_Interpreter, Node, list[Any]], Sequence[Any]]]
     "prim::TupleUnpack": lambda self, node, inputs: list(inputs[0]),
     "prim::TupleIndex": lambda self, node, inputs: [inputs[0][node.attr("index")]],
     "prim::ListConstruct": lambda self, node, inputs: [list(inputs)],
-    "prim::ListUnpack": lambda self, node, inputs: list(inputs[0]),
+    "prim::ListUnpack": lambda self, node, inputs: list(inputs[0] or [None] * len(node.outputs)),
     "prim::AutogradAdd": _Interpreter.add,
     "prim::MaterializeGrad": _Interpreter.materialize,
     "prim::unchecked_unwrap_optional": lambda self, node, inputs: inputs,

@@ -122,14 +122,10 @@ class Kept:
                 vjps[position] = self._vjp(self.outputs[position], [None] * count)
 
     def _vjp(self, layout: Layout, given: Sequence[Any]) -> Any:
-        """The gradient of one output; of a list, a list, with zeros for what is undefined in it.
-
-        A backward that is differentiated in turn takes no undefined lists: a loop in it starts from the list.
-        """
+        """The gradient of one output; of a list, a list, with None for what is undefined in it."""
         if type(layout) is Place:
             return given[layout]
-        is_recorded = torch.is_grad_enabled() or is_transformed()
-        if not isinstance(layout, list) or (not is_recorded and all(given[p] is None for p in places(layout))):
+        if not isinstance(layout, list) or all(given[p] is None for p in places(layout)):
             return None
         return self._elements(layout, given)
 
@@ -138,9 +134,6 @@ class Kept:
         for item in layout:
             if isinstance(item, list):
                 found.append(self._elements(item, given))
-            elif type(item) is Place and given[item] is None and self.metadata[item]:
-                shape, dtype, device = self.metadata[item]
-                found.append(torch.zeros(shape, dtype=dtype, device=device))
             else:
                 found.append(given[item] if type(item) is Place else None)
         return found

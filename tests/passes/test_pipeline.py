@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gradscript as gs
+import numpy as np
 import pytest
 from gradscript.compiler.ir import Graph
 from gradscript.compiler.ir_parser import parse_ir
@@ -12,6 +14,7 @@ from gradscript.compiler.pipeline import (
     RECIPES,
     SIMPLIFY,
     InvalidPass,
+    Pass,
     inline_keeping_pairs,
     observed,
     pass_name,
@@ -103,3 +106,33 @@ def test_what_is_observed_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
     run_recipe(parse_ir(TEXT), "trace")
     with observed(lambda step: None), pytest.raises(InvalidPass, match="break_types"):
         run_recipe(parse_ir(TEXT), "trace")
+
+
+def _remove_all(graph: Graph) -> bool:
+    for node in list(graph.nodes):
+        node.destroy()
+    return True
+
+
+def _unlink_twice(graph: Graph) -> bool:
+    node = next(iter(graph.nodes))
+    node.unlink()
+    node.unlink()
+    return True
+
+
+def _insert_twice(graph: Graph) -> bool:
+    first, *_, last = graph.nodes
+    first.insert_before(last)
+    return True
+
+
+@pytest.mark.parametrize("pass_", [_remove_all, _unlink_twice, _insert_twice])
+def test_a_users_pass_that_misuses_the_graph_is_named(pass_: Pass) -> None:
+    unit = gs.CompilationUnit("def f(x):\n    return torch.sin(torch.exp(x)) * x\n")
+    remove = gs.register_pass("optimize", pass_)
+    try:
+        with pytest.raises(InvalidPass, match=f"pass {pass_.__name__} misuses the graph: aten::"):
+            unit.f(np.ones(2))
+    finally:
+        remove()
