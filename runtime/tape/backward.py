@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import is_torch
 from .engine import run_backward
 from .node import Edge, Gradient
 from .value import TapeValue, as_variable
@@ -47,7 +48,7 @@ def tape_grad(
 
 
 def _variables(given: Any, what: str) -> list[TapeValue]:
-    if not isinstance(given, TapeValue | Iterable) or isinstance(given, np.ndarray):
+    if not isinstance(given, TapeValue | Iterable) or isinstance(given, np.ndarray) or is_torch(given):
         raise TypeError(f"{what} are Variables, not {type(given).__name__}")
     variables = [given] if isinstance(given, TapeValue) else list(given)
     for variable in variables:
