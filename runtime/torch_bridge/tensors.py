@@ -127,8 +127,8 @@ def array_of(tensor: Any) -> Array:
 
 def tensor_of(array: Array) -> Any:
     """A tensor of an array's memory, or of a copy where torch takes no such memory: read-only, reversed."""
-    flags = array.flags
-    if not flags.carray and (not flags.behaved or any(stride < 0 for stride in array.strides)):
+    # An array of one element counts as contiguous with any strides, and torch looks at them all.
+    if not array.flags.behaved or min(array.strides, default=0) < 0:
         array = array.copy()
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
