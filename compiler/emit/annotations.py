@@ -114,10 +114,14 @@ def _union(node: ast.Expr, left: Type, right: Type, diagnostics: Diagnostics) ->
     raise diagnostics.fail("E302", "the only union is with None", node.span, "write Optional[T] or T | None")
 
 
+MAX_DOTS = 16
+"""No name that is known has more parts; to look no further keeps long chains of attributes linear."""
+
+
 def dotted_name(node: ast.Expr) -> str:
     """`torch.nn.functional` for such a chain of attributes; empty for any other expression."""
     parts: list[str] = []
-    while isinstance(node, ast.Attribute):
+    while isinstance(node, ast.Attribute) and len(parts) < MAX_DOTS:
         parts.append(node.name)
         node = node.value
     if not isinstance(node, ast.Name):

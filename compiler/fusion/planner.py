@@ -88,10 +88,17 @@ class Planner:
 
     # --- classes of nodes ---
 
+    def _why_left(self, node: Node) -> str:
+        """Why control flow has not been settled: a loop that has its number of rounds has too many."""
+        trips = self.known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
+        if type(trips) is int and self.known.get(node.blocks[0].outputs[0]) is True:
+            return "a loop has too many rounds, or too long a body, to be written out"
+        return f"{node.kind} depends on what is in tensors"
+
     def _classify(self) -> None:
         for node in self.graph.nodes:
             if node.blocks:
-                raise Unfusable(f"{node.kind} depends on what is in tensors")
+                raise Unfusable(self._why_left(node))
             reduction = reduction_of(node, self.known)
             if reduction is not None:
                 self.memory.reductions[node.output] = reduction

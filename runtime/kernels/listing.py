@@ -149,7 +149,7 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
     except ShapeError as error:
         raise misfit(error) from error
     except Unfusable as error:
-        note = "branches and loops that depend on elements run op by op"
+        note = "long loops, and branches and loops that depend on elements, run op by op"
         raise RuntimeFailure("R101", function.name, f"no kernels: {error}", span=graph.span, notes=[note]) from error
 
 
