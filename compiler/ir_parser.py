@@ -7,18 +7,19 @@ Line breaks, indentation and comments (`#` to the end of the line) carry no mean
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..lang.diagnostics import Abort, CompileError, Diagnostics, did_you_mean
 from ..lang.source import Source, Span
 from .constants import TensorConstant
 from .dtypes import BY_NAME
-from .ir import Block, Graph, Node, Value
+from .ir import Block, Callee, Graph, Node, Value
 from .ops.registry import OPS
 from .printer import base_name
 from .schema import FunctionSchema
 from .structure import RULES
+from .symbolic_script import callee_of
 from .types import SCALAR_KINDS, ListType, OptionalType, TensorType, TupleType, Type
 from .verify import InvalidIR, verify
 
@@ -53,12 +54,13 @@ class _Token(NamedTuple):
 
 
 def parse_ir(text: str, filename: str = "<ir>") -> Graph:
-    """Read one graph; CompileError for text that is none, or that breaks a rule of the IR."""
+    """Read a graph, and behind it those of the functions that it calls; CompileError for text that is none, that breaks
+    a rule of the IR, or that calls what is not in it."""
     if not isinstance(text, str):
         raise TypeError(f"textual IR is a str, not {type(text).__name__}")
     diagnostics = Diagnostics()
     try:
-        return _Parser(Source(text, filename), diagnostics).graph()
+        return _Parser(Source(text, filename), diagnostics).graphs()
     except Abort:
         found = diagnostics.found
     raise CompileError(found)
@@ -72,21 +74,72 @@ class _Parser:
         self._tokens = self._scan()
         self._token = next(self._tokens)
 
-    def graph(self) -> Graph:
-        self._keyword("graph")
-        name = self._string(self._next("string")) if self._token.kind == "string" else self._next("name").text
-        graph = Graph(name, span=self._span(self._token))
-        self._parameters(graph.body)
-        open_blocks = [graph.body]
-        while open_blocks:
-            self._statement(open_blocks)
+    def graphs(self) -> Graph:
+        """The first graph of the text; the others are what it calls."""
+        functions: dict[str, Callee] = {}
+        first = self._graph(functions)
+        graphs = {first.name: first}
+        while self._token.text == "graph":
+            graph = self._graph(functions)
+            if graph.name in graphs:
+                raise self._diagnostics.fail("E502", f"graph '{graph.name}' is defined twice", graph.span)
+            graphs[graph.name] = graph
         if self._token.kind != "end":
             raise self._unexpected("the end of the text")
+        self._check_calls(graphs)
+        for graph in graphs.values():
+            self._verify(graph)
+        functions |= {name: callee_of(graph) for name, graph in graphs.items() if graph is not first}
+        for graph in graphs.values():
+            # Once more, now that what they call is known.
+            self._verify(graph)
+        return first
+
+    def _verify(self, graph: Graph) -> None:
         try:
             verify(graph)
         except InvalidIR as invalid:
             span = invalid.node.span if invalid.node is not None else graph.span
             raise self._diagnostics.fail("E504", invalid.rule, span) from None
+
+    def _check_calls(self, graphs: Mapping[str, Graph]) -> None:
+        """Every callee is one of the graphs, and none calls itself, by whatever detour."""
+        calls = {name: dict(_calls(graph)) for name, graph in graphs.items()}
+        for called in calls.values():
+            for name, node in called.items():
+                if name not in graphs:
+                    note = f"the graphs of what is called stand behind it: `graph {name}(…): …`"
+                    hints = did_you_mean(name, graphs)
+                    raise self._diagnostics.fail("E503", f"unknown function '{name}'", node.span, *hints, note)
+        self._check_recursion(calls)
+
+    def _check_recursion(self, calls: Mapping[str, Mapping[str, Node]]) -> None:
+        callers: dict[str, list[str]] = {name: [] for name in calls}
+        for name, called in calls.items():
+            for callee in called:
+                callers[callee].append(name)
+        left = {name: len(called) for name, called in calls.items()}
+        ready = [name for name, count in left.items() if not count]
+        while ready:
+            done = ready.pop()
+            del left[done]
+            for name in callers[done]:
+                left[name] -= 1
+                if not left[name]:
+                    ready.append(name)
+        for name in left:
+            node = next(node for callee, node in calls[name].items() if callee in left)
+            raise self._diagnostics.fail("E407", f"recursion: '{name}' calls '{node.attr('callee')}'", node.span)
+
+    def _graph(self, functions: Mapping[str, Callee]) -> Graph:
+        self._keyword("graph")
+        self._values = {}
+        name = self._string(self._next("string")) if self._token.kind == "string" else self._next("name").text
+        graph = Graph(name, functions, self._span(self._token))
+        self._parameters(graph.body)
+        open_blocks = [graph.body]
+        while open_blocks:
+            self._statement(open_blocks)
         return graph
 
     # Statements
@@ -346,6 +399,14 @@ class _Parser:
         # Comparing spellings takes time quadratic in their length, so long ones get no advice.
         notes = did_you_mean(token.text, known) if len(token.text) < MAX_NESTING else ()
         return self._fail(code, f"unknown {what} {_shown(token)}", token, *notes)
+
+
+def _calls(graph: Graph) -> Iterator[tuple[str, Node]]:
+    """The functions that a graph calls, each with a call of it."""
+    for node in graph.all_nodes():
+        name = node.attrs.get("callee")
+        if node.kind == "prim::CallFunction" and isinstance(name, str):
+            yield name, node
 
 
 def _shown(token: _Token) -> str:

@@ -8,6 +8,8 @@
       %2 : Tensor = aten::mul.Tensor(%self, %other)
       return (%2, %backward)
 
+The graphs of the functions that it calls follow, in the order met.
+
 `return` ends a block and `block` opens another one of the node before it, so indentation carries no meaning; it
 stops growing at some depth, lest the text of a deeply nested graph grow with the square of its depth.
 """
@@ -20,7 +22,8 @@ from typing import Any
 
 from ..lang.source import NO_SOURCE
 from .constants import TensorConstant
-from .ir import Block, Graph, Node, Value
+from .ir import Block, Callee, Graph, Node, Value
+from .symbolic_script import with_closure
 
 MAX_INDENT = 40
 PLAIN_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
@@ -32,11 +35,36 @@ _LONGEST_DECIMAL = 4096
 """Bits; longer ints are written in hexadecimal, which Python converts at any length."""
 
 
-def print_graph(graph: Graph, *, with_spans: bool = False) -> str:
-    """The graph's text. With spans, each node that came from source says where: `# mul.grad:3:12`."""
+def print_graph(graph: Graph, *, with_spans: bool = False, alone: bool = False) -> str:
+    """The graph's text, and behind it, unless it is to stand `alone`, the texts of what it calls.
+
+    With spans, each node that came from source says where: `# mul.grad:3:12`.
+    """
+    texts = [_graph_text(graph.name, graph, with_spans)]
+    if not alone:
+        texts += [_graph_text(name, with_closure(callee), with_spans) for name, callee in _called(graph).items()]
+    return "\n".join(texts)
+
+
+def _called(graph: Graph) -> dict[str, Callee]:
+    """The functions that a graph calls, and those that they call, by name."""
+    found: dict[str, Callee] = {}
+    pending = [graph]
+    while pending:
+        current = pending.pop(0)
+        for node in current.all_nodes():
+            name = node.attrs.get("callee")
+            callee = current.functions.get(name) if node.kind == "prim::CallFunction" and name not in found else None
+            if callee is not None:
+                found[str(name)] = callee
+                pending.append(with_closure(callee))
+    return found
+
+
+def _graph_text(name: str, graph: Graph, with_spans: bool) -> str:
     printer = _Printer(with_spans)
-    name = graph.name if PLAIN_NAME.match(graph.name) else quote(graph.name)
-    printer.lines.append(f"graph {name}({printer.definitions(graph.inputs)}):")
+    shown = name if PLAIN_NAME.match(name) else quote(name)
+    printer.lines.append(f"graph {shown}({printer.definitions(graph.inputs)}):")
     printer.block_body(graph.body, 1)
     return "\n".join(printer.lines) + "\n"
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ..lang.diagnostics import Diagnostics
 from .builder import Builder
-from .ir import Block, Graph, Node, Value, copy_node, copy_nodes, walk
+from .ir import Block, Callee, Graph, Node, Value, copy_node, copy_nodes, walk
 from .schema import Argument, FunctionSchema
 from .types import CLOSURE, NONE, ListType, TupleType, Type, is_differentiable, is_tensor, strip_optional
 
@@ -69,13 +69,61 @@ def lift_closures(graph: Graph, schema: FunctionSchema, diagnostics: Diagnostics
 
     What is wrong with the closure is reported, and the pair is then None too.
     """
-    if not graph.outputs or graph.outputs[-1].type != CLOSURE:
+    if not returns_closure(graph):
         return None
     function = graph.outputs[-1].node
     grad_outputs = _check_parameters(graph, schema, function, diagnostics)
     if grad_outputs is None or not _check_gradients(schema.name, [schema.arguments], function, diagnostics):
         return None
     return _lift(graph, schema, grad_outputs, function, schema.arguments, diagnostics)
+
+
+def callee_of(graph: Graph) -> Callee:
+    """A graph as a function of its name; the closure that it returns, if it returns one, is its backward.
+
+    CompileError for a closure that is no backward of it.
+    """
+    arguments = tuple(Argument(v.name_hint or f"input{i}", v.type) for i, v in enumerate(graph.inputs))
+    results = [value.type for value in graph.outputs if value.type != CLOSURE]
+    returns = tuple(Argument(f"result{i}", type) for i, type in enumerate(results))
+    schema = FunctionSchema(graph.name, "", arguments, returns)
+    diagnostics = Diagnostics()
+    pair = lift_closures(graph, schema, diagnostics)
+    diagnostics.raise_if_any()
+    return Callee(schema, graph, pair)
+
+
+def returns_closure(graph: Graph) -> bool:
+    return bool(graph.outputs) and graph.outputs[-1].type == CLOSURE
+
+
+def with_closure(callee: Callee) -> Graph:
+    """The graph of a function with its backward as a closure: the inverse of `callee_of`."""
+    if callee.pair is None or returns_closure(callee.graph):
+        return callee.graph
+    return _unlifted(callee.pair)
+
+
+def _unlifted(pair: GradPair) -> Graph:
+    """The forward with a closure in its context's place."""
+    backward = pair.backward if pair.second is None else _unlifted(pair.second)
+    graph = pair.forward.copy()
+    *outputs, context = graph.outputs
+    builder = Builder(graph, span=backward.span)
+    function = builder.node("prim::Function", (), [CLOSURE], attrs={"name": pair.backward.name}, blocks=1)
+    (block,) = function.blocks
+    packed, *parameters = backward.inputs
+    env = {value: block.add_input(value.type, value.name_hint) for value in parameters}
+    for node in backward.nodes:
+        if packed in node.inputs and node.kind == "prim::TupleUnpack":
+            env |= zip(node.outputs, context.node.inputs, strict=True)
+        else:
+            copy_node(node, env, block.append)
+    block.ret.replace_inputs([env.get(value, value) for value in backward.outputs])
+    graph.body.ret.replace_inputs([*outputs, function.output])
+    if not context.use_count:
+        context.node.destroy()
+    return graph
 
 
 def captures(block: Block) -> list[Value]:
@@ -119,7 +167,7 @@ def _lift(
     context = tuple(Captured(name, value.type) for name, value in zip(names, captured, strict=True))
     backward = _backward_graph(graph, function, captured, names)
     second = None
-    if backward.outputs and backward.outputs[-1].type == CLOSURE:
+    if returns_closure(backward):
         second = _lift_second(backward, schema, inputs, diagnostics)
         if second is None:
             return None
@@ -151,7 +199,7 @@ def _forward_graph(graph: Graph, captured: Sequence[Value]) -> Graph:
 
 def without_closure(graph: Graph) -> Graph:
     """A copy of the graph that returns its outputs only; the graph itself if it has no closure."""
-    if not graph.outputs or graph.outputs[-1].type != CLOSURE:
+    if not returns_closure(graph):
         return graph
     primal = Graph(graph.name, graph.functions, graph.span)
     env: dict[Value, Value] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 from ..compiler.autodiff.wrapper import differentiable_graph
 from ..compiler.emit import emit_unit
 from ..compiler.ir import Callee, Graph
 from ..compiler.schema import FunctionSchema
-from ..compiler.symbolic_script import GradPair
+from ..compiler.symbolic_script import GradPair, callee_of
 from ..lang.ast import FunctionDef
 from ..lang.collection import collection_paused
 from ..lang.diagnostics import Diagnostics
@@ -36,6 +36,14 @@ class Compiled:
     def __init__(self, callee: Callee, plans: PlanCache | None = None) -> None:
         self._callee = callee
         self._plans = PlanCache() if plans is None else plans
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> Self:
+        """A graph, such as `gs.parse_ir` reads, as a function. The closure that it returns is its backward.
+
+        CompileError for a closure that is no backward of it.
+        """
+        return cls(callee_of(graph))
 
     @property
     def name(self) -> str:

@@ -43,9 +43,10 @@ def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
     """f and df of the function, differentiated by its own backward if it has one."""
     from ..compiler.autodiff import differentiate
     from ..compiler.autodiff.wrapper import differentiable_graph
+    from ..compiler.printer import print_graph
 
     gradient = differentiate(differentiable_graph(callee))
-    return f"{gradient.f}\n{gradient.df}"
+    return f"{print_graph(gradient.f, alone=True)}\n{print_graph(gradient.df, alone=True)}"
 
 
 def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:

@@ -21,7 +21,7 @@ from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..rewrite import replace_node
-from ..symbolic_script import GradPair, captures, without_closure
+from ..symbolic_script import GradPair, callee_of, captures, returns_closure, without_closure
 from ..types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
 from .draws import settle_draws
@@ -40,6 +40,7 @@ from .rules import (
     context_values,
     is_op_itself,
 )
+from .wrapper import differentiable_graph
 
 _OF_GRADIENTS = frozenset({"prim::GradOf", "prim::AutogradZero", "prim::no_grads"})
 """Nodes of graphs in which there are gradients that may be undefined."""
@@ -58,8 +59,11 @@ def differentiate(
     its own. One that makes a single graph of f and df, and differentiates that, needs none of them. `rounds` chooses
     what loops keep of their rounds; without it, it is what their backwards use.
 
-    Raises CompileError (E408) where a gradient would have to pass through an op that has none.
+    A graph that returns a closure is differentiated by it. Raises CompileError (E408) where a gradient would have to
+    pass through an op that has none.
     """
+    if returns_closure(graph):
+        graph = differentiable_graph(callee_of(graph))
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
     shapes = rounds.shapes if rounds is not None else ()
@@ -91,9 +95,7 @@ def _differentiate(
 
 def _simplified(graph: Graph) -> Graph:
     """A copy with functions that have no pair inlined. Where a gradient may be undefined, a branch asks if it is."""
-    copied = without_closure(graph)
-    if copied is graph:
-        copied = graph.copy()
+    copied = graph.copy()
     run_recipe(copied, "before_autodiff")
     return copied
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from ..builder import Builder
 from ..ir import Callee, Graph
-from ..symbolic_script import without_closure
+from ..symbolic_script import callee_of, returns_closure
 
 
 def differentiable_graph(callee: Callee) -> Graph:
     """The graph that stands for a function in differentiation. Its pair, where it has one, is used for it."""
+    if callee.pair is None and returns_closure(callee.graph):
+        callee = callee_of(callee.graph)
     if callee.pair is None:
-        return without_closure(callee.graph)
+        return callee.graph
     name = callee.schema.name
     graph = Graph(name, {**callee.graph.functions, name: callee}, callee.graph.span)
     builder = Builder(graph, span=callee.graph.span)

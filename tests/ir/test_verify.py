@@ -111,7 +111,6 @@ def test_rules_of_kinds(body: str, rule: str) -> None:
         "%a : Optional[Tensor] = prim::If(%c) block(): return (%x) block(): return (%o)",
         '%a : Device = prim::Constant[value="cpu"]()',
         "%a : List[Optional[int]] = prim::Constant[value=[1, None]]()",
-        '%a : Tensor = prim::CallFunction[callee="unknown"](%n)',
         '%f : Closure = prim::Function[name="f"]() block(%g : Tensor): %h : Closure = prim::Function[name="h"]() '
         "block(): return (%g) return (%x, %h)",
         "%a : Tensor = prim::AutogradAdd(%u, %u)",

@@ -67,7 +67,11 @@ def test_pairs_can_be_kept() -> None:
 
 
 def test_unknown_names_and_other_units_stay() -> None:
-    unknown = parse_ir('graph g(%x : Tensor): %y : Tensor = prim::CallFunction[callee="f1"](%x) return (%y)')
+    unknown = Graph("g")
+    builder = Builder(unknown)
+    x = unknown.body.add_input(TENSOR, "x")
+    builder.returns(builder.node("prim::CallFunction", [x], [TENSOR], attrs={"callee": "f1"}).output)
+    verify(unknown)
     assert not inline_functions(unknown)
     # Here `f0` means something else than it does to `f1`.
     unknown.functions = {"f1": _functions(2, calls=1)["f1"], "f0": _functions(1, calls=1)["f0"]}
@@ -75,12 +79,11 @@ def test_unknown_names_and_other_units_stay() -> None:
 
 
 def test_a_closure_stays_behind() -> None:
-    body = parse_ir(
+    graph = parse_ir(
+        'graph g(%x : Tensor): %y : Tensor = prim::CallFunction[callee="f"](%x) return (%y) '
         'graph f(%x : Tensor): %b : Closure = prim::Function[name="backward"]() block(%g : Tensor): return (%x) '
         "%y : Tensor = aten::exp(%x) return (%y, %b)"
     )
-    graph = parse_ir('graph g(%x : Tensor): %y : Tensor = prim::CallFunction[callee="f"](%x) return (%y)')
-    graph.functions = {"f": Callee(parse_schema("f(Tensor x) -> Tensor"), body)}
     assert inline_functions(graph)
     verify(graph)
     assert _kinds(graph) == ["aten::exp"]
