@@ -17,6 +17,7 @@ stops growing at some depth, lest the text of a deeply nested graph grow with th
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,14 +50,14 @@ def print_graph(graph: Graph, *, with_spans: bool = False, alone: bool = False) 
 def _called(graph: Graph) -> dict[str, Callee]:
     """The functions that a graph calls, and those that they call, by name."""
     found: dict[str, Callee] = {}
-    pending = [graph]
+    pending = deque([graph])
     while pending:
-        current = pending.pop(0)
+        current = pending.popleft()
         for node in current.all_nodes():
-            name = node.attrs.get("callee")
+            name = str(node.attrs.get("callee"))
             callee = current.functions.get(name) if node.kind == "prim::CallFunction" and name not in found else None
             if callee is not None:
-                found[str(name)] = callee
+                found[name] = callee
                 pending.append(with_closure(callee))
     return found
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from ..lang.diagnostics import Diagnostics
 from .builder import Builder
 from .ir import Block, Callee, Graph, Node, Value, copy_node, copy_nodes, walk
+from .passes.eliminate_dead_code import eliminate_dead_code
 from .schema import Argument, FunctionSchema
 from .types import CLOSURE, NONE, ListType, TupleType, Type, is_differentiable, is_tensor, strip_optional
 
@@ -172,6 +173,8 @@ def _lift(
         if second is None:
             return None
         backward = without_closure(backward)
+        # What it computed and unpacked for the closure alone is in the closure's context.
+        eliminate_dead_code(backward)
     return GradPair(schema, _forward_graph(graph, captured), backward, context, grad_outputs, second)
 
 
@@ -220,7 +223,10 @@ def _backward_graph(graph: Graph, function: Node, captured: Sequence[Value], nam
     (block,) = function.blocks
     backward = Graph(function.attr("name"), graph.functions, function.span)
     builder = Builder(backward, span=function.span)
-    context = backward.body.add_input(TupleType(tuple(v.type for v in captured)), "context")
+    name = "context"
+    while any(value.name_hint == name for value in block.inputs):
+        name += "_"
+    context = backward.body.add_input(TupleType(tuple(v.type for v in captured)), name)
     env: dict[Value, Value] = {}
     for value in block.inputs:
         env[value] = backward.body.add_input(value.type, value.name_hint)

@@ -8,7 +8,7 @@ from ..emit.calls import BUILTINS
 from ..emit.overloads import Resolver
 from ..ir import Callee, Graph, Node, Value
 from ..schema import Argument, FunctionSchema
-from ..symbolic_script import GradPair, captures
+from ..symbolic_script import GradPair, captures, returns_closure
 from ..types import CLOSURE, TupleType, Type
 from .expressions import Expressions
 from .literals import annotation, parameters
@@ -20,17 +20,18 @@ _SEPARATOR = "\n\n\n"
 
 
 def unparse_function(callee: Callee, beside: Iterable[str] = ()) -> str:
-    """One function as source, closures in place. It stands `beside` others of these names in the text.
+    """One function as source, closures in place, as it stands `beside` functions of these names.
 
     A function without a closure is written with every type, as the halves of a lifted pair are, so that a pair's text
     compiles to the same text; one with a closure as its author writes it.
     """
-    return _function(callee.schema, callee.graph, beside, annotated=not _has_closure(callee.graph))
+    beside = beside or (callee.schema.name, *callee.graph.functions)
+    return _function(callee.schema, callee.graph, beside, annotated=not returns_closure(callee.graph))
 
 
 def unparse_unit(callees: Mapping[str, Callee]) -> str:
     """Every function of a unit, in order."""
-    return _joined([unparse_function(callee) for callee in callees.values()])
+    return _joined([unparse_function(callee, callees) for callee in callees.values()])
 
 
 def unparse_pair(pair: GradPair) -> str:
@@ -39,7 +40,7 @@ def unparse_pair(pair: GradPair) -> str:
     Every function has a name of its own: a second-order pair's are `NAME_backward` and its closure's name.
     """
     functions: list[tuple[FunctionSchema, Graph]] = []
-    called = _called(pair)
+    called = _called(_graphs(pair))
     taken: set[str] = set(called)
     current: GradPair | None = pair
     while current is not None:
@@ -51,14 +52,19 @@ def unparse_pair(pair: GradPair) -> str:
     return _joined(texts + [unparse_function(callee, taken) for callee in called.values()])
 
 
-def _called(pair: GradPair) -> dict[str, Callee]:
-    """The functions that a pair calls, and those that they call, in the order met."""
-    found: dict[str, Callee] = {}
+def _graphs(pair: GradPair) -> list[Graph]:
+    """The graphs of a pair, and of the pair of its backward, and so on."""
     graphs: list[Graph] = []
     current: GradPair | None = pair
     while current is not None:
         graphs += [current.forward, current.backward]
         current = current.second
+    return graphs
+
+
+def _called(graphs: list[Graph]) -> dict[str, Callee]:
+    """The functions that graphs call, and those that they call, in the order met."""
+    found: dict[str, Callee] = {}
     for graph in graphs:
         for node in graph.all_nodes():
             callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
@@ -68,51 +74,61 @@ def _called(pair: GradPair) -> dict[str, Callee]:
     return found
 
 
-def _has_closure(graph: Graph) -> bool:
-    return bool(graph.outputs) and graph.outputs[-1].type == CLOSURE
-
-
 def unparse_closure_stage(callee: Callee) -> str:
-    """The function with a pair of code and context in each closure's place, and that code beside it."""
-    writer = _writer(callee.graph, (callee.schema.name,))
-    lambdas: list[Node] = []
+    """The function with its closures' code in functions beside it, which take what the closure captures as a context.
 
-    def replaced(writer: Writer, node: Node, depth: int) -> None:
+    A closure that holds another one is left where it is: what its code makes, the other captures. What is called stands
+    behind.
+    """
+    called = _called([callee.graph])
+    taken = {callee.schema.name, *called}
+    writer = _writer(callee.graph, taken)
+    codes: list[tuple[str, Node]] = []
+
+    def replaced(writer: Writer, node: Node, depth: int) -> bool:
+        (block,) = node.blocks
+        if any(inner.kind == "prim::Function" for inner in block.nodes):
+            return False
+        name = _unique(f"{callee.schema.name}_{node.attrs['name']}", taken)
+        codes.append((name, node))
         context = ", ".join(writer.names[v] for v in _captured(writer, node))
-        name = _lambda_name(len(lambdas))
-        lambdas.append(node)
         comma = "," if context and ", " not in context else ""
-        writer.add(depth, f"{writer.names[node.output]} = ({name}, ({context}{comma}))")
+        given = ", ".join([f"({context}{comma})", *(writer.names[v] for v in block.inputs)])
+        writer.add(depth, f"def {writer.names[node.output]}({writer.parameters(block.inputs)}):")
+        writer.add(depth + 1, f"return {name}({given})")
+        return True
 
     writer.closure = replaced
-    _define(writer, callee.schema, callee.graph, annotated=False)
+    _define(writer, callee.schema, callee.graph, annotated=True)
     parts = ["\n".join(writer.lines)]
-    done = 0
-    while done < len(lambdas):
+    for name, node in codes:
         writer.lines = []
-        _lambda(writer, _lambda_name(done), lambdas[done])
+        _code(writer, name, node)
         parts.append("\n".join(writer.lines))
-        done += 1
-    return _joined(parts)
+    return _joined(parts + [unparse_function(other, taken) for other in called.values()])
 
 
 def _joined(parts: list[str]) -> str:
     return _SEPARATOR.join(parts) + "\n"
 
 
-def _function(schema: FunctionSchema, graph: Graph, beside: Iterable[str] = (), *, annotated: bool) -> str:
-    writer = _writer(graph, (schema.name, *beside))
+def _function(schema: FunctionSchema, graph: Graph, beside: Iterable[str], *, annotated: bool) -> str:
+    writer = _writer(graph, beside)
     _define(writer, schema, graph, annotated=annotated)
     return "\n".join(writer.lines)
 
 
 def _writer(graph: Graph, beside: Iterable[str]) -> Writer:
-    """A writer for a graph that stands `beside` functions of these names, and those that it may call."""
+    """A writer for a graph that stands `beside` functions of these names.
+
+    Its variables go by other names than what it calls, whatever else stands beside it: then the text is the same there
+    and where it is compiled again.
+    """
     shape = Shape(graph.body)
-    functions = frozenset(graph.functions) | frozenset(beside)
-    names = Names(shape, graph.body, functions)
+    called = {node.attrs["callee"] for node in graph.all_nodes() if node.kind == "prim::CallFunction"}
+    names = Names(shape, graph.body, called)
     parameters = {v.name_hint for v in graph.inputs}
-    hidden = frozenset(BUILTINS) & (parameters | functions)
+    hidden = frozenset(BUILTINS) & (parameters | frozenset(beside))
     return Writer(shape, names, Expressions(shape, names.__getitem__, graph, Resolver(), hidden))
 
 
@@ -120,7 +136,8 @@ def _define(writer: Writer, schema: FunctionSchema, graph: Graph, *, annotated: 
     """The function from `def` to `return`."""
     names = [writer.names[v] for v in graph.inputs]
     signature = parameters(schema.arguments, names.__getitem__, annotated)
-    returned = f" -> {_returned([v.type for v in graph.outputs])}" if annotated else ""
+    types = [v.type for v in graph.outputs if v.type != CLOSURE]
+    returned = f" -> {_returned(types)}" if annotated else ""
     writer.add(0, f"def {schema.name}({signature}){returned}:")
     writer.body(graph.body, 1, parenthesized=annotated and _is_forward(graph))
 
@@ -158,16 +175,12 @@ def _arguments(values: list[Value]) -> tuple[Argument, ...]:
 # The closure stage
 
 
-def _lambda_name(index: int) -> str:
-    return f"__lambda_{index}" if index else "__lambda"
-
-
 def _captured(writer: Writer, node: Node) -> list[Value]:
     """What a closure captures, each variable once."""
     return list(dict.fromkeys(writer.shape.uses.root(v) for v in captures(node.blocks[0])))
 
 
-def _lambda(writer: Writer, name: str, node: Node) -> None:
+def _code(writer: Writer, name: str, node: Node) -> None:
     (block,) = node.blocks
     captured = _captured(writer, node)
     context = writer.names.fresh("context")

@@ -67,7 +67,8 @@ class Names:
     def _enter(self, value: Value, body: Block) -> None:
         if self._uses.root(value) is not value:
             return
-        fixed = value.node is body.param
+        # A parameter keeps its name; the context of a lifted half, which may be anything, gives way to what is called.
+        fixed = value.node is body.param and value.name_hint not in self._used
         hint = value.name_hint if fixed else clean(value.name_hint)
         if value.node.kind == "prim::Function":
             hint = clean(value.node.attrs["name"])

@@ -16,8 +16,8 @@ INDENT = "    "
 DEFAULT_MESSAGE = "assertion failed"
 _UNPACKED = ("prim::TupleUnpack", "prim::ListUnpack")
 
-Closure = Callable[["Writer", Node, int], None]
-"""Writes a closure where it stands."""
+Closure = Callable[["Writer", Node, int], bool]
+"""Writes a closure where it stands; False to have it written as it is."""
 
 
 @dataclass(slots=True)
@@ -87,8 +87,7 @@ class Writer:
     # Closures
 
     def _closure(self, node: Node, depth: int) -> Walk:
-        if self.closure is not None:
-            self.closure(self, node, depth)
+        if self.closure is not None and self.closure(self, node, depth):
             return
         (block,) = node.blocks
         self.add(depth, f"def {self.names[node.output]}({self.parameters(block.inputs)}):")

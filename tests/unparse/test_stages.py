@@ -24,12 +24,13 @@ def mul(self, other):
 """
 
 CLOSURE = """\
-def mul(self, other):
-    backward = (__lambda, (other, self))
+def mul(self: Tensor, other: Tensor) -> Tensor:
+    def backward(grad_output):
+        return mul_backward((other, self), grad_output)
     return torch.mul(self, other), backward
 
 
-def __lambda(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
+def mul_backward(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
     other, self, = context
     grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
     grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
@@ -91,6 +92,7 @@ def test_code() -> None:
 
 def test_closure_stage() -> None:
     assert unparse_closure_stage(compiled(MUL)["mul"]) == CLOSURE
+    assert "mul_backward" in compiled(CLOSURE)
 
 
 def test_lifted() -> None:
@@ -108,8 +110,9 @@ def test_second_order() -> None:
     ]
     check_unit(SIGMOID)
     stage = unparse_closure_stage(callee)
-    assert "    backward = (__lambda, (s,))" in stage
-    assert "    backward_of_backward = (__lambda_1, (slope, grad))" in stage
+    assert "            return act_backward_of_backward((slope, grad), grad_grad)\n" in stage
+    assert stage.count("def act_backward_of_backward(context: Tuple[Tensor, Tensor], grad_grad: Tensor)") == 1
+    compiled(stage)
 
 
 def test_empty_context() -> None:
