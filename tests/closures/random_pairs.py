@@ -2,7 +2,7 @@
 branches, loops, lists, optionals, several outputs, second-order closures, names that collide when lifted, and constants
 at the edges of floats.
 
-`python tests/closures/random_pairs.py FIRST LAST` compiles the units of these seeds and prints whose text does not hold.
+`python tests/closures/random_pairs.py FIRST LAST` compiles the units of these seeds and prints whose text fails.
 """
 
 from __future__ import annotations
