@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from ..lang.diagnostics import Diagnostics
 from .builder import Builder
 from .ir import Block, Callee, Graph, Node, Value, copy_node, copy_nodes, walk
-from .passes.eliminate_dead_code import eliminate_dead_code
 from .schema import Argument, FunctionSchema
 from .types import CLOSURE, NONE, ListType, TupleType, Type, is_differentiable, is_tensor, strip_optional
 
@@ -173,8 +172,6 @@ def _lift(
         if second is None:
             return None
         backward = without_closure(backward)
-        # What it computed and unpacked for the closure alone is in the closure's context.
-        eliminate_dead_code(backward)
     return GradPair(schema, _forward_graph(graph, captured), backward, context, grad_outputs, second)
 
 

@@ -12,7 +12,7 @@ from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ..ir import Callee
 from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..symbolic_script import lift_closures
+from ..symbolic_script import GradPair, lift_closures
 from .functions import emit_function
 from .order import drop_unchanged, order_results
 from .overloads import Resolver
@@ -64,13 +64,22 @@ class Unit:
             if drop_unchanged(graph):
                 eliminate_dead_code(graph)
             order_results(graph)
-            self.callees[name] = Callee(schema, graph, lift_closures(graph, schema, self.diagnostics))
+            self.callees[name] = Callee(schema, graph, _tidy(lift_closures(graph, schema, self.diagnostics)))
         except Abort:
             self._failed.add(name)
             raise
         finally:
             del self._open[name]
         return self.callees[name]
+
+
+def _tidy(pair: GradPair | None) -> GradPair | None:
+    """The pair without what its backwards computed for the closures in them alone: those have it in their contexts."""
+    current = pair
+    while current is not None and current.second is not None:
+        eliminate_dead_code(current.backward)
+        current = current.second
+    return pair
 
 
 def emit_unit(module: ast.Module, diagnostics: Diagnostics) -> dict[str, Callee]:
