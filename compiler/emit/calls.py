@@ -401,8 +401,13 @@ def _no_match(
         note = f"test it first: `if {text} is not None:`"
         return e.fail("E303", f"{what}: '{text}' may be None, it is {described(absent.value.type)}", absent.span, note)
     given = ", ".join(f"{a.keyword}={a.value.type}" if a.keyword else str(a.value.type) for a in arguments)
-    # Candidates that take the first argument at least are the ones that may have been meant.
-    near = [(s, m) for s, m in zip(schemas, mismatches, strict=True) if m.index != 0]
+    # Candidates that take the first argument as it is are the ones that may have been meant.
+    of_tensors = bool(arguments) and is_tensor(arguments[0].value.type)
+    near = [
+        (s, m)
+        for s, m in zip(schemas, mismatches, strict=True)
+        if m.index != 0 and not (of_tensors and s.arguments and s.arguments[0].type in NUMBERS)
+    ]
     candidates = near or list(zip(schemas, mismatches, strict=True))
     notes = [f"{schema}: {mismatch.reason}" for schema, mismatch in candidates][:MAX_CANDIDATES]
     if any(isinstance(a.value.type, TupleType) for a in arguments):
