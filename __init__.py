@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .authoring.check import check
+    from .authoring.registration import register_formula
     from .compiler.ir_parser import parse_ir
     from .compiler.symbolic_script import GradPair
     from .lang.diagnostics import CompileError
@@ -60,6 +61,7 @@ _HOMES = {
     "no_grad": "runtime.face.tape",
     "ops": "runtime.operators",
     "parse_ir": "compiler.ir_parser",
+    "register_formula": "authoring.registration",
     "register_pass": "runtime.executor",
     "reset_counters": "runtime.counters",
     "script": "runtime.script",
@@ -96,6 +98,7 @@ __all__ = [
     "no_grad",
     "ops",
     "parse_ir",
+    "register_formula",
     "register_pass",
     "reset_counters",
     "script",

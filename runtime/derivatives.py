@@ -114,4 +114,9 @@ def derivatives_of(function: Compiled) -> Derivatives:
     return found if found is not None else _DERIVATIVES.setdefault(function, Derivatives(function))
 
 
-__all__ = ["Derivatives", "Linearized", "derivatives_of", "is_floating", "optimized"]
+def forget_derivatives() -> None:
+    """Drop every linearisation that was compiled: what they were compiled by has changed."""
+    _DERIVATIVES.clear()
+
+
+__all__ = ["Derivatives", "Linearized", "derivatives_of", "forget_derivatives", "is_floating", "optimized"]

@@ -95,16 +95,17 @@ def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
     compiled before are dropped. ValueError for an unknown point.
     """
     remove = pipeline.register_pass(point, pass_)
-    _forget_plans()
+    forget_plans()
 
     def remove_and_forget() -> None:
         remove()
-        _forget_plans()
+        forget_plans()
 
     return remove_and_forget
 
 
-def _forget_plans() -> None:
+def forget_plans() -> None:
+    """Drop every plan that was compiled: what they were compiled by has changed."""
     with _REGISTERING:
         executors = list(_EXECUTORS)
     for executor in executors:
@@ -237,6 +238,7 @@ class GraphExecutor:
             self.known.clear()
             self._fallback = None
             self._recording_fallback = None
+            self.recorded = None
 
     def entry(self, spec: ArgumentSpec, key: Hashable | None) -> Entry:
         """The entry for a spec, compiled if need be, which `find` finds under the key from now on."""

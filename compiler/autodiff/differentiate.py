@@ -28,6 +28,7 @@ from .draws import settle_draws
 from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
+from .registered import registered
 from .requires_grad import answer_requires_grad
 from .reverse import Reverse, Rule, gradient_type
 from .rounds import Abstract, Rounds
@@ -212,13 +213,15 @@ class _Forward:
 
     def _prepare_op(self, node: Node) -> None:
         assert node.schema is not None
-        callee = formula(node.schema, [value.type for value in node.inputs])
+        own = registered(node.schema)
+        callee = own or formula(node.schema, [value.type for value in node.inputs])
         if callee is None:
             self.rules.append(MissingRule(node))
         elif callee.pair is None:
             self._replace(node, callee.graph)
         else:
-            name = node.kind
+            # A user's formula goes by its own name: its gradients are made to fit, as those of any pair of a user's.
+            name = node.kind if own is None else own.schema.name
             if not is_op_itself(callee.pair, node):
                 # A call of the formula's forward; it is inlined once nothing more is to be differentiated.
                 self.functions[name] = callee

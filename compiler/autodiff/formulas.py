@@ -118,9 +118,12 @@ def _compile(name: str) -> Callee:
         found.clear()
         failed.raise_if_any()
         raise
-    pair = callee.pair
-    if pair is not None:
-        pair = _closed_pair(pair)
+    return closed_callee(callee)
+
+
+def closed_callee(callee: Callee) -> Callee:
+    """The function with what it calls inlined, so that a graph of any unit may call it."""
+    pair = _closed_pair(callee.pair) if callee.pair is not None else None
     return Callee(callee.schema, _closed(callee.graph), pair)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...lang.diagnostics import CompileError, Diagnostic
 from ..builder import Builder
 from ..ir import Block, Node, Value, copy_node, walk
+from ..schema import FunctionSchema
 from ..structure import GRADIENT_OF
 from ..symbolic_script import GradPair, captures
 from ..types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
@@ -132,11 +133,16 @@ def inline_backward(
 
 def is_op_itself(pair: GradPair, node: Node) -> bool:
     """Whether a formula's forward does nothing but call the op on its parameters."""
+    return calls_op_alone(pair, node.schema)
+
+
+def calls_op_alone(pair: GradPair, schema: FunctionSchema | None) -> bool:
+    """Whether what a forward returns is what an op gives for its parameters."""
     outputs = pair.forward.outputs[:-1]
     maker = outputs[0].node if outputs else None
     return (
         maker is not None
-        and maker.schema is node.schema
+        and maker.schema is schema
         and maker.outputs == outputs
         and maker.inputs == pair.forward.inputs
     )

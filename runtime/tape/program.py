@@ -6,7 +6,7 @@ derivatives are those of `df`, which takes gradients of captured temporaries too
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any
@@ -231,6 +231,10 @@ def _gradient_type(value: Value, dtype: Any) -> Type:
 _PROGRAMS: WeakKeyDictionary[Compiled, tuple[Program, Graph]] = WeakKeyDictionary()
 
 
+FORGETTING: set[Callable[[], None]] = set()
+"""What else drops programs that it holds."""
+
+
 def program_of(function: Compiled) -> tuple[Program, Graph]:
     """The program of a function, and its graph with the tuples that the program has taken apart."""
     found = _PROGRAMS.get(function)
@@ -239,6 +243,14 @@ def program_of(function: Compiled) -> tuple[Program, Graph]:
             graph = differentiable_graph(function.callee)
             found = _PROGRAMS.setdefault(function, (Program(flatten_signature(graph), _name(graph)), graph))
     return found
+
+
+def forget_programs() -> None:
+    """Drop every program that was compiled: what they were compiled by has changed."""
+    with _COMPILING:
+        _PROGRAMS.clear()
+        for forget in list(FORGETTING):
+            forget()
 
 
 def _name(graph: Graph) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -15,7 +16,7 @@ from ..binding import Binder
 from ..compiled import Compiled
 from ..failure import RuntimeFailure
 from ..recorded import RecordedCall
-from ..tape.program import Program, program_of
+from ..tape.program import FORGETTING, Program, program_of
 from .node import is_transformed, no_forward_mode, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
@@ -37,7 +38,13 @@ class TorchCalls:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph.span, checked)
         self._prepared: dict[Hashable, PreparedCall] = {}
+        _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
+
+    def forget(self) -> None:
+        """Drop what was compiled."""
+        self._prepared.clear()
+        self.__dict__.pop("_program", None)
 
     @hidden
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -102,6 +109,17 @@ class TorchCalls:
                 notes = ["pass tensors, lists of them, or tuples of both; or `x.detach()`"]
                 span = self._function.graph.span
                 raise RuntimeFailure("R003", self._function.name, message, span=span, notes=notes)
+
+
+_CALLS: WeakSet[TorchCalls] = WeakSet()
+
+
+def _forget_calls() -> None:
+    for calls in list(_CALLS):
+        calls.forget()
+
+
+FORGETTING.add(_forget_calls)
 
 
 def _carries_gradients(type: Type) -> bool:
