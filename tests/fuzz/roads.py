@@ -113,6 +113,9 @@ def given(subject: Subject, which: int, found: Any) -> list[Any]:
     order = [*range(len(call.args)), *(names.index(name) for name in call.kwargs)]
     values = [*call.args, *call.kwargs.values()]
     held: list[Any] = []
+    # A pullback gives one gradient per argument that was given, the half of a pair one per parameter.
+    if len(found) == len(order):
+        order = [sorted(order).index(place) for place in order]
     for place, value in zip(order, values, strict=True):
         argument = Call((value,), {})
         held += spread(found[place], argument) if argument.shapes else []
