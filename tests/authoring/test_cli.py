@@ -81,9 +81,9 @@ def test_a_stage_that_a_function_does_not_have(mul: str) -> None:
 def test_passes_are_dumped_and_timed(mul: str) -> None:
     dumped = invoke("show", mul, "mul_forward", "--dump-passes")
     assert dumped.exit_code == 0
-    first, *others = dumped.stdout.split("\n# ")
-    assert first.startswith("# ") and all(": " in text.partition("\n")[0] for text in others)
-    assert "graph mul_forward_gradient(" in others[-1]
+    headings = [line for line in dumped.stdout.splitlines() if line.startswith("# ")]
+    assert headings and all(": " in heading for heading in headings)
+    assert "graph mul_forward" in dumped.stdout
     timed = json.loads(invoke("show", mul, "mul_forward", "--time-passes", "--json").stdout)
     (found,) = timed["functions"]
     ran = {(step["recipe"], step["pass"]) for step in found["passes"]}
