@@ -177,7 +177,7 @@ def _program(rng: random.Random) -> str:
     return "\n".join([*lines, "    return a * b + c", ""])
 
 
-@pytest.mark.parametrize("seed", (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11))
+@pytest.mark.parametrize("seed", (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
 def test_generated(seed: int) -> None:
     rng = random.Random(seed)
     check(_program(rng), "f", np.array([0.5, -0.25]), np.array([-0.75, 0.3]))
