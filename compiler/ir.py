@@ -266,16 +266,19 @@ class Graph:
 class Callee:
     """A function that graphs may call: its schema, its graph, and the pair that differentiates it, if it has one.
 
-    `has_effect` remembers whether it, or what it calls, has a side effect; None until somebody looks.
+    `has_effect` remembers whether it, or what it calls, has a side effect, and `returned` which of its arguments it may
+    return; None until somebody looks. `source` is the graph with its writes, where it has any.
     """
 
-    __slots__ = ("graph", "has_effect", "pair", "schema")
+    __slots__ = ("graph", "has_effect", "pair", "returned", "schema", "source")
 
     def __init__(self, schema: FunctionSchema, graph: Graph, pair: GradPair | None = None) -> None:
         self.schema = schema
         self.graph = graph
         self.pair = pair
         self.has_effect: bool | None = None
+        self.returned: Any = None
+        self.source: Graph | None = None
 
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -35,7 +35,7 @@ CODES: dict[str, str] = {
     "E302": "unknown type in an annotation",
     "E303": "value may be None",
     "E304": "branches disagree",
-    "E305": "value is immutable",
+    "E305": "a write that others may see",
     "E306": "function does not return on every path",
     # 4xx: closures and gradients
     "E401": "a closure is called",

@@ -31,7 +31,7 @@ from ..types import (
 )
 from .annotations import dotted_name, resolve_type
 from .emitter import EXPRESSIONS, FORMS, TESTS, Emitter, constant_of, described, emits, is_constant
-from .mutation import emit_mutation
+from .mutation import LIST_MUTATIONS, emit_mutation, is_written
 from .overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
 from .spellings import (
     MODULES,
@@ -87,7 +87,6 @@ METHOD_ATTRIBUTES = {
 }
 """Attributes of a tensor, and the ops that they are."""
 
-LIST_MUTATIONS = frozenset(("append", "extend", "insert", "pop", "reverse", "sort", "clear", "remove"))
 _FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
 MAX_CANDIDATES = 6
 
@@ -359,7 +358,7 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
         case Conversion.EMPTY_LIST:
             return builder.node("prim::ListConstruct", (), [ListType(element_type(formal))]).output
         case Conversion.TO_FLOAT_LIST:
-            if value.node.kind == "prim::ListConstruct":
+            if value.node.kind == "prim::ListConstruct" and value.node.owner is builder.block and not is_written(value):
                 floats = [_convert(e, v, Conversion.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
                 return builder.list(floats, FLOAT)
             return builder.op(OPS.named("aten::_float_list"), value)

@@ -29,6 +29,7 @@ from ..types import (
 )
 from .calls import emit_resolved
 from .emitter import TESTS, Emitter, described
+from .mutation import mutated_names
 from .overloads import Argued
 from .scopes import Frame, Refined, Unusable
 
@@ -230,9 +231,11 @@ def _emit_choice(
 
 
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
-    """`a < b < c` is `a < b and b < c` with b evaluated once. Ops are pure, so evaluating c early changes nothing."""
+    """`a < b < c` is `a < b and b < c` with b evaluated once. Evaluating c early changes nothing unless it writes."""
     from .expressions import emit_comparison
 
+    if any(True for operand in node.rest[1:] for _ in mutated_names(operand)):
+        return Condition((yield _emit_links(e, node, 0, Argued((yield e.expression(node.first)), node.first.span))))
     operands = [Argued((yield e.expression(node.first)), node.first.span)]
     for operand in node.rest:
         operands.append(Argued((yield e.expression(operand)), operand.span))
@@ -250,6 +253,23 @@ def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
                 e.builder.returns(compared or e.builder.constant(False))
         result = branch.output
     return Condition(result)
+
+
+def _emit_links(e: Emitter, node: ast.Compare, k: int, left: Argued) -> Walk:
+    """A chain from its comparison `k` on, each operand evaluated where those before it hold."""
+    from .expressions import emit_comparison
+
+    right = Argued((yield e.expression(node.rest[k])), node.rest[k].span)
+    result = truth_of(e, node, emit_comparison(e, node, node.ops[k], left, right)).value
+    assert result is not None, "a comparison is decided when it runs"
+    if k + 1 == len(node.ops):
+        return result
+    branch = e.at(node).node("prim::If", [result], [BOOL], blocks=2)
+    with e.block(branch.blocks[0], node.span):
+        e.builder.returns((yield _emit_links(e, node, k + 1, right)))
+    with e.builder.at(branch.blocks[1]):
+        e.builder.returns(e.builder.constant(False))
+    return branch.output
 
 
 # Branches

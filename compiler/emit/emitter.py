@@ -82,10 +82,7 @@ POISON = Unusable("", "")
 
 @dataclass(slots=True)
 class Emitter:
-    """The state of emitting one function or closure.
-
-    `parameters` are the values that the caller owns; `aliases` are the names each value has ever had.
-    """
+    """The state of emitting one function or closure."""
 
     unit: Unit
     builder: Builder
@@ -93,7 +90,6 @@ class Emitter:
     name: str
     parameters: dict[Value, str] = field(default_factory=dict)
     outer: Emitter | None = None
-    aliases: dict[Value, dict[str, None]] = field(default_factory=dict)
     loop_types: dict[tuple[int, str], Type] = field(default_factory=dict)
     depth: int = 0
     regions: Sequence[tuple[int, int, bool]] = ()
@@ -202,12 +198,7 @@ class Emitter:
         """Let the name stand for the value from here on; the value takes the name if it has none."""
         if not value.name_hint and not name.startswith("$") and value.node.kind != "prim::Constant":
             value.name_hint = name
-        self.aliases.setdefault(value, {})[name] = None
         self.frame.bind(name, value)
-
-    def names_of(self, value: Value) -> list[str]:
-        """The names that stand for a value here."""
-        return [name for name in self.aliases.get(value, ()) if self.frame.lookup(name) is value]
 
     def poison(self, names: Sequence[str]) -> None:
         for name in names:

@@ -261,7 +261,7 @@ def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:
     (block,) = function.blocks
     names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
     frame = Frame(e.frame, e.unit.next_function(), locals=names)
-    inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e, aliases=e.aliases)
+    inner = Emitter(e.unit, Builder(block), frame, node.name, outer=e)
     inner.regions = regions_of(node, e.diagnostics)
     for argument in arguments:
         _add_parameter(inner, block, argument.name, argument.type)

@@ -11,16 +11,19 @@ from dataclasses import dataclass
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir import Node, Value
+from ..builder import Builder
+from ..functionalize.writes import WRITE
+from ..ir import Node, Value, walk
 from ..types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
 from .annotations import dotted_name
 from .calls import as_int, emit_arguments, emit_resolved
 from .conditions import Condition, emit_branch_statements, emit_condition, refine
 from .emitter import EXPRESSIONS, Emitter, described, emits
 from .exits import RESULT, Loop
+from .objects import may_be_one
 from .overloads import Argued
 from .scopes import DELETED, Refined, Unusable
-from .statements import assigned_names, bound_names, emit_statements, emit_target
+from .statements import bound_names, emit_statements, emit_target
 
 FOREVER = 2**63 - 1
 """The trip count of a loop that its condition alone ends."""
@@ -29,11 +32,16 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What a `for` runs over: a length and the item at an index, or the items themselves, known now."""
+    """What a `for` runs over: a length and the item at an index, or the items themselves, known now.
+
+    `lists` are the lists among it, which the body may shorten or lengthen; `fixed` are the other lengths.
+    """
 
     length: Value | None
     item: Callable[[Value], Value]
     items: tuple[Value, ...] | None = None
+    lists: tuple[Value, ...] = ()
+    fixed: tuple[Value, ...] = ()
 
 
 def emit_loop(e: Emitter, node: Loop) -> Walk:
@@ -51,7 +59,35 @@ def emit_loop(e: Emitter, node: Loop) -> Walk:
         item = iteration.item(index)
         yield emit_target(e, header.target, Argued(item, header.iterable.span))
 
-    yield _emit_prim_loop(e, node, iteration.length, None, start)
+    loop = yield _emit_prim_loop(e, node, iteration.length, None, start)
+    _follow_lists(e, loop, iteration)
+
+
+def _follow_lists(e: Emitter, loop: Node, iteration: Iteration) -> None:
+    """Where the body changes the length of a list that the loop runs over, each round looks whether there is more."""
+    written = [n.inputs[0] for n in walk(loop.blocks[0].nodes) if n.kind == WRITE]
+    if not any(may_be_one(target, watched) for target in written for watched in iteration.lists):
+        return
+    builder, (block,) = e.builder, loop.blocks
+    with builder.before(loop):
+        trips = builder.constant(FOREVER)
+        for length in iteration.fixed:
+            trips = builder.op("prim::min.int", trips, length)
+        loop.set_input(0, trips)
+        loop.set_input(1, _has_item(builder, iteration, builder.constant(0)))
+    with builder.at(block):
+        following = builder.op("aten::add.int", block.inputs[0], 1)
+        more = _has_item(builder, iteration, following)
+        block.ret.set_input(0, builder.op("aten::__and__.bool", block.outputs[0], more))
+
+
+def _has_item(builder: Builder, iteration: Iteration, index: Value) -> Value:
+    found: Value | None = None
+    for watched in iteration.lists:
+        has = builder.op("aten::lt.int", index, builder.op("aten::len.t", watched))
+        found = has if found is None else builder.op("aten::__and__.bool", found, has)
+    assert found is not None
+    return found
 
 
 def _emit_while(e: Emitter, node: Loop, header: ast.While) -> Walk:
@@ -78,7 +114,7 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: Conditio
         if isinstance(node.header, ast.For)
         else ()
     )
-    names = list(dict.fromkeys(assigned_names((*targets, *node.body))))
+    names = list(dict.fromkeys(bound_names((*targets, *node.body))))
     entry = first.value if first is not None and first.value is not None else e.at(node).constant(True)
     for _ in range(MAX_ATTEMPTS):
         found = len(e.diagnostics.found)
@@ -87,7 +123,7 @@ def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: Conditio
         changed = yield _emit_body(e, node, loop, initial, start, RESULT in names)
         if not changed:
             _bind_results(e, loop, dict.fromkeys(bound_names((*targets, *node.body))), list(initial))
-            return
+            return loop
         loop.destroy()
         del e.diagnostics.found[found:]
     raise e.fail("E304", "the types of this loop's variables do not settle", node.span, "annotate them before the loop")
@@ -222,13 +258,15 @@ def iterates(e: Emitter, node: ast.Expr) -> bool:
 def _over_value(e: Emitter, node: ast.Expr, value: Value) -> Iteration:
     if isinstance(value.type, TupleType):
         return Iteration(None, lambda index: value, tuple(e.elements(value, node)))
+    given = value
     if is_tensor(value.type):
         value = emit_resolved(e, node, "unbind", [Argued(value, node.span)], "iteration")
     if not isinstance(value.type, ListType):
         note = "write `range(…)`" if value.type == INT else "a `for` runs over range, a list, a tuple or a tensor"
         raise e.fail("E301", f"{described(value.type)} cannot be iterated", node.span, note)
     length = e.value("aten::len.t", node, value)
-    return Iteration(length, lambda index: e.builder.op("aten::__getitem__.t", value, index))
+    lists = (value,) if value is given else ()
+    return Iteration(length, lambda index: e.builder.op("aten::__getitem__.t", value, index), lists=lists)
 
 
 def _over_range(e: Emitter, node: ast.Call) -> Walk:
@@ -262,7 +300,9 @@ def _over_enumerate(e: Emitter, node: ast.Call) -> Walk:
     if inner.items is not None:
         items = [e.builder.tuple([counted(e.at(node).constant(i)), item]) for i, item in enumerate(inner.items)]
         return Iteration(None, inner.item, tuple(items))
-    return Iteration(inner.length, lambda index: e.builder.tuple([counted(index), inner.item(index)]))
+    return Iteration(
+        inner.length, lambda index: e.builder.tuple([counted(index), inner.item(index)]), None, inner.lists, inner.fixed
+    )
 
 
 def _over_zip(e: Emitter, node: ast.Call) -> Walk:
@@ -280,7 +320,9 @@ def _over_zip(e: Emitter, node: ast.Call) -> Walk:
     shortest = lengths[0]
     for length in lengths[1:]:
         shortest = e.value("prim::min.int", node, shortest, length)
-    return Iteration(shortest, lambda index: e.builder.tuple([part.item(index) for part in parts]))
+    lists = tuple(watched for part in parts for watched in part.lists)
+    fixed = tuple(f for part in parts for f in (part.fixed if part.lists else (part.length,)) if f is not None)
+    return Iteration(shortest, lambda index: e.builder.tuple([part.item(index) for part in parts]), None, lists, fixed)
 
 
 def _over_reversed(e: Emitter, node: ast.Call) -> Walk:
@@ -365,6 +407,7 @@ def _list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:
         else:
             result = yield _collect_if(e, node, empty, collected)
         e.builder.returns(e.builder.constant(True), result)
+    _follow_lists(e, loop, iteration)
     return loop.add_output(collected.type)
 
 

@@ -1,39 +1,53 @@
 """In-place spellings: `x.mul_(y)`, `x += y`, `l.append(v)`, `x[i] = v`.
 
-Values are immutable, so each makes a new value, and every name that stood for the old one stands for the new
-one. That is what Python does only if nobody else holds the old object; where somebody does (the caller, a view, a
-container, a closure) the program is refused instead of being misread.
+Each computes what the object becomes, as a value, and says that the object becomes it: prim::Write. The names stay with
+the object, as in Python; what they read afterwards is found when the function is whole (`compiler/functionalize`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
+from ..functionalize.writes import POP, WRITE
 from ..ir import Value
-from ..ops.registry import OPS, Trait
-from ..types import ListType
-from .emitter import Emitter, op_of
+from ..ops.registry import OPS
+from ..types import is_tensor
+from .annotations import dotted_name
+from .emitter import Emitter
 from .overloads import Argued
 
-_CONTAINERS = frozenset(("prim::TupleConstruct", "prim::ListConstruct", "prim::CallFunction"))
+LIST_MUTATIONS = frozenset(("append", "extend", "insert", "pop", "reverse", "sort", "clear", "remove"))
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
-_SPECIAL = {"zero_": "zeros_like", "fill_": "full_like"}
+_FILLS = {"zero_": "zeros_like", "fill_": "full_like"}
+_REFUSED = {
+    **dict.fromkeys(
+        ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "set_"),
+        "it changes the shape of a tensor in place; bind the name anew: `y = y.t()`",
+    ),
+    **dict.fromkeys(
+        ("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_"),
+        "draw a tensor of its own: `torch.rand_like(x)`, `torch.randn_like(x)`",
+    ),
+    **dict.fromkeys(("requires_grad_", "detach_"), "a value has a gradient or has none: write `y = x.detach()`"),
+}
+"""In-place methods of torch's that do more than change elements, and what to write instead."""
 
 
 def emit_mutation(
     e: Emitter, node: ast.Call, function: ast.Attribute, subject: Argued, arguments: Sequence[Argued]
 ) -> Value:
-    """A mutating method: the new value, bound to every name of the old one. `pop` gives the element instead."""
+    """A mutating method. A tensor's gives the tensor, a list's None, and `pop` the element."""
     from .calls import emit_resolved
-    from .subscripts import emit_store, is_part
 
     name = function.name
     if name == "pop":
         return _pop(e, node, subject, arguments)
-    functional = _LIST_OPS.get(name) or _SPECIAL.get(name) or name.rstrip("_")
+    functional = _LIST_OPS.get(name) or _FILLS.get(name) or name.rstrip("_")
+    if name in _REFUSED:
+        raise e.fail("E202", f"in-place method '{name}' is not in the language", function.name_span, _REFUSED[name])
     if name == "copy_":
         new = copied_into(e, node, subject.value, arguments[0])
     elif not OPS.overloads(functional):
@@ -41,11 +55,11 @@ def emit_mutation(
         raise e.fail("E202", f"unknown in-place method '{name}'", function.name_span, *notes)
     else:
         new = emit_resolved(e, node, functional, [subject, *arguments], f"method '{name}'")
-    if is_part(subject.value) and not e.names_of(subject.value):
-        emit_store(e, node, subject.value, new)
+    if name in _FILLS or name == "copy_" or not is_tensor(subject.value.type):
+        emit_write(e, node.span, subject.value, new, f"`{name}`")
     else:
-        rebind(e, subject.value, new, node.span, f"`{name}`")
-    return new
+        emit_update(e, node, subject.value, new, f"`{name}`")
+    return subject.value if is_tensor(subject.value.type) else e.at(node).constant(None)
 
 
 def copied_into(e: Emitter, node: ast.Syntax, old: Value, source: Argued) -> Value:
@@ -60,102 +74,65 @@ def _pop(e: Emitter, node: ast.Call, subject: Argued, arguments: Sequence[Argued
     from .calls import emit_resolved
 
     index = list(arguments) or [Argued(e.at(node).constant(-1), node.span)]
-    element = emit_resolved(e, node, "__getitem__", [subject, *index], "method 'pop'")
+    element = emit_resolved(e, node, POP.removeprefix("aten::").partition(".")[0], [subject, *index], "method 'pop'")
     rest = emit_resolved(e, node, "_without", [subject, *index], "method 'pop'")
-    rebind(e, subject.value, rest, node.span, "`pop`")
+    emit_write(e, node.span, subject.value, rest, "`pop`")
     return element
 
 
-def rebind(e: Emitter, old: Value, new: Value, span: Span, what: str) -> None:
-    """Let every name of `old` stand for `new`, unless someone else would see the change in Python."""
-    check_mutable(e, old, span, what)
-    for name in e.names_of(old):
-        e.bind(name, new)
+def emit_update(e: Emitter, node: ast.Syntax, target: Value, new: Value, what: str) -> None:
+    """The tensor becomes what an op made of it, which must have its shape, and a dtype that its own can hold."""
+    if not is_tensor(new.type):
+        raise e.fail("E301", f"{what} gives {new.type}, not a tensor", node.span)
+    emit_write(e, node.span, target, e.value("aten::_updated", node, new, target), what)
 
 
-def check_mutable(e: Emitter, value: Value, span: Span, what: str) -> None:
-    """Report a write into something that others hold."""
-    instead = "make a new value instead: `y = x + 1`, `y = torch.add(x, 1)`"
-    if isinstance(value.type, ListType):
-        instead = "make a new list instead: `y = x + [item]`, or start from a copy: `y = list(x)`"
-    for root in _roots(value):
-        parameter = _parameter(e, root)
-        if parameter:
-            raise e.fail("E305", f"{what} writes into argument '{parameter}'", span, instead)
-        others = [name for name in e.names_of(root) if root is not value]
-        if others:
-            raise e.fail("E305", f"{what} writes into a value that is also '{others[0]}'", span, instead)
-        holder = _holder(e, root)
-        if holder:
-            raise e.fail("E305", f"{what} writes into a value that {holder}", span, instead)
+def emit_write(e: Emitter, span: Span, target: Value, new: Value, what: str) -> None:
+    """The object becomes what `new` is."""
+    e.builder.current_span = span
+    e.builder.node(WRITE, [target, new], attrs={"what": what})
 
 
-def _parameter(e: Emitter, value: Value) -> str:
-    emitter: Emitter | None = e
-    while emitter is not None:
-        if value in emitter.parameters:
-            return emitter.parameters[value]
-        emitter = emitter.outer
-    return ""
+def is_written(value: Value) -> bool:
+    """Whether a write into the object has been emitted."""
+    return any(use.user.kind == WRITE and use.index == 0 for use in value.uses)
 
 
-def _roots(value: Value) -> Iterator[Value]:
-    """The value and all that it may be the same object as: through branches, loops and casts."""
-    seen: set[Value] = set()
-    stack = [value]
+# What an expression writes into
+
+
+def target_names(targets: Iterable[ast.Expr], *, through: bool) -> Iterator[str]:
+    """Names that targets bind; with `through`, also the x of `x[i]` and `x.a`."""
+    stack: list[ast.Expr] = list(targets)
     while stack:
-        value = stack.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        yield value
-        node = value.node
-        if node.kind == "prim::If":
-            stack += [block.outputs[value.index] for block in node.blocks]
-        elif node.kind == "prim::Loop":
-            stack += [node.inputs[value.index + 2]]
-        elif node.kind in ("prim::unchecked_unwrap_optional", "prim::unchecked_cast"):
-            stack += node.inputs
-        elif node.kind == "prim::Param" and node.owner is not None and node.owner.node is not None:
-            loop = node.owner.node
-            if loop.kind == "prim::Loop" and value.index > 0:
-                stack.append(loop.inputs[value.index + 1])
+        target = stack.pop()
+        match target:
+            case ast.Name():
+                yield target.id
+            case ast.TupleExpr():
+                stack += target.elements
+            case ast.Subscript() | ast.Attribute() if through:
+                stack.append(target.value)
+            case _:
+                pass
 
 
-def _holder(e: Emitter, value: Value) -> str:
-    """Who else holds the object, in words; empty if nobody does. A view that has no name is gone by now."""
-    base = value
-    while _is_view(base):
-        base = base.node.inputs[0]
-        if e.names_of(base) or _parameter(e, base):
-            return "shares memory with another value"
-    stack = [value]
+def mutated_names(expression: ast.Expr) -> Iterator[str]:
+    """Names whose objects an in-place method anywhere in the expression writes into."""
+    stack: list[ast.Syntax] = [expression]
     while stack:
-        for use in stack.pop().uses:
-            outputs = use.user.outputs
-            if use.user.kind in _CONTAINERS and any(v.use_count or e.names_of(v) for v in outputs):
-                return "a tuple, a list or a function holds"
-            if _inside_closure(use.user.owner, use.user.inputs[use.index]):
-                return "a closure has captured"
-            if use.index == 0 and outputs and _is_view(outputs[0]):
-                if e.names_of(outputs[0]):
-                    return "another name shares memory with"
-                stack.append(outputs[0])
-    return ""
+        node = stack.pop()
+        if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
+            method = node.function.name
+            mutates = method in LIST_MUTATIONS or (method.endswith("_") and not method.endswith("__"))
+            # `torch.append(l, v)` is an op: it gives a new list.
+            if mutates and dotted_name(node.function.value) != "torch":
+                yield from target_names([_receiver(node.function.value)], through=True)
+        stack += ast.children(node)
 
 
-def _is_view(value: Value) -> bool:
-    op = op_of(value)
-    return op is not None and op.has(Trait.VIEW)
-
-
-def _inside_closure(block: object, value: Value) -> bool:
-    from ..ir import Block, enclosing_blocks
-
-    assert isinstance(block, Block)
-    for inner in enclosing_blocks(block):
-        if inner is value.node.owner:
-            return False
-        if inner.node is not None and inner.node.kind == "prim::Function":
-            return True
-    return False
+def _receiver(node: ast.Expr) -> ast.Expr:
+    """What a chain such as `x.add_(1).mul_(2)` starts from."""
+    while isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
+        node = node.function.value
+    return node

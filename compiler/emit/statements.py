@@ -8,16 +8,15 @@ from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
 from ...lang.trampoline import Walk
 from ..ir import Value
-from ..types import NUMBERS, STR, ListType, TupleType, is_tensor
+from ..types import STR, ListType, TupleType, is_tensor
 from .annotations import dotted_name, resolve_type
-from .calls import LIST_MUTATIONS
 from .conditions import emit_branch_statements, emit_condition, refine
 from .emitter import STATEMENTS, Emitter, described, emits
 from .exits import Branch, Left, Loop
 from .expected import annotated
 from .expressions import emit_binary
 from .grad_modes import check_writes
-from .mutation import rebind
+from .mutation import emit_update, emit_write, mutated_names, target_names
 from .overloads import Argued
 from .scopes import DELETED
 from .slices import bind_slice, is_slice
@@ -120,15 +119,19 @@ def _aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
         left, right = Argued(old, node.target.span), Argued(value, node.value.span)
         return emit_binary(e, node, node.op, left, right)
 
+    # torch's tensors have no `@=` of their own: Python computes `x @ y` and assigns it.
+    in_place = node.op != "@"
     if isinstance(node.target, ast.Subscript):
-        yield emit_subscript_update(e, node.target, updated)
+        yield emit_subscript_update(e, node.target, updated, in_place)
         return
     old = e.lookup(node.target.id, node.target.span)
     new = yield updated(old)
-    if old.type in NUMBERS or old.type == STR or isinstance(old.type, TupleType):
-        e.bind(node.target.id, new)
+    if is_tensor(old.type) and in_place:
+        emit_update(e, node, old, new, f"`{node.op}=`")
+    elif isinstance(old.type, ListType):
+        emit_write(e, node.span, old, new, f"`{node.op}=`")
     else:
-        rebind(e, old, new, node.span, f"`{node.op}=`")
+        e.bind(node.target.id, new)
 
 
 @emits(STATEMENTS, ast.Delete)
@@ -254,35 +257,35 @@ def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
     for node in statements_in(body):
         match node:
             case ast.Assign():
-                yield from _target_names(node.targets, through=False)
+                yield from target_names(node.targets, through=False)
             case ast.AugAssign():
-                yield from _target_names((node.target,), through=False)
+                yield from target_names((node.target,), through=False)
             case ast.FunctionDef():
                 yield node.name
             case ast.Delete():
-                yield from _target_names(node.targets, through=False)
+                yield from target_names(node.targets, through=False)
             case ast.For(target=target) | Loop(header=ast.For(target=target)):
-                yield from _target_names((target,), through=False)
+                yield from target_names((target,), through=False)
             case _:
                 pass
 
 
 def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
-    """Every name that the statements may rebind: those bound, and those whose values are changed in place."""
+    """Every name that the statements change: those bound, and those whose objects are written into."""
     body = tuple(body)
     yield from bound_names(body)
     for node in statements_in(body):
         for part in ast.expressions_of(node.header if isinstance(node, Loop) else node):
-            yield from _mutated_names(part)
+            yield from mutated_names(part)
         if isinstance(node, Loop) and node.until is not None:
-            yield from _mutated_names(node.until)
+            yield from mutated_names(node.until)
         match node:
             case ast.Assign():
-                yield from _target_names(node.targets, through=True)
+                yield from target_names(node.targets, through=True)
             case ast.AugAssign():
-                yield from _target_names((node.target,), through=True)
+                yield from target_names((node.target,), through=True)
             case ast.Delete():
-                yield from _target_names(node.targets, through=True)
+                yield from target_names(node.targets, through=True)
             case _:
                 pass
 
@@ -303,40 +306,3 @@ def statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
                 stack += node.body
             case _:
                 pass
-
-
-def _target_names(targets: Iterable[ast.Expr], *, through: bool) -> Iterator[str]:
-    """Names that targets bind; with `through`, also the x of `x[i]` and `x.a`."""
-    stack: list[ast.Expr] = list(targets)
-    while stack:
-        target = stack.pop()
-        match target:
-            case ast.Name():
-                yield target.id
-            case ast.TupleExpr():
-                stack += target.elements
-            case ast.Subscript() | ast.Attribute() if through:
-                stack.append(target.value)
-            case _:
-                pass
-
-
-def _mutated_names(expression: ast.Expr) -> Iterator[str]:
-    """Names whose values an in-place method anywhere in the expression rebinds."""
-    stack: list[ast.Syntax] = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
-            method = node.function.name
-            mutates = method in LIST_MUTATIONS or (method.endswith("_") and not method.endswith("__"))
-            # `torch.append(l, v)` is an op: it gives a new list.
-            if mutates and dotted_name(node.function.value) != "torch":
-                yield from _target_names([_receiver(node.function.value)], through=True)
-        stack += ast.children(node)
-
-
-def _receiver(node: ast.Expr) -> ast.Expr:
-    """What a chain such as `x.add_(1).mul_(2)` starts from."""
-    while isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
-        node = node.function.value
-    return node

@@ -8,19 +8,18 @@ scatters the new value back through them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..builder import Builder
 from ..dtypes import BOOL as BOOL_DTYPE
 from ..dtypes import UINT8
 from ..ir import Value
-from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, OptionalType, TensorType, TupleType, is_tensor
+from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, ListType, OptionalType, TensorType, TupleType, is_tensor
 from ..types import TENSOR as TENSOR_TYPE
 from . import tuples
 from .emitter import EXPRESSIONS, Emitter, described, emits
-from .mutation import check_mutable, rebind
+from .mutation import emit_update, emit_write
 from .overloads import Argued
 from .slices import emit_bounds, plain
 
@@ -30,21 +29,11 @@ _TENSOR_SLICE = "aten::slice.Tensor"
 Update = Callable[[Value], Walk]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """One view op on the way to the part: its name, what it was applied to, and its other arguments."""
-
-    op: str
-    base: Value
-    arguments: tuple[Value, ...]
-
-
 @dataclass(slots=True)
 class Part:
-    """What a subscript selects: the views made, the part, and the index tensors still to apply, if any."""
+    """What a subscript selects: the part that its views took, and the index tensors still to apply, if any."""
 
     value: Value
-    views: list[View] = field(default_factory=list)
     indices: Value | None = None
 
 
@@ -144,7 +133,6 @@ def _may_be_mask(value: Value) -> bool:
 
 
 def _add_view(e: Emitter, part: Part, op: str, arguments: tuple[Value, ...]) -> None:
-    part.views.append(View(op, part.value, arguments))
     part.value = e.builder.op(op, part.value, *arguments)
 
 
@@ -168,15 +156,16 @@ def _index_list(
 
 # Stores
 
+_ASSIGNMENT = "an item assignment"
+
 
 def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> Walk:
-    """`x[…] = value`: x, rebound to a copy with the value in place."""
+    """`x[…] = value`: a write into the part."""
     base = yield e.expression(target.value)
     target = plain(e, target)
     if is_tensor(base.type):
-        check_mutable(e, base, target.span, "an item assignment")
         part = yield _select(e, target, base)
-        _store_tensor(e, target, base, part, source)
+        _store_tensor(e, target, part, source)
         return None
     if isinstance(base.type, TupleType):
         raise e.fail("E305", "a tuple cannot be changed", target.span, "build a new tuple")
@@ -184,42 +173,46 @@ def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> W
     return None
 
 
-def is_part(value: Value) -> bool:
-    """Whether a value is a view that a store can be sent back through."""
-    return value.node.kind in _SCATTERS
+def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update, in_place: bool) -> Walk:
+    """`x[…] op= value`: the index is evaluated once. `update` makes the new part from the old one.
 
-
-def emit_store(e: Emitter, node: ast.Syntax, part: Value, new: Value) -> None:
-    """After `x[…].mul_(2)` or `x.select(0, i).copy_(y)`: put the new part, which replaces `part`, back into x."""
-    views: list[View] = []
-    value = part
-    while is_part(value):
-        base = value.node.inputs[0]
-        views.insert(0, View(value.node.kind, base, tuple(value.node.inputs[1:])))
-        value = base
-    check_mutable(e, value, node.span, "an in-place method")
-    _scatter_back(e, node, views, new)
-
-
-def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update) -> Walk:
-    """`x[…] op= value`: the index is evaluated once. `update` makes the new part from the old one."""
-    from .calls import emit_resolved
-
+    Without `in_place` the operator makes an object of its own, which is stored.
+    """
     base = yield e.expression(target.value)
     target = plain(e, target)
+    if isinstance(base.type, TupleType):
+        raise e.fail("E305", "a tuple cannot be changed", target.span, "build a new tuple")
     if not is_tensor(base.type):
-        index = yield e.expression(target.index)
-        arguments = [Argued(base, target.value.span), Argued(index, target.index.span)]
-        new = yield update(emit_resolved(e, target, "__getitem__", arguments, "a subscript"))
-        stored = emit_resolved(e, target, "_set_item", [*arguments, Argued(new, target.span)], "an item assignment")
-        rebind(e, base, stored, target.span, "an item assignment")
+        yield _update_list(e, target, base, update, in_place)
         return None
-    check_mutable(e, base, target.span, "an item assignment")
     part = yield _select(e, target, base)
+    if part.indices is None and in_place:
+        emit_update(e, target, part.value, (yield update(part.value)), _ASSIGNMENT)
+        return None
     old = part.value if part.indices is None else e.value("aten::index.Tensor", target, part.value, part.indices)
     new = yield update(old)
-    _store_tensor(e, target, base, part, Argued(new, target.span))
+    if in_place:
+        new = e.value("aten::_updated", target, new, old)
+    _store_tensor(e, target, part, Argued(new, target.span))
     return None
+
+
+def _update_list(e: Emitter, target: ast.Subscript, base: Value, update: Update, in_place: bool) -> Walk:
+    """`l[i] op= value`: a tensor among the elements is written into; any other is replaced."""
+    from .calls import emit_resolved
+
+    index = yield e.expression(target.index)
+    arguments = [Argued(base, target.value.span), Argued(index, target.index.span)]
+    old = emit_resolved(e, target, "__getitem__", arguments, "a subscript")
+    new = yield update(old)
+    if in_place and is_tensor(old.type):
+        emit_update(e, target, old, new, _ASSIGNMENT)
+        return
+    if isinstance(old.type, ListType):
+        emit_write(e, target.span, old, new, _ASSIGNMENT)
+        return
+    stored = emit_resolved(e, target, "_set_item", [*arguments, Argued(new, target.span)], _ASSIGNMENT)
+    emit_write(e, target.span, base, stored, _ASSIGNMENT)
 
 
 def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) -> Walk:
@@ -229,17 +222,17 @@ def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) 
         raise e.fail("E102", "an assignment to a slice of a list", target.span, "build a new list with `+`")
     index = yield e.expression(target.index)
     arguments = [Argued(base, target.value.span), Argued(index, target.index.span), source]
-    new = emit_resolved(e, target, "_set_item", arguments, "an item assignment")
-    rebind(e, base, new, target.span, "an item assignment")
+    new = emit_resolved(e, target, "_set_item", arguments, _ASSIGNMENT)
+    emit_write(e, target.span, base, new, _ASSIGNMENT)
 
 
-def _store_tensor(e: Emitter, target: ast.Subscript, base: Value, part: Part, source: Argued) -> None:
+def _store_tensor(e: Emitter, target: ast.Subscript, part: Part, source: Argued) -> None:
     if part.indices is not None:
         value = _as_tensor(e, target, part.value, source)
         new = e.value("aten::index_put", target, part.value, part.indices, value)
     else:
         new = _filled(e, target, part.value, source)
-    _scatter_back(e, target, part.views, new, base)
+    emit_write(e, target.span, part.value, new, _ASSIGNMENT)
 
 
 def _as_tensor(e: Emitter, node: ast.Syntax, like: Value, source: Argued) -> Value:
@@ -256,36 +249,3 @@ def _filled(e: Emitter, node: ast.Syntax, part: Value, source: Argued) -> Value:
         raise e.fail("E301", f"a tensor cannot store {described(source.value.type)}", source.span)
     cast = e.value("aten::type_as", node, source.value, part)
     return e.value("aten::expand_as", node, cast, part)
-
-
-Scatter = Callable[[Builder, Value, Value, Sequence[Value]], Value]
-
-
-def _reshaped(builder: Builder, base: Value, new: Value, arguments: Sequence[Value]) -> Value:
-    return builder.op("aten::reshape", new, builder.op("aten::size", base))
-
-
-_SCATTERS: dict[str, Scatter] = {
-    "aten::select.int": lambda b, base, new, args: b.op("aten::select_scatter", base, new, *args),
-    _TENSOR_SLICE: lambda b, base, new, args: b.op("aten::slice_scatter", base, new, *args),
-    "aten::unsqueeze": lambda b, base, new, args: b.op("aten::squeeze.dim", new, *args),
-    "aten::transpose.int": lambda b, base, new, args: b.op("aten::transpose.int", new, *args),
-    "aten::t": lambda b, base, new, args: b.op("aten::t", new),
-    "aten::squeeze.dim": _reshaped,
-    "aten::squeeze": _reshaped,
-    "aten::view": _reshaped,
-    "aten::narrow": lambda b, base, new, args: b.op(
-        "aten::slice_scatter", base, new, args[0], args[1], b.op("aten::add.int", args[1], args[2])
-    ),
-}
-"""How a view's new content is put back into what the view was taken from: (builder, base, content, arguments)."""
-
-
-def _scatter_back(e: Emitter, node: ast.Syntax, views: Sequence[View], new: Value, base: Value | None = None) -> None:
-    old = views[0].base if views else base
-    assert old is not None
-    builder = e.at(node)
-    for view in reversed(views):
-        new = _SCATTERS[view.op](builder, view.base, new, view.arguments)
-    for name in e.names_of(old):
-        e.bind(name, new)

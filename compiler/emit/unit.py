@@ -10,6 +10,7 @@ from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
+from ..functionalize import functionalize, has_writes
 from ..ir import Callee
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..symbolic_script import GradPair, lift_closures
@@ -60,11 +61,15 @@ class Unit:
             schema, graph = yield emit_function(self, self.names[name])
             if len(self.diagnostics.found) > found:
                 raise Abort(name)
+            source = graph if has_writes(graph) else None
+            if source is not None:
+                graph = functionalize(source, self.diagnostics)
             eliminate_dead_code(graph)
             if drop_unchanged(graph):
                 eliminate_dead_code(graph)
             order_results(graph)
             self.callees[name] = Callee(schema, graph, _tidy(lift_closures(graph, schema, self.diagnostics)))
+            self.callees[name].source = source
         except Abort:
             self._failed.add(name)
             raise

@@ -93,7 +93,7 @@ _STRUCTURAL: dict[str, Rule] = {
     "prim::ListUnpack": unpacked,
 }
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(("to", "type_as", "float", "double", "half", "bfloat16"), cast),
+    **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast),
     **dict.fromkeys(("detach", "contiguous", "clone", "positive", "alias"), identity),
     "__getitem__": picked,
     "flip": flip,

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DEFAULT_FLOAT, INT64
+from ..dtypes import BOOL, DEFAULT_FLOAT, INT64
 from ..types import TensorType
-from .arrays import Array, dtype_of
+from . import rules
+from .arrays import Array, cast, dtype_of
 from .dims import axes_of
 from .prim import sum_to_size
 from .registry import Trait, declare
@@ -42,6 +43,27 @@ declare(
     _index_tensor,
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: TensorType(INT64, 1),
+)
+
+# Writes
+
+
+def _updated(new: Array, old: Array) -> Array:
+    """What an in-place op leaves of `old`: its result in the dtype of `old`, whose shape it must have."""
+    if new.shape != old.shape:
+        raise RuntimeError(f"output with shape {list(old.shape)} doesn't match the broadcast shape {list(new.shape)}")
+    result, wanted = dtype_of(new), dtype_of(old)
+    if result != wanted and (wanted == BOOL or (result.is_floating and not wanted.is_floating)):
+        raise RuntimeError(f"result type {result} can't be cast to the desired output type {wanted}")
+    return cast(new, wanted)
+
+
+declare("aten::_updated(Tensor new, Tensor old) -> Tensor", _updated, result=lambda types: rules.tensor_at(types, 1))
+
+declare(
+    "aten::_replaced(Tensor old, Tensor new) -> Tensor",
+    lambda old, new: new,
+    result=lambda types: rules.tensor_at(types, 0),
 )
 
 # Differentiation

@@ -269,35 +269,50 @@ declare(
 declare(
     "aten::as_tensor(Tensor data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     _to_dtype,
+    traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
 )
 declare("aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", _tensor_of_list)
 
 _COPY = "bool non_blocking=False, bool copy=False"
 _COPY_AS = f"{_COPY}, MemoryFormat? memory_format=None"
-declare(f"aten::to.dtype(Tensor self, ScalarType dtype, {_COPY_AS}) -> Tensor", _to_dtype, result=_of_unknown_dtype)
+declare(
+    f"aten::to.dtype(Tensor self, ScalarType dtype, {_COPY_AS}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=_of_unknown_dtype,
+)
 declare(
     f"aten::to.device(Tensor self, Device device, ScalarType dtype, {_COPY_AS}) -> Tensor",
     _to_device,
+    traits=Trait.MAY_ALIAS,
     result=_of_unknown_dtype,
 )
-declare(f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor", _to_other, result=_as_other)
+declare(
+    f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor",
+    _to_other,
+    traits=Trait.MAY_ALIAS,
+    result=_as_other,
+)
 declare(
     f"aten::to.prim_Device(Tensor self, Device? device, int? dtype=None, {_COPY}) -> Tensor",
     _to_device,
+    traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(2, rules.same()),
 )
 declare(
     f"aten::to.prim_dtype(Tensor self, int? dtype=None, {_COPY}) -> Tensor",
     _to_dtype,
+    traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
 )
 declare(
     f"aten::to.dtype_layout(Tensor self, {_OPTIONS}, {_COPY_AS}) -> Tensor",
     _to_dtype,
+    traits=Trait.MAY_ALIAS,
     result=rules.unless_asked(1, rules.same()),
 )
-declare("aten::type_as(Tensor self, Tensor other) -> Tensor", _to_other, result=_as_other)
+declare("aten::type_as(Tensor self, Tensor other) -> Tensor", _to_other, traits=Trait.MAY_ALIAS, result=_as_other)
 
 _CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
 """The methods that convert: `x.float()`."""
@@ -306,7 +321,7 @@ for _name in _CONVERSIONS:
     declare(
         f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
         _converter(_target),
-        traits=Trait.NONE if _target.is_floating else Trait.NONDIFFERENTIABLE,
+        traits=Trait.MAY_ALIAS if _target.is_floating else Trait.MAY_ALIAS | Trait.NONDIFFERENTIABLE,
         result=_converted(_target),
     )
 

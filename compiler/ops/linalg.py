@@ -271,7 +271,9 @@ declare(
     traits=_M,
     result=rules.agreed(0, 1),
 )
-declare("aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", _einsum, traits=_M)
+declare(
+    "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", _einsum, traits=_M | Trait.MAY_ALIAS
+)
 declare(
     "gs::einsum_adjoint(Tensor grad_output, str equation, Tensor[] tensors, int operand) -> Tensor",
     _einsum_adjoint,

@@ -136,10 +136,10 @@ def _size_if_not_equal(size: list[int], other: list[int]) -> list[int] | None:
     return None if list(size) == list(other) else list(size)
 
 
-declare("aten::sum_to_size(Tensor self, int[] size) -> Tensor", sum_to_size, traits=Trait.REDUCTION)
+declare("aten::sum_to_size(Tensor self, int[] size) -> Tensor", sum_to_size, traits=Trait.REDUCTION | Trait.MAY_ALIAS)
 declare(
     "aten::_grad_sum_to_size(Tensor self, int[]? size) -> Tensor",
     lambda x, size: x if size is None else sum_to_size(x, size),
-    traits=Trait.REDUCTION,
+    traits=Trait.REDUCTION | Trait.MAY_ALIAS,
 )
 declare("aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?", _size_if_not_equal)

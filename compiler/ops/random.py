@@ -129,13 +129,18 @@ for _schema in (
 for _schema in (
     "aten::dropout(Tensor input, float p, bool train) -> Tensor",
     "aten::dropout.functional(Tensor input, float p=0.5, bool training=True) -> Tensor",
-    "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
     "gs::dropout1d(Tensor input, float p=0.5, bool training=True) -> Tensor",
     "gs::dropout2d(Tensor input, float p=0.5, bool training=True) -> Tensor",
     "gs::dropout3d(Tensor input, float p=0.5, bool training=True) -> Tensor",
     "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
     "gs::alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
     "gs::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
+):
+    # Nothing is drawn outside of training: the input itself.
+    composite(_schema, traits=Trait.RANDOM | Trait.MAY_ALIAS)
+
+for _schema in (
+    "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
     "gs::dropout_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,"
     " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     "gs::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",

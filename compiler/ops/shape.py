@@ -287,7 +287,7 @@ _VIEWS: tuple[tuple[str, Callable[..., Any], TypeRule], ...] = (
 )
 
 for _schema, _evaluate, _rule in _VIEWS:
-    declare(_schema, _evaluate, traits=_V, result=_rule)
+    declare(_schema, _evaluate, traits=_V | Trait.COPIES if "::clone" in _schema else _V, result=_rule)
 
 declare(
     "aten::view.dtype(Tensor self, ScalarType dtype) -> Tensor",

@@ -1,0 +1,53 @@
+"""Whether two lists may be one object, as far as emission can tell: two displays never are."""
+
+from __future__ import annotations
+
+from ..ir import PARAM, Value
+
+_SAME = ("prim::unchecked_unwrap_optional", "prim::unchecked_cast")
+_UNKNOWN = (
+    "aten::__getitem__.t",
+    "aten::pop.t",
+    "prim::CallFunction",
+    "prim::TupleIndex",
+    "prim::TupleUnpack",
+    "prim::ListUnpack",
+)
+
+
+def may_be_one(left: Value, right: Value) -> bool:
+    """Whether a write into one may be seen in the other."""
+    first, second = _origins(left), _origins(right)
+    return bool(first & second) or any(value.node.kind in _UNKNOWN for value in first | second)
+
+
+def _origins(value: Value) -> set[Value]:
+    """What a value may be the same object as: through branches, loops and casts."""
+    found: set[Value] = set()
+    seen: set[Value] = set()
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        sources = _sources(value)
+        pending += sources
+        if not sources:
+            found.add(value)
+    return found
+
+
+def _sources(value: Value) -> list[Value]:
+    node = value.node
+    if node.kind == "prim::If":
+        return [block.outputs[value.index] for block in node.blocks]
+    if node.kind == "prim::Loop":
+        return [node.inputs[value.index + 2]]
+    if node.kind in _SAME:
+        return node.inputs
+    loop = node.owner.node if node.kind == PARAM and node.owner is not None else None
+    if loop is not None and loop.kind == "prim::Loop" and value.index > 0:
+        results = loop.blocks[0].outputs
+        return [loop.inputs[value.index + 1], *results[value.index : value.index + 1]]
+    return []

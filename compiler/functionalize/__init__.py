@@ -1,0 +1,22 @@
+"""Writes → values: after this step no node of a graph writes into anything.
+
+Emission leaves the objects of the program as Python has them: two names, a view and its base, a list and its element
+may be one object, and prim::Write changes it. Here every value is traced to its place (`places.py`), the contents of
+places are followed through the program (`memory.py`), and what is read is what stands in the place at that time:
+
+    %y = aten::clone(%x)                         %y = aten::clone(%x)
+    %row = aten::select.int(%y, 0, 1)            %row = aten::select.int(%y, 0, 1)
+    %1 = aten::mul.Scalar(%row, 2)        ─▶     %row.1 = aten::mul.Scalar(%row, 2)
+    prim::Write(%row, %1)                        %y.1 = aten::select_scatter(%y, %row.1, 0, 1)
+    return (%y)                                  return (%y.1)
+
+Branches give what either side wrote, and loops carry it. Two objects of which only a run can tell whether they are one
+are kept apart until one is written and the other read afterwards: that is refused, and so is a write into an argument.
+"""
+
+from __future__ import annotations
+
+from .driver import functionalize
+from .writes import POP, WRITE, has_writes
+
+__all__ = ["POP", "WRITE", "functionalize", "has_writes"]

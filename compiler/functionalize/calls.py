@@ -1,0 +1,167 @@
+"""Calls: which of its arguments a function may return, or views or elements of them.
+
+Most return what is new, or an argument itself. Where more is to tell, the function is walked as if it stood in the
+place of its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...lang.trampoline import Walk
+from ..ir import Callee, Graph, Node, Value, walk
+from ..types import CLOSURE
+from .memory import Memory
+from .places import Cell, Items, Place, Plain, Root, View, is_mutable
+from .views import OpStep, Step
+
+if TYPE_CHECKING:
+    from .driver import Functionalizer
+
+MAX_INLINED = 20_000
+"""Nodes of other functions that are walked in one function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One result: the parameter and the steps that it surely is, and the parameters that it may share memory with.
+
+    `is_own` tells that it shares memory neither with a parameter, nor with another result, nor with itself.
+    """
+
+    parameter: int | None
+    steps: tuple[Step, ...]
+    shares: tuple[int, ...]
+    is_own: bool
+
+
+def walk_call(f: Functionalizer, node: Node) -> Walk:
+    callee = f.functions[node.attrs["callee"]]
+    places = [f.places[value] for value in node.inputs]
+    summary = summarize(f, callee)
+    told = all(returned.is_own or returned.parameter is not None for returned in summary)
+    if told or callee.pair is not None or not _may_inline(f, callee):
+        made = f.copy(node, places)
+        f.places.update(zip(node.outputs, _results(f, node, callee, places, made), strict=True))
+        return
+    graph = _source(callee)
+    outside = f.functions, f.memory.path
+    f.functions, f.memory.path = graph.functions, (*f.memory.path, node)
+    f.places.update(zip(graph.inputs, places, strict=True))
+    f.memory.calls += 1
+    yield f.block(graph.body)
+    f.memory.calls -= 1
+    f.functions, f.memory.path = outside
+    f.places.update(zip(node.outputs, [f.places[value] for value in graph.outputs], strict=True))
+
+
+def _source(callee: Callee) -> Graph:
+    return callee.source if callee.source is not None else callee.graph
+
+
+def _may_inline(f: Functionalizer, callee: Callee) -> bool:
+    f.inlined += sum(1 for _ in walk(_source(callee).nodes))
+    return f.inlined <= MAX_INLINED
+
+
+def _results(f: Functionalizer, node: Node, callee: Callee, places: Sequence[Place], made: Node) -> list[Place]:
+    """The places of what a call gives."""
+    found: list[Place] = []
+    summary = summarize(f, callee)
+    for value, new, returned in zip(node.outputs, made.outputs, summary, strict=True):
+        # What has a backward of its own is more than its argument.
+        place = _as_argument(f.memory, returned, places) if callee.pair is None else None
+        if place is None:
+            place = f.result(value, new)
+            for index in returned.shares:
+                share(f.memory, place, places[index])
+            if not returned.is_own:
+                _share_with_others(f.memory, place, found)
+        elif isinstance(place, View):
+            f.memory.keep(place, new)
+        found.append(place)
+    return found
+
+
+def _share_with_others(memory: Memory, place: Place, others: Sequence[Place]) -> None:
+    if isinstance(place, Root) and place.cell.elements is not None:
+        place.cell.elements.repeats = True
+    for other in others:
+        share(memory, place, other)
+
+
+def _as_argument(memory: Memory, returned: Returned, places: Sequence[Place]) -> Place | None:
+    if returned.parameter is None:
+        return None
+    place = places[returned.parameter]
+    if isinstance(place, Plain | Items):
+        return None if returned.steps else place
+    for step in returned.steps:
+        assert isinstance(step, OpStep)
+        place = memory.view(place, step, step.op.schema.returns[0].type)
+    return place
+
+
+def share(memory: Memory, place: Place, argument: Place) -> None:
+    """What an op or a call gave may be the argument, a view of it, or what it holds."""
+    if not isinstance(place, Root):
+        return
+    memory.join(place.cell, memory.parts(argument))
+    for cell in memory.elements_of(argument):
+        memory.link(place.cell, cell)
+    if place.cell.elements is not None:
+        memory.hold(place.cell.elements, memory.reach(argument))
+
+
+def summarize(f: Functionalizer, callee: Callee) -> tuple[Returned, ...]:
+    """Found when the function is first called by one that writes."""
+    if callee.returned is None:
+        from .driver import walk_function
+
+        graph = _source(callee)
+        walker = walk_function(graph, f.memory.diagnostics)
+        parameters: dict[Cell, int] = {}
+        for i, value in enumerate(graph.inputs):
+            parameters.update((cell, i) for cell in walker.memory.reach(walker.places[value]))
+        results = [value for value in graph.outputs if value.type != CLOSURE]
+        reached = [walker.memory.reach(walker.places[value]) for value in results]
+        callee.returned = tuple(_returned(walker, value, parameters, reached, k) for k, value in enumerate(results))
+    found: tuple[Returned, ...] = callee.returned
+    return found
+
+
+def _returned(
+    walker: Functionalizer, value: Value, parameters: dict[Cell, int], reached: list[list[Cell]], k: int
+) -> Returned:
+    if not is_mutable(value.type):
+        return Returned(None, (), (), True)
+    place = walker.places[value]
+    near = {*reached[k], *(other for cell in reached[k] for other in cell.others)}
+    shares = tuple(sorted({parameters[cell] for cell in near if cell in parameters}))
+    others = any(cell in near for i, cells in enumerate(reached) if i != k for cell in cells)
+    repeats = any(cell.repeats for cell in near) or _holds_twice(walker.memory, place)
+    steps: list[Step] = []
+    while isinstance(place, View) and _is_portable(place.step):
+        steps.insert(0, place.step)
+        place = place.parent
+    exact = isinstance(place, Root) and not place.cell.key[1] and place.cell in parameters
+    parameter = parameters[place.cell] if exact and isinstance(place, Root) else None
+    return Returned(parameter, tuple(steps), shares, not (shares or others or repeats))
+
+
+def _holds_twice(memory: Memory, place: Place) -> bool:
+    """Whether two elements of a container may be one object."""
+    if isinstance(place, Items):
+        slots: Sequence[Place] = place.slots
+    else:
+        from .lists import slots_of
+
+        slots = slots_of(memory, place) or ()
+    return any(memory.may_share(a, b) for i, a in enumerate(slots) for b in slots[i + 1 :])
+
+
+def _is_portable(step: Step) -> bool:
+    """Whether a step means the same in another function: its arguments are constants."""
+    return isinstance(step, OpStep) and not any(isinstance(argument, Value) for argument in step.arguments)

@@ -1,0 +1,110 @@
+"""The walk over a function: each node is made again in a new graph, on what its arguments are at that time."""
+
+from __future__ import annotations
+
+from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.trampoline import Walk, run
+from ..builder import Builder
+from ..ir import Block, Graph, Node, Value
+from ..ops.registry import OPS, Trait
+from ..signature import result_types
+from ..types import CLOSURE, is_tensor
+from .blocks import BLOCKS
+from .memory import Facts, Memory
+from .places import Items, Place, Plain, is_mutable
+from .rules import after, before
+
+
+def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
+    """The same function without writes. Abort for one that cannot be told apart from another program (E305)."""
+    return walk_function(graph, diagnostics).graph
+
+
+def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
+    """The walk over a function, at its end.
+
+    Loops are walked as a whole first; where that tells too little apart, short ones are walked round by round.
+    """
+    found = len(diagnostics.found)
+    try:
+        return _walked(Functionalizer(graph, diagnostics, unrolls=False))
+    except Abort:
+        del diagnostics.found[found:]
+        return _walked(Functionalizer(graph, diagnostics, unrolls=True))
+
+
+def _walked(walker: Functionalizer) -> Functionalizer:
+    run(walker.function())
+    return walker
+
+
+class Functionalizer:
+    """What is known on the way: the place of each value of the old graph, and the contents of all places."""
+
+    def __init__(self, graph: Graph, diagnostics: Diagnostics, *, unrolls: bool) -> None:
+        self.source = graph
+        self.functions = graph.functions
+        self.unrolls = unrolls
+        self.rounds = 0
+        self.walks = 0
+        self.inlined = 0
+        self.graph = Graph(graph.name, graph.functions, graph.span)
+        self.builder = Builder(self.graph)
+        self.memory = Memory(self.builder, diagnostics)
+        self.places: dict[Value, Place] = {}
+        self.facts: dict[tuple[Node, tuple[object, ...]], Facts] = {}
+
+    def function(self) -> Walk:
+        self.parameters(self.source.body, self.graph.body)
+        yield self.block(self.source.body)
+        self.builder.current_span = self.graph.span
+        self.builder.returns(*(self.read(value) for value in self.source.outputs))
+
+    def parameters(self, block: Block, into: Block) -> None:
+        """The inputs of a function or closure, which its caller owns."""
+        for value in block.inputs:
+            new = into.add_input(value.type, value.name_hint)
+            self.places[value] = self.result(value, new, argument=value.name_hint)
+
+    def block(self, block: Block) -> Walk:
+        """Every node, in order."""
+        for node in block.nodes:
+            self.builder.current_span = node.span
+            rule = BLOCKS.get(node.kind)
+            if rule is not None:
+                yield rule(self, node)
+            else:
+                self.node(node)
+
+    def node(self, node: Node) -> None:
+        """One node without blocks: made again, unless its places alone say what it gives."""
+        places = [self.places[value] for value in node.inputs]
+        if before(self, node, places):
+            return
+        made = self.copy(node, places)
+        for value, place in zip(node.outputs, after(self, node, places, made), strict=True):
+            self.places[value] = place
+
+    def read(self, value: Value) -> Value:
+        return self.memory.read(self.places[value])
+
+    def copy(self, node: Node, places: list[Place]) -> Node:
+        """The node on the present contents of its arguments."""
+        op = OPS.of(node.schema)
+        shape_only = op is not None and op.has(Trait.SHAPE_ONLY)
+        made = Node(node.kind, node.schema, dict(node.attrs), node.span)
+        for value, place in zip(node.inputs, places, strict=True):
+            by_shape = shape_only and is_tensor(value.type) and not isinstance(place, Plain | Items)
+            made.add_input(self.memory.read_shape(place) if by_shape else self.memory.read(place))
+        types = [value.type for value in node.outputs]
+        if op is not None and any(new.type != old.type for new, old in zip(made.inputs, node.inputs, strict=True)):
+            types = list(result_types(op, [value.type for value in made.inputs]))
+        for value, type in zip(node.outputs, types, strict=True):
+            made.add_output(type, value.name_hint)
+        return self.builder.insert(made)
+
+    def result(self, value: Value, new: Value, argument: str = "") -> Place:
+        """A place of its own for what a node gives, if it is an object."""
+        if not is_mutable(value.type) or value.type == CLOSURE:
+            return Plain(new)
+        return self.memory.allocate(new, None, origin=value, argument=argument)

@@ -1,0 +1,499 @@
+"""What stands in each place now: read, written, and what a write may have changed unseen.
+
+A scope is opened for each block, so that what a block wrote is its scope's own content. A value read from a place is
+kept as its snapshot, which holds until the place's root is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.source import Span
+from ..builder import Builder
+from ..ir import Value
+from ..types import ListType, Type, is_subtype, unify
+from .places import (
+    Base,
+    Cell,
+    Choice,
+    Content,
+    Either,
+    Items,
+    Key,
+    Place,
+    Plain,
+    Root,
+    Slots,
+    Spread,
+    View,
+    Whole,
+    holds_mutable,
+    type_of,
+)
+from .views import GET, SET, ElementStep, FieldStep, Step
+
+COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
+COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
+
+
+Parts: TypeAlias = tuple[list[Cell], list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of the program, for messages."""
+
+    what: str
+    span: Span
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """What one block has changed, and what was read in it."""
+
+    level: int
+    contents: dict[Cell, Content] = field(default_factory=dict)
+    snapshots: dict[Place, tuple[Any, Value]] = field(default_factory=dict)
+    stale: dict[Cell, Write] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Facts:
+    """What walking a loop's body has shown of a round, so that the next walk starts from it. Only ever grows.
+
+    `changed` are the cells from outside that the body writes, `moved` the lists among them whose elements move,
+    `stale` those that a round leaves unknown, `links` what may be one object, `varying` the carried values that do not
+    stay one place, by index, and `types` those of what is carried.
+    """
+
+    level: int
+    changed: dict[Key, None] = field(default_factory=dict)
+    moved: dict[Key, None] = field(default_factory=dict)
+    stale: dict[Key, Write] = field(default_factory=dict)
+    links: dict[tuple[Key, Key], None] = field(default_factory=dict)
+    varying: dict[int, None] = field(default_factory=dict)
+    types: dict[int | Key, Type] = field(default_factory=dict)
+    widened: int = 0
+
+    @property
+    def size(self) -> int:
+        found = len(self.changed) + len(self.moved) + len(self.stale) + len(self.links) + len(self.varying)
+        return found + self.widened
+
+    def widen(self, key: int | Key, type: Type) -> None:
+        if self.types.get(key) != type:
+            self.types[key] = type
+            self.widened += 1
+
+
+class Memory:
+    """The contents of all places at one point of the program, and the builder of the graph that reads them."""
+
+    def __init__(self, builder: Builder, diagnostics: Diagnostics) -> None:
+        self.builder = builder
+        self.diagnostics = diagnostics
+        self.scopes = [Scope(0)]
+        self.cells: dict[Key, Cell] = {}
+        self.path: tuple[object, ...] = ()
+        self.calls = 0
+        self.loops: list[Facts] = []
+        self.captured: dict[Cell, str] = {}
+        self.closures: list[tuple[int, str, dict[Cell, None]]] = []
+        """The closures around: the depth outside, the name, and what was read from there."""
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    @contextmanager
+    def within(self, scope: Scope) -> Iterator[Scope]:
+        self.scopes.append(scope)
+        try:
+            yield scope
+        finally:
+            self.scopes.pop()
+
+    # Cells
+
+    def allocate(self, value: Value, content: Content | None, *, origin: Value, argument: str = "") -> Root:
+        """A new object, which `value` of the new graph is the content of."""
+        cell = Cell(value.type, (origin, False, self.path), self.scope.level, argument, origin.name_hint)
+        cell.returned = origin.name_hint == "return" and not self.calls
+        self.cells[cell.key] = cell
+        if holds_mutable(cell.type):
+            cell.elements = Cell(cell.type, (origin, True, self.path), cell.level, argument, cell.name, cell.returned)
+            self.cells[cell.elements.key] = cell.elements
+        self.scope.contents[cell] = content or Whole(value)
+        self.keep(cell.root, value)
+        return cell.root
+
+    def knows(self, cell: Cell) -> bool:
+        """Whether the object exists here."""
+        return any(cell in scope.contents for scope in self.scopes)
+
+    def content(self, cell: Cell) -> Content:
+        for scope in reversed(self.scopes):
+            found = scope.contents.get(cell)
+            if found is not None:
+                return found
+        raise AssertionError("a cell has a content from the start")
+
+    def link(self, left: Cell, right: Cell) -> None:
+        """From now on the two, and what the second may be, may share memory."""
+        for other in (right, *right.others):
+            if other is left or other in left.others:
+                continue
+            left.others[other] = other.others[left] = None
+            for facts in self.loops:
+                if left.level <= facts.level and other.level <= facts.level:
+                    facts.links[left.key, other.key] = None
+
+    def own(self, place: Place) -> list[Cell]:
+        """The cells that a write into the place changes."""
+        found: dict[Cell, None] = {}
+        for leaf in leaves(place):
+            if isinstance(leaf, Root):
+                found[leaf.cell] = None
+            elif isinstance(leaf, View):
+                found.update(dict.fromkeys(self.elements_of(leaf.root) if leaf.of_element else self.own(leaf.root)))
+        return list(found)
+
+    def elements_of(self, place: Place) -> list[Cell]:
+        """The cells of what a container holds."""
+        found: dict[Cell, None] = {}
+        pending, seen = [place], set[Place]()
+        while pending:
+            for leaf in leaves(pending.pop()):
+                if leaf in seen:
+                    continue
+                seen.add(leaf)
+                if isinstance(leaf, View) and holds_mutable(leaf.type):
+                    holder = holds_mutable(type_of(leaf.root))
+                    pending += [leaf.root] if holder else []
+                    found.update(dict.fromkeys(() if holder else self.own(leaf.root)))
+                elif isinstance(leaf, Root):
+                    content = self.content(leaf.cell)
+                    if isinstance(content, Slots):
+                        pending += content.places
+                        found.update(dict.fromkeys(c for slot in content.places for c in self.own(slot)))
+                    elif isinstance(content, Spread):
+                        found.update(dict.fromkeys(self.own(content.place)))
+                    elif leaf.cell.elements is not None:
+                        found[leaf.cell.elements] = None
+        return list(found)
+
+    def reach(self, place: Place) -> list[Cell]:
+        """The cells of the object and of all that it holds."""
+        return list(dict.fromkeys((*self.own(place), *self.elements_of(place))))
+
+    def may_share(self, left: Place, right: Place) -> bool:
+        others = set(self.reach(right))
+        return any(cell in others or any(o in others for o in cell.others) for cell in self.reach(left))
+
+    def parts(self, place: Place) -> Parts:
+        """The cells of the object, and those of what it holds."""
+        return self.own(place), self.elements_of(place)
+
+    def join(self, cell: Cell, parts: Parts) -> None:
+        """`cell` may be the object of these parts, and hold what that holds."""
+        own, elements = parts
+        for other in own:
+            self.link(cell, other)
+        if cell.elements is not None:
+            self.hold(cell.elements, elements)
+
+    def hold(self, elements: Cell, cells: list[Cell]) -> None:
+        """A list's elements may be these, too."""
+        for cell in cells:
+            elements.repeats = elements.repeats or cell.repeats or cell is elements or cell in elements.others
+            if cell is not elements:
+                self.link(elements, cell)
+
+    # Reading
+
+    def keep(self, place: Place, value: Value) -> None:
+        """Remember the value that the place has now."""
+        self.scope.snapshots[place] = (self._stamp(place), value)
+
+    def snapshot(self, place: Place) -> Value | None:
+        """The value read before, if it is still what stands there."""
+        stamp = None
+        for scope in reversed(self.scopes):
+            found = scope.snapshots.get(place)
+            if found is not None:
+                stamp = stamp if stamp is not None else self._stamp(place)
+                return found[1] if found[0] == stamp else None
+        return None
+
+    def read(self, place: Place) -> Value:
+        """The value that stands in the place now."""
+        write = self.stale(place)
+        if write is not None:
+            raise self.unknown(*write)
+        return self._read(place)
+
+    def read_shape(self, place: Place) -> Value:
+        """A value of the shape and dtype of what stands there, which no write into a tensor changes."""
+        for scope in reversed(self.scopes):
+            found = scope.snapshots.get(place)
+            if found is not None:
+                return found[1]
+        return self._read(place)
+
+    def carry(self, place: Place, type: Type) -> tuple[Value, Write | None]:
+        """As `read`, for what a block hands on and nobody may want: a write that made it unknown comes with it."""
+        write = self.stale(place)
+        if write is not None:
+            return self.builder.uninitialized(type), write[1]
+        return self._read(place), None
+
+    def stale(self, place: Place) -> tuple[Cell, Write] | None:
+        """The cell among those of a place, and the write that may have changed it unseen."""
+        cells = self.reach(place)
+        for level, _, read in self.closures:
+            read.update(dict.fromkeys(cell for cell in cells if cell.level <= level))
+        if isinstance(place, View) and isinstance(place.root, Root):
+            cells.append(place.root.cell)
+        for cell in cells:
+            if cell.returned:
+                continue
+            for scope in self.scopes:
+                if cell in scope.stale:
+                    return cell, scope.stale[cell]
+        if isinstance(place, View) and self.snapshot(place) is None and not self._is_in_position(place):
+            assert isinstance(place.root, Root)
+            return place.root.cell, Write("a change of the list", self.builder.current_span)
+        return None
+
+    def unknown(self, cell: Cell, write: Write) -> Abort:
+        name = f"'{cell.name}'" if cell.name else "another value"
+        instead = COPY_LIST if isinstance(cell.type, ListType) else COPY_FIRST
+        return self.diagnostics.fail(
+            "E305",
+            f"{write.what} may write into {name}, which is read afterwards",
+            write.span,
+            "whether the two share memory is known only when it runs, or not followed here",
+            instead,
+        )
+
+    def _read(self, place: Place) -> Value:
+        pending: list[View] = []
+        value = self.snapshot(place)
+        while value is None:
+            if not isinstance(place, View):
+                value = self._read_root(place)
+                break
+            pending.append(place)
+            place = place.parent
+            value = self.snapshot(place)
+        for view in reversed(pending):
+            value = view.step.read(self.builder, value)
+            self.keep(view, value)
+        return value
+
+    def _read_root(self, place: Place) -> Value:
+        match place:
+            case Plain(value):
+                return value
+            case Items(slots):
+                value = self.builder.tuple([self._read(slot) for slot in slots])
+            case Choice(slots, index, type):
+                value = self.builder.op(GET, self.builder.list([self._read(slot) for slot in slots], type), index)
+            case Either(condition, then, otherwise, type):
+                value = self._select(condition, then, otherwise, type)
+            case Root(cell):
+                value = self._read_cell(cell)
+            case View():
+                raise AssertionError("a view is read from its root")
+        self.keep(place, value)
+        return value
+
+    def _select(self, condition: Value, then: Place | Value, otherwise: Place | Value, type: Type) -> Value:
+        """One of two places or values, read where the condition asks for it."""
+        branch = self.builder.node("prim::If", [condition], blocks=2)
+        values = []
+        for block, found in zip(branch.blocks, (then, otherwise), strict=True):
+            with self.within(Scope(self.scope.level + 1)), self.builder.at(block):
+                value = found if isinstance(found, Value) else self._read(found)
+                self.builder.returns(value)
+                values.append(value)
+        for value in values:
+            type = type if is_subtype(value.type, type) else unify(type, value.type) or type
+        return branch.add_output(type)
+
+    def _read_cell(self, cell: Cell) -> Value:
+        content = self.content(cell)
+        if isinstance(content, Whole):
+            return content.value
+        if isinstance(content, Spread):
+            return self._read(content.place)
+        assert isinstance(cell.type, ListType)
+        return self.builder.list([self._read(slot) for slot in content.places], cell.type.element)
+
+    def _stamp(self, place: Place) -> Any:
+        """Equal to what it was before if nothing has been written since into what the place depends on."""
+        found: dict[object, None] = {}
+        pending, seen = [place], set[Place]()
+        while pending:
+            for leaf in leaves(pending.pop()):
+                if leaf in seen:
+                    continue
+                seen.add(leaf)
+                if isinstance(leaf, View):
+                    pending.append(leaf.root)
+                elif isinstance(leaf, Root):
+                    content = self.content(leaf.cell)
+                    found[content.elements if isinstance(content, Whole) else content] = None
+                    if isinstance(content, Slots):
+                        pending += content.places
+                    elif isinstance(content, Spread):
+                        pending.append(content.place)
+        return tuple(found)
+
+    def structure(self, root: Base) -> object:
+        """What changes when elements of a list that is one value move."""
+        if not isinstance(root, Root) or not isinstance(root.cell.type, ListType):
+            return None
+        content = self.content(root.cell)
+        return content.structure if isinstance(content, Whole) else content
+
+    def _is_in_position(self, view: View) -> bool:
+        """Whether the elements of the list that a view counts in are where they were."""
+        return view.structure is None or view.structure is self.structure(view.root)
+
+    # Writing
+
+    def view(self, parent: Place, step: Step, type: Type) -> View:
+        """The part of a place that a step takes."""
+        assert isinstance(parent, Root | Choice | Either | View), "only objects have parts"
+        root = parent.root if isinstance(parent, View) else parent
+        enters = isinstance(step, ElementStep | FieldStep) and holds_mutable(type_of(root))
+        of_element = enters or (isinstance(parent, View) and parent.of_element)
+        return View(parent, step, root, type, of_element, self.structure(root) if of_element else None)
+
+    def write(self, place: Place, value: Value, write: Write) -> None:
+        """Make `value` what stands in the place, and forget what may share memory with it."""
+        cells = self.own(place)
+        self.permit(cells, write)
+        if isinstance(place, View):
+            unknown = self.stale(place)
+            if unknown is not None:
+                raise self.unknown(*unknown)
+            if not self._is_in_position(place):
+                raise self.unknown(cells[0], Write("a change of the list", write.span))
+        self._assign(place, value)
+        self.spoil(cells, write)
+
+    def permit(self, cells: list[Cell], write: Write) -> None:
+        """Report a write into what the caller, a closure or the function around holds."""
+        for exact, cell in [*((True, c) for c in cells), *((False, o) for c in cells for o in c.others)]:
+            verb = "writes" if exact else "may write"
+            instead = COPY_LIST if isinstance(cell.type, ListType) and not cell.key[1] else COPY_FIRST
+            if cell.argument:
+                raise self.diagnostics.fail(
+                    "E305", f"{write.what} {verb} into argument '{cell.argument}'", write.span, instead
+                )
+            named = f"'{cell.name}'" if cell.name else "a value"
+            if cell in self.captured:
+                raise self.diagnostics.fail(
+                    "E305",
+                    f"{write.what} {verb} into {named}, which closure '{self.captured[cell]}' has captured",
+                    write.span,
+                    "a closure keeps what it captures as it was",
+                    instead,
+                )
+            for level, name, _ in self.closures:
+                if cell.level <= level:
+                    message = f"{write.what} {verb} into {named} of the function around '{name}'"
+                    raise self.diagnostics.fail("E305", message, write.span, instead)
+
+    def spoil(self, cells: list[Cell], write: Write) -> None:
+        """After a write into these: nobody knows the contents of what may be one of them."""
+        for cell in cells:
+            if cell.repeats:
+                self.scope.stale[cell] = write
+            self.scope.stale.update(dict.fromkeys(cell.others, write))
+
+    def _assign(self, place: Place, value: Value) -> None:
+        target, content = place, value
+        while isinstance(target, View):
+            written = target.step.write(self.builder, self._read(target.parent), content)
+            if written is None:
+                span = self.builder.current_span
+                raise self.diagnostics.fail(
+                    "E305", "a write into a tensor whose elements share memory with each other", span, COPY_FIRST
+                )
+            target, content = target.parent, written
+        if isinstance(target, Choice):
+            self._assign_choice(target, content)
+        elif isinstance(target, Either):
+            # One after the other, so that the two may overlap.
+            self._assign(target.then, self._select(target.condition, content, target.then, target.type))
+            self._assign(target.otherwise, self._select(target.condition, target.otherwise, content, target.type))
+        elif isinstance(target, Root):
+            self._assign_cell(target, content, moved=isinstance(place, Root))
+        if place is not target:
+            self.keep(place, value)
+
+    def _assign_cell(self, root: Root, value: Value, *, moved: bool) -> None:
+        cell = root.cell
+        old = self.content(cell)
+        if isinstance(old, Slots | Spread):
+            self.collapse(cell, old)
+            elements = self.elements_of(root)
+            self.scope.contents[cell] = Whole(value)
+            for element in elements:
+                self.scope.stale[element] = Write("a write into a list", self.builder.current_span)
+        else:
+            keeps = not (moved and isinstance(cell.type, ListType))
+            self.scope.contents[cell] = Whole(value, structure=old.structure) if keeps else Whole(value)
+        if not value.name_hint and cell.name and value.node.kind != "prim::Constant":
+            value.name_hint = cell.name
+        self.keep(root, value)
+
+    def _assign_choice(self, place: Choice, value: Value) -> None:
+        """Each of the places gets what it has now, and one of them the new value."""
+        slots = place.slots
+        if any(self.may_share(slot, other) for i, slot in enumerate(slots) for other in slots[i + 1 :]):
+            position = self.builder.op("aten::remainder.int", place.index, len(slots))
+            for i, slot in enumerate(slots):
+                is_it = self.builder.op("aten::eq.int", position, i)
+                self._assign(slot, self._select(is_it, value, slot, place.type))
+            return
+        before = self.builder.list([self._read(slot) for slot in slots], place.type)
+        after = self.builder.op(SET, before, place.index, value)
+        for i, slot in enumerate(slots):
+            self._assign(slot, self.builder.op(GET, after, i))
+
+    def collapse(self, cell: Cell, content: Slots | Spread) -> None:
+        """From here on a list is one value; what its elements share with other objects is told by its cell of them."""
+        assert cell.elements is not None
+        places = content.places if isinstance(content, Slots) else (content.place,)
+        for place in places:
+            self.hold(cell.elements, self.reach(place))
+            unknown = self.stale(place)
+            if unknown is not None:
+                self.scope.stale[cell.elements] = unknown[1]
+
+
+def leaves(place: Place) -> list[Place]:
+    """The objects and views that a place is, through choices and tuples, each once."""
+    found: dict[Place, None] = {}
+    pending = [place]
+    while pending:
+        given = pending.pop()
+        if given in found:
+            continue
+        found[given] = None
+        if isinstance(given, Choice | Items | Either):
+            pending += alternatives(given)
+    return list(found)
+
+
+def alternatives(place: Choice | Items | Either) -> tuple[Place, ...]:
+    """The places that a place may be, or is made of."""
+    return (place.then, place.otherwise) if isinstance(place, Either) else place.slots

@@ -1,0 +1,326 @@
+"""What each kind of node does to places: results that are arguments, views of them, or may be either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..ir import Node
+from ..ops.registry import OPS, Op, Trait
+from ..types import ListType, TensorType, is_subtype, unify
+from .calls import share
+from .lists import element, list_result, makes_list_of_objects, slots_of, write_list
+from .memory import Write
+from .places import Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
+from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, step_of
+from .writes import POP, WRITE
+
+if TYPE_CHECKING:
+    from .driver import Functionalizer
+
+UPDATED = "aten::_updated"
+
+
+# --- nodes that are not made again ---
+
+
+def before(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """Whether the places of the arguments alone told what the node gives; the results' places are entered then."""
+    rule = _BEFORE.get(node.kind)
+    return rule is not None and rule(f, node, places)
+
+
+def _write(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    target, content = places
+    write = Write(node.attrs["what"], node.span)
+    if isinstance(node.inputs[0].type, ListType):
+        write_list(f.memory, target, content, write)
+    else:
+        f.memory.write(target, f.memory.read(content), write)
+    return True
+
+
+def _tuple_index(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    place = places[0]
+    if not isinstance(place, Items):
+        return False
+    f.places[node.output] = place.slots[node.attrs["index"]]
+    return True
+
+
+def _tuple_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    place = places[0]
+    if not isinstance(place, Items):
+        return False
+    f.places.update(zip(node.outputs, place.slots, strict=True))
+    return True
+
+
+def _list_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    slots = slots_of(f.memory, places[0])
+    if slots is None or len(slots) != len(node.outputs):
+        return False
+    f.places.update(zip(node.outputs, slots, strict=True))
+    return True
+
+
+def _element(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """`l[i]` and `l.pop(i)` of a list whose elements are known."""
+    slots = slots_of(f.memory, places[0])
+    index = argument_of(node.inputs[1])
+    if slots is None or not isinstance(index, int) or not -len(slots) <= index < len(slots):
+        return False
+    f.places[node.output] = slots[index]
+    return True
+
+
+def _same_object(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """A cast of a tuple is the tuple, and one to the type that an object has is the object."""
+    place = places[0]
+    if isinstance(place, Items) or type_of(place) == node.output.type:
+        f.places[node.output] = place
+        return True
+    return False
+
+
+def _length(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """The length of a list whose elements are known."""
+    slots = slots_of(f.memory, places[0])
+    if slots is None:
+        return False
+    f.places[node.output] = Plain(f.builder.constant(len(slots)))
+    return True
+
+
+def _least(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """The lesser of two lengths that are known."""
+    numbers = [argument_of(f.memory.read(place)) for place in places]
+    if not all(isinstance(number, int) for number in numbers):
+        return False
+    f.places[node.output] = Plain(f.builder.constant(min(numbers)))
+    return True
+
+
+def _updated(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+    """What an in-place op leaves needs no check where it has the dtype and shape of the tensor by its very nature."""
+    new, old = f.memory.read(places[0]), f.memory.read_shape(places[1])
+    assert isinstance(new.type, TensorType) and isinstance(old.type, TensorType)
+    op = OPS.of(new.node.schema)
+    of_itself = all(value is old for value in new.node.inputs if isinstance(value.type, TensorType))
+    if op is None or not op.has(Trait.POINTWISE) or not of_itself:
+        return False
+    if new.type.dtype is None or new.type.dtype != old.type.dtype:
+        return False
+    f.places[node.output] = places[0]
+    return True
+
+
+_BEFORE: dict[str, Callable[[Functionalizer, Node, Sequence[Place]], bool]] = {
+    WRITE: _write,
+    "prim::TupleIndex": _tuple_index,
+    "prim::TupleUnpack": _tuple_unpack,
+    "prim::ListUnpack": _list_unpack,
+    GET: _element,
+    POP: _element,
+    "prim::unchecked_unwrap_optional": _same_object,
+    "prim::unchecked_cast": _same_object,
+    UPDATED: _updated,
+    "aten::len.t": _length,
+    "prim::min.int": _least,
+}
+
+
+# --- results of nodes ---
+
+
+def after(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place]:
+    """The places of what a node gives, which stands in the new graph as `made`."""
+    rule = _AFTER.get(node.kind)
+    if rule is not None:
+        found = rule(f, node, places, made)
+        if found is not None:
+            return found
+    op = OPS.of(node.schema)
+    if op is not None and makes_list_of_objects(node):
+        return [list_result(f.memory, node, places, made.output)]
+    step = step_of(made)
+    if step is not None and not isinstance(places[0], Plain | Items):
+        view = f.memory.view(places[0], step, made.output.type)
+        if isinstance(made.output.type, ListType):
+            return [f.memory.allocate(made.output, Spread(view), origin=node.output)]
+        f.memory.keep(view, made.output)
+        return [view]
+    results = [f.result(value, new) for value, new in zip(node.outputs, made.outputs, strict=True)]
+    if op is not None and may_alias(op):
+        return _may_be_argument(f, op, places, made, results)
+    return results
+
+
+def _may_be_argument(
+    f: Functionalizer, op: Op, places: Sequence[Place], made: Node, results: list[Place]
+) -> list[Place]:
+    """The results of an op that returns its argument where nothing is to do."""
+    decided = _DECIDED.get(op.schema.base_name)
+    is_argument = decided(made) if decided is not None else None
+    if is_argument is False:
+        return results
+    argument = next((place for place in places if not isinstance(place, Plain)), None)
+    if argument is None or is_argument:
+        return results if argument is None else [argument]
+    for result in results:
+        share(f.memory, result, argument)
+    return results
+
+
+def _converts(made: Node) -> bool | None:
+    """Whether a conversion is its argument; None if only a run can tell."""
+    assert made.schema is not None
+    names = [argument.name for argument in made.schema.arguments]
+    constants = dict(zip(names, map(argument_of, made.inputs), strict=True))
+    if constants.get("copy") is True:
+        return False
+    source, result = made.inputs[0].type, made.output.type
+    if not isinstance(source, TensorType) or not isinstance(result, TensorType) or "device" in constants:
+        return None
+    if source.dtype is None or result.dtype is None:
+        return None
+    return source.dtype == result.dtype
+
+
+def _drops_nothing(made: Node) -> bool | None:
+    """Whether a dropout is its argument: outside of training, and where nothing is dropped."""
+    assert made.schema is not None
+    names = [argument.name for argument in made.schema.arguments]
+    constants = dict(zip(names, map(argument_of, made.inputs), strict=True))
+    trains = next((constants[name] for name in ("train", "training") if name in constants), None)
+    if trains is False or constants.get("p") == 0:
+        return True
+    return False if trains is True and isinstance(constants.get("p"), float) else None
+
+
+_CONVERSIONS = ("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool")
+_DROPOUTS = (
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_dropout",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+)
+_DECIDED: dict[str, Callable[[Node], bool | None]] = {
+    **dict.fromkeys(_CONVERSIONS, _converts),
+    **dict.fromkeys(_DROPOUTS, _drops_nothing),
+}
+
+
+def _tuple(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    if not is_mutable(node.output.type):
+        return None
+    items = Items(tuple(places))
+    f.memory.keep(items, made.output)
+    return [items]
+
+
+def _list(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    type = made.output.type
+    assert isinstance(type, ListType)
+    for value in made.inputs:
+        if not is_subtype(value.type, type.element):
+            wider = unify(type.element, value.type)
+            type = made.output.type = ListType(wider if wider is not None else type.element)
+    if not is_mutable(type.element):
+        return None
+    return [f.memory.allocate(made.output, Slots(tuple(places)), origin=node.output)]
+
+
+def _part(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    """Elements of tuples and lists that are one value, and what an optional holds."""
+    place = places[0]
+    if isinstance(place, Plain | Items) or not any(is_mutable(value.type) for value in node.outputs):
+        return None
+    found: list[Place] = []
+    for i, new in enumerate(made.outputs):
+        if not is_mutable(new.type):
+            found.append(Plain(new))
+            continue
+        if node.kind == "prim::ListUnpack":
+            view: Place | None = element_at(f, node, place, i)
+        elif node.kind in ("prim::TupleIndex", "prim::TupleUnpack"):
+            view = f.memory.view(place, FieldStep(node.attrs.get("index", i)), new.type)
+        else:
+            view = f.memory.view(place, TypeStep(new.type), new.type)
+        assert view is not None
+        f.memory.keep(view, new)
+        found.append(view)
+    return found
+
+
+def element_at(f: Functionalizer, node: Node, place: Place, index: int) -> Place | None:
+    content = f.memory.content(place.cell) if isinstance(place, Root) else None
+    parent = content.place if isinstance(content, Spread) else place
+    return f.memory.view(parent, ElementStep(index), node.outputs[index].type)
+
+
+def _getitem(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    if not is_mutable(node.output.type) or isinstance(places[0], Plain):
+        return None
+    place = element(f.memory, node, places[0], made.inputs[1])
+    if place is None:
+        return _any_element(f, node, places[0], made)
+    if isinstance(place, View) or not isinstance(place, Root | Items):
+        f.memory.keep(place, made.output)
+    return [place]
+
+
+def _pop(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    """The element that a list gives away: no longer its own, unless the list has it twice."""
+    made = _as_getitem(f, made)
+    if not is_mutable(node.output.type) or isinstance(places[0], Plain):
+        return [Plain(made.output)] if not is_mutable(node.output.type) else None
+    place = places[0]
+    content = f.memory.content(place.cell) if isinstance(place, Root) else None
+    if isinstance(content, Slots | Spread):
+        return _getitem(f, node, places, made)
+    taken = f.memory.allocate(made.output, None, origin=node.output)
+    for cell in f.memory.elements_of(place):
+        for other in (cell, *cell.others) if cell.repeats or not isinstance(place, Root) else tuple(cell.others):
+            f.memory.link(taken.cell, other)
+            if taken.cell.elements is not None:
+                f.memory.link(taken.cell.elements, other)
+    return [taken]
+
+
+def _as_getitem(f: Functionalizer, made: Node) -> Node:
+    op = OPS.named(GET)
+    found = f.builder.node(GET, made.inputs, [made.output.type], schema=op.schema, names=[made.output.name_hint])
+    made.destroy()
+    return found
+
+
+def _any_element(f: Functionalizer, node: Node, place: Place, made: Node) -> list[Place]:
+    """An element that may be any of those that the list holds."""
+    taken = f.memory.allocate(made.output, None, origin=node.output)
+    for cell in f.memory.elements_of(place):
+        f.memory.link(taken.cell, cell)
+    if taken.cell.elements is not None:
+        f.memory.hold(taken.cell.elements, f.memory.elements_of(place))
+    return [taken]
+
+
+def _missing(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    return [Plain(made.output)]
+
+
+_AFTER: dict[str, Callable[[Functionalizer, Node, Sequence[Place], Node], list[Place] | None]] = {
+    "prim::TupleConstruct": _tuple,
+    "prim::ListConstruct": _list,
+    "prim::TupleIndex": _part,
+    "prim::TupleUnpack": _part,
+    "prim::ListUnpack": _part,
+    "prim::unchecked_unwrap_optional": _part,
+    "prim::unchecked_cast": _part,
+    "prim::Uninitialized": _missing,
+    GET: _getitem,
+    POP: _pop,
+}

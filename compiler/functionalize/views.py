@@ -1,0 +1,248 @@
+"""Steps from a place to a part of it: how the part is read, and what the whole is once the part was written.
+
+A view op has its inverse in WRITERS. One that has no short inverse is undone by the positions of its elements: the same
+view of `arange` says where each came from, and index_put sends the new ones back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ..builder import Builder
+from ..ir import Node, Value
+from ..ops.registry import OPS, Op, Trait
+from ..types import TENSOR, OptionalType, TupleType, Type, strip_optional
+
+Argument: TypeAlias = Any
+"""A Value, or what a constant holds: a step may outlive the block of the constants that it was made with."""
+Writer: TypeAlias = Callable[[Builder, Value, Value, Sequence[Argument]], Value]
+"""(builder, whole, new part, arguments of the view) → new whole."""
+
+GET = "aten::__getitem__.t"
+SET = "aten::_set_item.t"
+
+
+@dataclass(frozen=True, slots=True)
+class OpStep:
+    """A view op with its arguments."""
+
+    op: Op
+    arguments: tuple[Argument, ...]
+
+    def read(self, builder: Builder, whole: Value) -> Value:
+        return builder.op(self.op, whole, *self.arguments)
+
+    def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
+        writer = writer_of(self.op, self.arguments)
+        return writer(builder, whole, part, self.arguments) if writer is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementStep:
+    """An element of a list."""
+
+    index: Argument
+
+    def read(self, builder: Builder, whole: Value) -> Value:
+        return builder.op(GET, whole, self.index)
+
+    def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
+        return builder.op(SET, whole, self.index, part)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStep:
+    """An element of a tuple."""
+
+    index: int
+
+    def read(self, builder: Builder, whole: Value) -> Value:
+        return builder.tuple_index(whole, self.index)
+
+    def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
+        assert isinstance(whole.type, TupleType)
+        count = len(whole.type.elements)
+        return builder.tuple([part if i == self.index else builder.tuple_index(whole, i) for i in range(count)])
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStep:
+    """The same object under another type: an optional that is known to be there."""
+
+    type: Type
+
+    def read(self, builder: Builder, whole: Value) -> Value:
+        if isinstance(whole.type, OptionalType) and strip_optional(whole.type) == self.type:
+            return builder.unwrap(whole)
+        return whole if whole.type == self.type else builder.cast(whole, self.type)
+
+    def write(self, builder: Builder, whole: Value, part: Value) -> Value | None:
+        return part if part.type == whole.type else builder.cast(part, whole.type)
+
+
+Step: TypeAlias = OpStep | ElementStep | FieldStep | TypeStep
+
+
+def argument_of(value: Value) -> Argument:
+    """An argument of a step: the value, or the constant that it is. The value is one of a graph without writes."""
+    node = value.node
+    if node.kind == "prim::ListConstruct" and node.inputs and all(v.node.kind == "prim::Constant" for v in node.inputs):
+        return [v.node.attrs["value"] for v in node.inputs]
+    return node.attrs["value"] if node.kind == "prim::Constant" else value
+
+
+def step_of(node: Node) -> OpStep | None:
+    """The step that a node of a view op is; None where its result is not surely a view of its first argument."""
+    op = OPS.of(node.schema)
+    if op is None or len(node.outputs) != 1 or op.schema.full_name not in WRITERS:
+        return None
+    return OpStep(op, tuple(map(argument_of, node.inputs[1:])))
+
+
+def may_alias(op: Op) -> bool:
+    """Whether the result of an op may be, or be a view of, one of its arguments."""
+    return op.has(Trait.MAY_ALIAS) or (op.has(Trait.VIEW) and not op.has(Trait.COPIES))
+
+
+def writer_of(op: Op, arguments: Sequence[Argument]) -> Writer | None:
+    """How a write through a view is put back; None where torch refuses it, or may."""
+    writer = WRITERS[op.schema.full_name]
+    condition = _ONLY_IF.get(op.schema.full_name)
+    if condition is None or condition(arguments):
+        return writer
+    return _FALLBACK.get(op.schema.full_name)
+
+
+# --- inverses ---
+
+
+def _again(name: str) -> Writer:
+    """A view that undoes itself."""
+    return lambda b, whole, part, args: b.op(name, part, *args)
+
+
+def _identity(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    return part
+
+
+def _reshaped(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    return b.op("aten::reshape", part, b.op("aten::size", whole))
+
+
+def _into_slice(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    return b.op("aten::slice_scatter", whole, part, *args)
+
+
+def _into_narrow(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    dim, start, length = args
+    end = start + length if isinstance(length, int) else b.op("aten::add.int", start, length)
+    return b.op("aten::slice_scatter", whole, part, dim, start, end)
+
+
+def _moved_back(name: str) -> Writer:
+    return lambda b, whole, part, args: b.op(name, part, args[1], args[0])
+
+
+def _permuted_back(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    dims = [d % len(args[0]) for d in args[0]]
+    return b.op("aten::permute", part, [dims.index(i) for i in range(len(dims))])
+
+
+def _joined_again(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    return b.op("aten::cat", part, args[-1])
+
+
+def _stacked(name: str) -> Writer:
+    """`hstack` of what `hsplit` gave, and its like."""
+    return lambda b, whole, part, args: b.op(name, part)
+
+
+def by_positions(name: str) -> Writer:
+    """Any view: see where each element was taken from."""
+
+    def write(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+        everything = b.constant([-1])
+        size, count = b.op("aten::size", whole), b.op("aten::numel", whole)
+        device = b.op("prim::device", whole)
+        numbers = b.op("aten::reshape", b.op("aten::arange", count, dtype=None, device=device), size)
+        positions = b.op("aten::reshape", b.op(name, numbers, *args), everything)
+        index = b.list([positions], OptionalType(TENSOR))
+        flat = b.op("aten::reshape", whole, everything)
+        written = b.op("aten::index_put", flat, index, b.op("aten::reshape", part, everything))
+        return b.op("aten::reshape", written, size)
+
+    return write
+
+
+_SELF_INVERSE = (
+    "aten::transpose.int",
+    "aten::swapaxes",
+    "aten::swapdims",
+    "aten::t",
+    "aten::numpy_T",
+    "aten::mT",
+    "aten::adjoint",
+)
+_RESHAPES = (
+    "aten::view",
+    "aten::view_as",
+    "aten::unflatten.int",
+    "aten::squeeze",
+    "aten::squeeze.dim",
+    "aten::squeeze.dims",
+    "aten::atleast_1d",
+    "aten::atleast_2d",
+    "aten::atleast_3d",
+)
+_BY_POSITIONS = ("aten::diagonal", "aten::linalg_diagonal", "aten::narrow.Tensor", "aten::unfold")
+_SPLITS = (
+    "aten::split.Tensor",
+    "aten::split.sizes",
+    "aten::split_with_sizes",
+    "aten::chunk",
+    "aten::tensor_split.sections",
+    "aten::tensor_split.indices",
+)
+_EXPANDS = ("aten::expand", "aten::expand_as", "aten::broadcast_to")
+_STACKS = {"hsplit": "hstack", "vsplit": "vstack", "dsplit": "dstack"}
+
+WRITERS: dict[str, Writer | None] = {
+    "aten::select.int": lambda b, whole, part, args: b.op("aten::select_scatter", whole, part, *args),
+    "aten::slice.Tensor": _into_slice,
+    "aten::narrow": _into_narrow,
+    "aten::unsqueeze": lambda b, whole, part, args: b.op("aten::squeeze.dim", part, *args),
+    "aten::permute": _permuted_back,
+    "aten::positive": _identity,
+    # The elements change, and what is known of the gradient stays.
+    "aten::detach": lambda b, whole, part, args: b.op("aten::_replaced", whole, part),
+    "gs::save": _identity,
+    "gs::recompute": _identity,
+    "aten::unbind.int": lambda b, whole, part, args: b.op("aten::stack", part, *args),
+    **{name: _again(name) for name in _SELF_INVERSE},
+    **{
+        f"aten::{name}.{kind}": _moved_back(f"aten::{name}.{kind}")
+        for name in ("movedim", "moveaxis")
+        for kind in ("int", "intlist")
+    },
+    **dict.fromkeys(_RESHAPES, _reshaped),
+    **{name: by_positions(name) for name in _BY_POSITIONS},
+    **dict.fromkeys(_SPLITS, _joined_again),
+    **{
+        f"aten::{split}.{kind}": _stacked(f"aten::{stack}")
+        for split, stack in _STACKS.items()
+        for kind in ("int", "array")
+    },
+    **dict.fromkeys(_EXPANDS),
+}
+"""Every op whose result is surely a view of its first argument. None: torch refuses a write into it."""
+
+_ONLY_IF: dict[str, Callable[[Sequence[Argument]], bool]] = {
+    # The positions of a permutation that is known when it runs come from the view itself.
+    "aten::permute": lambda args: isinstance(args[0], list),
+    "aten::narrow": lambda args: isinstance(args[1], int) and args[1] >= 0,
+    # Windows that overlap are several numbers in one place.
+    "aten::unfold": lambda args: all(isinstance(a, int) for a in args) and args[2] >= args[1],
+}
+_FALLBACK: dict[str, Writer] = {name: by_positions(name) for name in ("aten::permute", "aten::narrow")}

@@ -1,0 +1,139 @@
+"""Random programs that write in place, as Python runs them with torch and as they are compiled.
+
+What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/fuzz python
+tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from typing import Any
+
+import gradscript as gs
+import in_place_programs as programs
+import numpy as np
+import pytest
+import torch
+
+X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.5]])
+W = np.array([[-0.5, 0.8, 0.1], [0.6, -0.9, 1.3], [0.2, -1.1, 0.4]])
+SEEDS = range(300)
+GRADIENT_SEEDS = range(5000, 5060)
+REFUSED_AT_MOST = 0.1
+
+
+def eager(text: str, *, requires_grad: bool = False) -> tuple[list[Any], list[torch.Tensor]]:
+    """What Python with torch makes of a program: its results, and its arguments."""
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+    exec(compile(text, "<program>", "exec"), scope)
+    arguments = [torch.tensor(a, requires_grad=requires_grad) for a in (X, W)]
+    return flat(scope["f"](*arguments)), arguments
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in flat(item)]
+    return [value]
+
+
+def outcome(text: str) -> str:
+    """Of a program: `equal`, `refused` with the reason, or why it does not count; AssertionError for anything else."""
+    try:
+        wanted, arguments = eager(text)
+    except RuntimeError:
+        return "torch refuses it"
+    writes_into_arguments = any(argument._version for argument in arguments)
+    expected = [tensor.detach().numpy().copy() for tensor in wanted]
+    try:
+        found = flat(gs.CompilationUnit(text).f(X, W))
+    except gs.CompileError as error:
+        code, message = re.findall(r"error\[(E\d+)\]: (.*)", str(error))[0]
+        assert code == "E305", str(error)
+        return "refused: " + re.sub(r"'[^']*'|`[^`]*`", "…", message)
+    assert not writes_into_arguments, "a write into an argument was accepted"
+    assert [np.shape(value) for value in found] == [value.shape for value in expected]
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-9)
+    return "equal"
+
+
+@pytest.mark.parametrize("start", range(0, len(SEEDS), 50))
+def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(start: int) -> None:
+    found = Counter()
+    for seed in SEEDS[start : start + 50]:
+        try:
+            found[outcome(programs.program(seed)).partition(":")[0]] += 1
+        except AssertionError as error:
+            raise AssertionError(f"program {seed}:\n{programs.program(seed)}\n{error}") from error
+    counted = found["equal"] + found["refused"]
+    assert counted >= 30
+    assert found["refused"] <= 2 * REFUSED_AT_MOST * counted
+
+
+def compare_gradients(text: str) -> bool:
+    """Whether the gradients of the first result could be compared, and were equal."""
+    try:
+        wanted, arguments = eager(text, requires_grad=True)
+        total = sum(tensor.sum() for tensor in wanted if tensor.requires_grad)
+        if not isinstance(total, torch.Tensor):
+            return False
+        expected = torch.autograd.grad(total, arguments, allow_unused=True)
+    except RuntimeError:
+        # Such as autograd's own refusal of writes into views that several results share.
+        return False
+    body = text.replace("\ndef f(x, w):", "\ndef program(x, w):")
+    try:
+        unit = gs.CompilationUnit(body + _total(wanted, body))
+    except gs.CompileError:
+        return False
+    found = gs.grad(unit.f, argnums=(0, 1), allow_unused=True)(X, W)
+    for value, other in zip(found, expected, strict=True):
+        reference = np.zeros_like(X) if other is None else other.numpy()
+        value = np.zeros_like(X) if value is None else value
+        np.testing.assert_allclose(value, reference, rtol=1e-7, atol=1e-8)
+    return True
+
+
+def _total(results: list[Any], body: str) -> str:
+    """A function that adds up the results, which are tensors or lists of them."""
+    returned = body.rstrip().rpartition("return ")[2].split(", ")
+    names = [f"r{i}" for i in range(len(returned))]
+    lists = re.findall(r"^    (v\d+) = (?:\[|both\()", body, re.M)
+    lines = [f"    {', '.join(names)} = program(x, w)" if len(names) > 1 else "    r0 = program(x, w)"]
+    lines.append("    total = torch.zeros([], dtype=x.dtype)")
+    for name, source in zip(names, returned, strict=True):
+        if source in lists:
+            lines.append(f"    for e in {name}:\n        total = total + e.sum()")
+        else:
+            lines.append(f"    total = total + {name}.sum()")
+    return "\n\ndef f(x, w):\n" + "\n".join(lines) + "\n    return total\n"
+
+
+def test_gradients_go_through_writes() -> None:
+    compared = 0
+    for seed in GRADIENT_SEEDS:
+        text = programs.program(seed)
+        try:
+            compared += compare_gradients(text)
+        except AssertionError as error:
+            raise AssertionError(f"program {seed}:\n{text}\n{error}") from error
+    assert compared >= len(GRADIENT_SEEDS) // 3
+
+
+def main(start: int, stop: int) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(start, stop):
+        text = programs.program(seed)
+        try:
+            found[outcome(text)] += 1
+        except AssertionError as error:
+            found["DIFFERENT"] += 1
+            print(f"program {seed} differs: {error}\n{text}")
+    for name, count in found.most_common():
+        print(f"{count:7d}  {name}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
