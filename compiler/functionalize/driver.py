@@ -14,6 +14,10 @@ from .memory import Facts, Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
 
+MAX_STEPS = 60_000
+STEPS_PER_NODE = 20
+"""How many nodes are walked in one function, those in loops again and again."""
+
 
 def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
     """The same function without writes. Abort for one that cannot be told apart from another program (E305)."""
@@ -47,6 +51,8 @@ class Functionalizer:
         self.unrolls = unrolls
         self.rounds = 0
         self.walks = 0
+        self.steps = 0
+        self.limit = MAX_STEPS + STEPS_PER_NODE * sum(1 for _ in graph.all_nodes())
         self.inlined = 0
         self.graph = Graph(graph.name, graph.functions, graph.span)
         self.builder = Builder(self.graph)
@@ -78,6 +84,10 @@ class Functionalizer:
 
     def node(self, node: Node) -> None:
         """One node without blocks: made again, unless its places alone say what it gives."""
+        self.steps += 1
+        if self.steps > self.limit:
+            note = "loops inside loops are walked many times: split the function, or write into fewer things"
+            raise self.memory.diagnostics.fail("E004", "the writes here take too long to follow", node.span, note)
         places = [self.places[value] for value in node.inputs]
         if before(self, node, places):
             return

@@ -84,7 +84,7 @@ def _unroll(f: Functionalizer, node: Node, rounds: int) -> Walk:
 def _round(f: Functionalizer, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> Walk:
     """One walk over the body; whether it has shown nothing new, so that the loop stands as it is to be."""
     loop = _LoopWalk(f, node, facts, sets)
-    before = loop.size
+    before, allocated = loop.size, len(f.memory.allocated)
     f.memory.loops.append(facts)
     try:
         with inside(f, loop.scope, loop.block):
@@ -98,6 +98,7 @@ def _round(f: Functionalizer, node: Node, facts: Facts, sets: dict[int, list[Pla
         f.memory.loops.pop()
     if loop.size != before:
         loop.made.destroy()
+        f.memory.forget(allocated)
         return False
     loop.leave()
     return True

@@ -98,6 +98,7 @@ class Memory:
         self.diagnostics = diagnostics
         self.scopes = [Scope(0)]
         self.cells: dict[Key, Cell] = {}
+        self.allocated: list[Cell] = []
         self.path: tuple[object, ...] = ()
         self.calls = 0
         self.loops: list[Facts] = []
@@ -124,12 +125,21 @@ class Memory:
         cell = Cell(value.type, (origin, False, self.path), self.scope.level, argument, origin.name_hint)
         cell.returned = origin.name_hint == "return" and not self.calls
         self.cells[cell.key] = cell
+        self.allocated.append(cell)
         if holds_mutable(cell.type):
             cell.elements = Cell(cell.type, (origin, True, self.path), cell.level, argument, cell.name, cell.returned)
             self.cells[cell.elements.key] = cell.elements
+            self.allocated.append(cell.elements)
         self.scope.contents[cell] = content or Whole(value)
         self.keep(cell.root, value)
         return cell.root
+
+    def forget(self, mark: int) -> None:
+        """Drop the objects allocated since there were so many: the walk that made them is made again."""
+        for cell in self.allocated[mark:]:
+            for other in cell.others:
+                other.others.pop(cell, None)
+        del self.allocated[mark:]
 
     def knows(self, cell: Cell) -> bool:
         """Whether the object exists here."""
