@@ -124,7 +124,7 @@ def _bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None) -
 def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None) -> Array:
     del path  # It says in which order to multiply, not what.
     try:
-        dtype = _einsum_dtype(equation, tensors)
+        dtype = einsum_dtype(equation, [t.shape for t in tensors], [dtype_of(t) for t in tensors])
         operands = [widen(cast(tensor, dtype)) for tensor in tensors]
         result = np.einsum(equation, *operands, optimize=len(tensors) > 1)
     except ValueError as error:
@@ -133,23 +133,23 @@ def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None)
     return cast(result, dtype)
 
 
-def _einsum_dtype(equation: str, tensors: Sequence[Array]) -> DType:
+def einsum_dtype(equation: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[DType]) -> DType:
     """What torch's steps from the left give: products promote, matrix products ask for one dtype, sums are int64."""
-    terms, result = dimension_labels(equation, [t.ndim for t in tensors])
+    terms, result = dimension_labels(equation, [len(shape) for shape in shapes])
     wide = [
-        {label for label, size in zip(term, tensor.shape, strict=True) if size != 1}
-        for term, tensor in zip(terms, tensors, strict=True)
+        {label for label, size in zip(term, shape, strict=True) if size != 1}
+        for term, shape in zip(terms, shapes, strict=True)
     ]
-    done, found = wide[0], dtype_of(tensors[0])
-    for i, tensor in enumerate(tensors[1:], 1):
+    done, found = wide[0], dtypes[0]
+    for i, dtype in enumerate(dtypes[1:], 1):
         wanted = set(result).union(*wide[i + 1 :])
-        left, right = found, dtype_of(tensor)
+        left, right = found, dtype
         left = _summed(left) if done - wide[i] - wanted else left
         right = _summed(right) if wide[i] - done - wanted else right
         if left != right and (done & wide[i]) - wanted:
             raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
         done, found = (done | wide[i]) & wanted, promote(left, right)
-    return _summed(found) if len(tensors) == 1 and set(terms[0]) - set(result) else found
+    return _summed(found) if len(dtypes) == 1 and set(terms[0]) - set(result) else found
 
 
 def _summed(dtype: DType) -> DType:

@@ -19,6 +19,8 @@ from .rules import (
     undecided,
 )
 
+_NUMBERS = ("bool", "int", "float", "number")
+
 # --- made from numbers ---
 
 shape_of("zeros", "ones", "empty", "full", "uniform", "random_bits")(sized("size"))
@@ -65,12 +67,11 @@ def triangle_indices(a: Arguments) -> Shape:
     return 2, rows * columns - sum(min(max(row + offset, 0), columns) for row in range(rows))
 
 
-@shape_of("scalar_tensor", "tensor.bool", "tensor.int", "tensor.float", "as_tensor.bool", "as_tensor.int")
+@shape_of("scalar_tensor", *(f"{name}.{kind}" for name in ("tensor", "as_tensor") for kind in _NUMBERS))
 def number(a: Arguments) -> Shape:
     return ()
 
 
-shape_of("as_tensor.float")(number)
 shape_of("scalar_seed")(same("output"))
 shape_of("as_tensor")(same("data"))
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..dtypes import BY_CODE, DEFAULT_FLOAT, FLOAT32, INT32, INT64, DType, promote
 from ..meta import UNKNOWN, Meta
 from ..ops.arrays import scalar_dtype
+from ..ops.linalg import einsum_dtype
 from ..types import BOOL as BOOL_TYPE
 from ..types import FLOAT, INT, NONE, NUMBER, STR, ListType, OptionalType, TensorType, Type, strip_optional
 from .rules import Arguments, Undecided
@@ -136,6 +137,15 @@ def _of_weight(a: Arguments) -> DType:
     return dtype
 
 
+def _of_einsum(a: Arguments) -> DType:
+    tensors = a["tensors"]
+    return einsum_dtype(a["equation"], [t.shape for t in tensors], [t.dtype for t in tensors])
+
+
+def _of_gradient(a: Arguments) -> DType:
+    return a.tensor("grad_output").dtype
+
+
 _DTYPES: dict[str, Callable[[Arguments], DType]] = {
     **dict.fromkeys(
         ("zeros", "ones", "empty", "linspace", "logspace", "eye", "scalar_tensor"), lambda a: DEFAULT_FLOAT
@@ -146,6 +156,8 @@ _DTYPES: dict[str, Callable[[Arguments], DType]] = {
     **dict.fromkeys(("searchsorted", "bucketize"), _places),
     **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "nansum"), _summed),
     **dict.fromkeys(("sum_to_size", "_grad_sum_to_size"), _summed_to_size),
+    "einsum": _of_einsum,
+    "einsum_adjoint": _of_gradient,
     "_index_tensor": lambda a: INT64,
     "_autocast_to_full_precision": _full_precision,
     "_autocast_to_reduced_precision": _reduced_precision,
