@@ -7,9 +7,11 @@ import re
 from .mistakes import BRACE
 from .refusal import Complaint, Refusal
 
+_TOGETHER = "write functions; values that belong together travel in a tuple: Tuple[Tensor, int], and `x, n = t`"
+
 _KEYWORDS: dict[str, tuple[str, str]] = {
     "lambda": ("'lambda' is not supported", "define the function with 'def' and use its name"),
-    "class": ("classes are not supported", "write functions; values that belong together travel in a tuple"),
+    "class": ("classes are not supported", _TOGETHER),
     "import": ("this import is not supported", "remove it: torch, F and the types are known without one"),
     "from": ("this import is not supported", "remove it: torch, F and the types are known without one"),
     "as": ("'as' is not supported", "there is nothing to name: write `with torch.no_grad():`"),

@@ -43,6 +43,9 @@ def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
         if statement.span.start == statement.span.end:
             continue
         note = "a file holds function definitions; move this into one, or pass the value as a parameter"
+        match statement:
+            case ast.Assign(value=ast.Call(function=ast.Name(id="namedtuple" | "NamedTuple"))):
+                note = "annotate with Tuple[Tensor, int], make it by `(x, n)`, and take it apart by `x, n = t`"
         diagnostics.report("E104", "only functions can stand outside a function", statement.span, note)
 
 

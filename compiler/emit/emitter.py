@@ -96,6 +96,8 @@ class Emitter:
     """Where gradients do not flow: see `grad_modes`."""
     returns: Type | None = None
     """What the function is annotated to return."""
+    falls_off: bool = False
+    """Whether some path comes to the end of a function that returns a value on others."""
 
     @property
     def diagnostics(self) -> Diagnostics:

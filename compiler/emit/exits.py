@@ -65,9 +65,14 @@ class Left(ast.Syntax):
     """Control has left the block here: what follows in it is dead."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Missing(ast.Syntax):
+    """The end of a function that returns a value on other paths: an error, unless no path comes here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Structured:
-    """A body without early exits. `exit` tells whether every path sets RESULT."""
+    """A body without early exits. `exit` tells whether every path sets RESULT, or comes to a Missing."""
 
     body: tuple[ast.Stmt, ...]
     exit: Exit
@@ -81,6 +86,10 @@ def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics) -> Structure
     """Rewrite the body of one function. Nested functions are left as they are. Abort (E004) if it nests too deep."""
     structurer = _Structurer(diagnostics)
     kind = run(structurer.kind_of_list(body))
+    if kind is Exit.MAYBE:
+        # Whether some path falls off the end is known where tests of types have been decided.
+        missing: ast.Stmt = Missing(body[-1].span)  # type: ignore[assignment]
+        body = (*body, missing)
     return Structured(tuple(run(structurer.rewrite(body, _Context()))), kind)
 
 

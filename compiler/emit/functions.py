@@ -140,16 +140,12 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     """Emit the statements; the values returned, one per element of a returned tuple."""
     _check_closures(e, node)
     structured = structure(node.body, e.diagnostics)
-    if structured.exit is Exit.MAYBE:
-        e.diagnostics.report(
-            "E306",
-            f"'{node.name}' returns a value on some paths only",
-            node.name_span,
-            "end the function with a `return`",
-        )
     if node.returns is not None:
         e.returns = resolve_type(node.returns, e.diagnostics)
     yield emit_statements(e, structured.body)
+    if e.falls_off:
+        message, note = f"'{node.name}' returns a value on some paths only", "end the function with a `return`"
+        e.diagnostics.report("E306", message, node.name_span, note)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
     if structured.exit is Exit.NEVER or e.frame.raised:

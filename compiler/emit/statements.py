@@ -12,7 +12,7 @@ from ..types import STR, ListType, TupleType, is_tensor
 from .annotations import dotted_name, resolve_type
 from .conditions import emit_branch_statements, emit_condition, refine
 from .emitter import STATEMENTS, Emitter, described, emits
-from .exits import Branch, Left, Loop
+from .exits import Branch, Left, Loop, Missing
 from .expected import annotated
 from .expressions import emit_binary
 from .grad_modes import check_writes
@@ -165,6 +165,12 @@ def _pass(e: Emitter, node: ast.Pass) -> Walk:
 @emits(STATEMENTS, Left)
 def _left(e: Emitter, node: Left) -> Walk:
     e.frame.left = True
+    yield from ()
+
+
+@emits(STATEMENTS, Missing)
+def _missing(e: Emitter, node: Missing) -> Walk:
+    e.falls_off = e.frame.raised = True
     yield from ()
 
 

@@ -40,6 +40,13 @@ SCRIPTED: list[tuple[str, list[tuple[Any, ...]]]] = [
         "        return x + 2\n    return x",
         [(X,)],
     ),
+    ("def f(x: Tensor):\n    if isinstance(x, Tensor):\n        return x + 1", [(X,)]),
+    ("def f(x: Tensor, n: int):\n    if n > 1:\n        return x\n    if torch.jit.is_scripting():\n        return x * n", [(X, 1), (X, 2)]),
+    (
+        "def f(x: Tensor, n: int):\n    if x is not None:\n        for i in range(n):\n            if i == 2:\n"
+        "                return x * i\n        return x",
+        [(X, 1), (X, 3)],
+    ),
     ("def f(x: Optional[Tensor]):\n    if isinstance(x, Tensor):\n        return x + 1\n    return X0", [(X,), (None,)]),
     ("def f(x: Optional[int]) -> int:\n    if isinstance(x, (int, float)):\n        return x\n    return 5", [(3,), (None,)]),
     ("def f(x: Optional[Tensor]):\n    assert isinstance(x, Tensor)\n    return x + 1", [(X,), (None,)]),
@@ -151,6 +158,9 @@ def test_as_python(text: str, calls: list[tuple[Any, ...]], tmp_path: Path) -> N
         ("return divmod(x, 2)", "E204", "divmod() takes numbers, not a Tensor"),
         ("return divmod(n)", "E204", "divmod() takes two numbers"),
         ("return isinstance(x)", "E204", "isinstance() takes a value and a type"),
+        ("if isinstance(x, int):\n        return x", "E306", "'f' returns a value on some paths only"),
+        ("if isinstance(x, Tensor):\n        if n:\n            return x", "E306", "on some paths only"),
+        ("if isinstance(x, Tensor):\n        for i in range(n):\n            return x", "E306", "on some paths only"),
         ("return isinstance(x, foo)", "E302", "unknown type 'foo'"),
         ("y = n if n > 1 else 1.5\n    return isinstance(y, int)", "E301", "known only when it runs"),
         ("return torch.jit.annotate(int)", "E204", "torch.jit.annotate() takes a type and a value"),
