@@ -74,6 +74,12 @@ BUILTINS = {
 OVER_ROWS = {"sum": "sum_rows", "any": "_any_row", "all": "_all_rows"}
 """What they are of a tensor, over whose first dimension Python goes."""
 
+_OF_NUMBERS = {
+    "max": "`torch.maximum(x, y)` of two tensors, `torch.max(x)` of one, `torch.clamp(x, min=…)` beside a number",
+    "min": "`torch.minimum(x, y)` of two tensors, `torch.min(x)` of one, `torch.clamp(x, max=…)` beside a number",
+}
+"""Python's functions that choose by comparing, which tensors do not decide as a user means it, and torch's instead."""
+
 METHOD_ATTRIBUTES = {
     "shape": "size",
     "dtype": "dtype",
@@ -131,6 +137,8 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
             from .strings import emit_print
 
             return emit_print(e, node, arguments)
+        if name in _OF_NUMBERS and any(is_tensor(argument.value.type) for argument in arguments):
+            raise e.fail("E204", f"{name}() takes numbers, not a Tensor", node.span, f"write {_OF_NUMBERS[name]}")
         over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
         arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
         return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")

@@ -10,6 +10,7 @@ from ..kernel_ir.index import value as index_value
 from ..kernel_ir.kernel import Condition, Constant, Number
 from ..kernel_ir.layout import contiguous_strides
 from ..meta import Meta
+from ..ops.creation import in_steps_of
 from ..ops.dims import wrap_dim
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
@@ -101,8 +102,8 @@ def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards
 def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     yield from ()
     arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
-    start: Number = arguments.get("start") or 0
-    step: Number = 1 if arguments.get("step") is None else arguments["step"] or 0
+    given: Number = 1 if arguments.get("step") is None else arguments["step"] or 0
+    start, step = in_steps_of(arguments["dtype"], arguments.get("start") or 0, given)
     dtype = register_dtype(group.known[node.output].dtype)
     if isinstance(start, int) and isinstance(step, int):
         return group.body.cast(group.body.position(place[0] * step + start), dtype)

@@ -6,7 +6,7 @@ Source: torch's documentation of each op. `empty` gives zeros: a value here neve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,42 @@ def _new_full(self: Array, size: Sequence[int], fill_value: Number, dtype: int |
     return filled(size, fill_value, _dtype(dtype, dtype_of(self)))
 
 
+def in_steps_of(dtype: int | None, *numbers: Number) -> list[Number]:
+    """The numbers of an `arange` as it counts with them: in integers they lose their fractions first, as in torch."""
+    if dtype is None or BY_CODE[dtype].is_floating:
+        return [*numbers]
+    return [int(element(number, INT64)) for number in numbers]
+
+
+def arange_length(start: Number, end: Number, step: Number, dtype: int | None) -> int:
+    """How many elements: by the numbers as they were given, but in int64 by what they are without fractions."""
+    asked = None if dtype is None else BY_CODE[dtype]
+    if asked == BOOL:
+        raise RuntimeError("arange: bools have no steps; make it of ints, and convert it with .bool()")
+    if not isfinite(start) or not isfinite(end):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
+    counted = in_steps_of(dtype, start, end, step) if asked == INT64 else [start, end, step]
+    for first, last, pace in ([start, end, step], counted):
+        if last != first and (last > first) != (pace > 0):
+            raise RuntimeError(f"arange: no way from {start} to {end} in steps of {step}")
+    first, last, pace = counted
+    if pace == 0:
+        raise RuntimeError(f"arange: step must be nonzero, but is {step}; in int64 it must be 1 at least")
+    if all(isinstance(number, int) for number in counted):
+        return -int((first - last) // pace)
+    rounds = (last - first) / pace
+    if not isfinite(rounds):
+        raise RuntimeError(f"arange: steps of {step} do not lead from {start} to {end}")
+    return ceil(rounds)
+
+
 def _arange(start: Number, end: Number, step: Number, dtype: int | None, *options: object) -> Array:
     whole = not any(isinstance(number, float) for number in (start, end, step))
-    target = _dtype(dtype, INT64 if whole else DEFAULT_FLOAT)
-    if step == 0 or (end - start) / step < 0:
-        raise RuntimeError(f"arange: no way from {start} to {end} in steps of {step}")
-    length = ceil((end - start) / step)
-    steps = np.arange(length).astype(np.int64 if whole else np.float64)
-    return cast(np.add(start, np.multiply(steps, step)), target)
+    length = arange_length(start, end, step, dtype)
+    start, step = in_steps_of(dtype, start, step)
+    of_ints = isinstance(start, int) and isinstance(step, int)
+    steps = np.arange(length).astype(np.int64 if of_ints else np.float64)
+    return cast(np.add(start, np.multiply(steps, step)), _dtype(dtype, INT64 if whole else DEFAULT_FLOAT))
 
 
 def _arange_end(end: Number, dtype: int | None, *options: object) -> Array:

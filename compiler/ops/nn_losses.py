@@ -80,8 +80,11 @@ def _huber(x: Array, y: Array, delta: Any) -> Array:
     return np.where(size <= delta, size * size / 2, delta * (size - delta / 2))
 
 
-def _soft_margin(x: Array, y: Array) -> Array:
-    return np.logaddexp(np.zeros((), x.dtype), -x * y)
+def _soft_margin(self: Array, target: Array, reduction: int) -> Array:
+    """In the dtype of the first operand whatever the target's, as in torch."""
+    dtype = require_float("soft_margin_loss", dtype_of(self))
+    _, (x, y) = _operands("soft_margin_loss", self, target)
+    return _reduced(np.logaddexp(np.zeros((), x.dtype), -x * y), reduction, dtype)
 
 
 def _cross_entropy_of_probability(self: Array, target: Array, weight: Array | None, reduction: int) -> Array:
@@ -269,7 +272,7 @@ _LOSSES: tuple[tuple[str, str, str, Callable[..., Array], tuple[str, ...]], ...]
     ("l1_loss", _TARGET, "", _elementwise("l1_loss", _absolute), ()),
     ("smooth_l1_loss", _TARGET, ", float beta=1.", _elementwise("smooth_l1_loss", _smooth_l1), ()),
     ("huber_loss", _TARGET, ", float delta=1.", _elementwise("huber_loss", _huber), ()),
-    ("soft_margin_loss", _TARGET, "", _elementwise("soft_margin_loss", _soft_margin), ()),
+    ("soft_margin_loss", _TARGET, "", _soft_margin, ()),
     ("binary_cross_entropy", _WEIGHTED, "", _cross_entropy_of_probability, ()),
     (
         "binary_cross_entropy_with_logits",
@@ -295,12 +298,16 @@ def _loss_rule(types: Any) -> Type:
     return TensorType(first if first == second or (second and not second.is_floating) else None)
 
 
+_RULES = {"soft_margin_loss": rules.like()}
+"""Where the dtype is not the common one of both operands."""
+
 for _name, _before, _after, _evaluate, _aliases in _LOSSES:
+    _rule = _RULES.get(_name, _loss_rule)
     declare(
         f"aten::{_name}({_before}, int reduction=1{_after}) -> Tensor",
         _evaluate,
         traits=_R,
-        result=_loss_rule,
+        result=_rule,
         aliases=_aliases,
     )
     # huber_loss is younger than the arguments that stand before the reduction of the others.
@@ -310,7 +317,7 @@ for _name, _before, _after, _evaluate, _aliases in _LOSSES:
         _text,
         _by_name(_evaluate, parse_schema(_text).index_of("reduction")),
         traits=_R,
-        result=_loss_rule,
+        result=_rule,
         aliases=_aliases,
     )
 

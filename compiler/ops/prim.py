@@ -118,10 +118,11 @@ declare(
 def sum_to_size(tensor: Array, size: list[int] | tuple[int, ...]) -> Array:
     """Sum over the dimensions in which `size` was broadcast to the tensor's shape.
 
-    Halves add up in float32. Sums of integers are int64. A tensor that has the size already is returned itself.
+    Halves add up in float32. Sums of integers are int64; torch counts that of a 0-d tensor among them. Any other
+    tensor that has the size already is returned itself.
     """
     shape = tuple(size)
-    if tensor.shape == shape:
+    if tensor.shape == shape and (shape or dtype_of(tensor).is_floating):
         return tensor
     extra = tensor.ndim - len(shape)
     if extra < 0 or any(s not in (1, t) for s, t in zip(shape, tensor.shape[extra:], strict=True)):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 from ..dtypes import BY_CODE
 from ..meta import Meta
+from ..ops.creation import arange_length
 from ..ops.dims import wrap_dim, wrap_dims
 from .rules import (
     Arguments,
@@ -33,18 +34,12 @@ shape_of("_autocast_to_full_precision", "_autocast_to_reduced_precision")(same("
 shape_of("clone", "contiguous", "detach", "roll", "flip", "fliplr", "flipud")(same("self"))
 
 
-def _length(start: float, end: float, step: float) -> Shape:
-    if step == 0 or (end - start) / step < 0:
-        raise RuntimeError(f"arange: no way from {start} to {end} in steps of {step}")
-    return (ceil((end - start) / step),)
-
-
 shape_of("add_n")(all_broadcast)
 
 
 @shape_of("arange")
 def arange(a: Arguments) -> Shape:
-    return _length(a.get("start", 0), a["end"], a.get("step", 1))
+    return (arange_length(a.get("start", 0), a["end"], a.get("step", 1), a["dtype"]),)
 
 
 @shape_of("linspace", "logspace")

@@ -119,9 +119,10 @@ def _summed(a: Arguments) -> DType:
 
 
 def _summed_to_size(a: Arguments) -> DType:
-    """A tensor that has the size already stays what it is."""
+    """A tensor that has the size already stays what it is, but for a 0-d one."""
     size, tensor = a["size"], a.tensor("self")
-    return tensor.dtype if size is None or tuple(size) == tensor.shape else _summed(a)
+    is_kept = size is None or (bool(size) and tuple(size) == tensor.shape)
+    return tensor.dtype if is_kept else _summed(a)
 
 
 def _full_precision(a: Arguments) -> DType:

@@ -70,8 +70,19 @@ VALUES = (
     # --- numbers, and Python's functions ---
     *("2 ** -3", "(-2) ** -3", "pow(2, -1)", "2 ** 3", "torch.add(1, 2)", "torch.mul(2, 3.0)", "torch.div(2, 3)"),
     *("sum(w)", "sum(m)", "sum(u)", "all(m)", "any(m)", "all(w[:0])", "sum(x, 2)"),
+    # --- steps with fractions, counted in integers ---
+    *("torch.arange(-0.9, 2.1, 2.0, dtype=torch.int64)", "torch.arange(-0.9, 2.1, 2.0, dtype=torch.int32)"),
+    *("torch.arange(0, 3, 0.5, dtype=torch.int32)", "torch.arange(0.5, 5.5, 1.5, dtype=torch.uint8)"),
+    *("torch.arange(5, 0.5, -1.2, dtype=torch.int64)", "torch.arange(2.1, 2.9, dtype=torch.int64)"),
+    *("torch.arange(2.9, dtype=torch.int64)", "torch.arange(0, 3, 0.5)", "torch.arange(3, 3, -2)"),
+    # --- the dtype of a result ---
+    *("yes.sum_to_size([])", "u[0].sum_to_size([])", "u.sum_to_size([])", "single.sum_to_size([1])"),
+    *("F.soft_margin_loss(single, double)", "F.soft_margin_loss(double, single[0])"),
+    "F.soft_margin_loss(single, w[0, 1:], reduction='none')",
 )
 REFUSED = (
+    *("max(w)", "max(x, x)", "min(x, 1.0)", "torch.arange(2, dtype=torch.bool)", "torch.arange(0, 3, 0.0)"),
+    *("torch.arange(0, 3, 0.5, dtype=torch.int64)", "torch.arange(2.9, 2.1)", "torch.arange(0, float('inf'))"),
     *("m - True", "m // True", "torch.full_like(u, 300)", "x.masked_fill(m, 1).int().masked_fill(m, 1e10)"),
     *("torch.tensor([None])", "torch.tensor([[1], [None]])", "all(w)", "any(w)", "all(double)", "sum(double)"),
     *(
