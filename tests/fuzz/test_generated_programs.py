@@ -31,7 +31,9 @@ SHARES = {
     "grad": 3,
     **dict.fromkeys(("value and grad", "grad of second kind", "sliced tape", "autograd"), 2),
     "tape": 3,
-    **dict.fromkeys(("one by one", "second order", "second order recomputed", "kernels", "stages"), 1),
+    **dict.fromkeys(
+        ("equal policies", "one by one", "second order", "second order recomputed", "kernels", "stages"), 1
+    ),
 }
 """How many of so many programs take a road: those that compile much are taken seldom."""
 TURNS = list(chain.from_iterable(repeat(road, count) for road, count in SHARES.items()))
