@@ -8,12 +8,10 @@ A conversion stands in the text of the FSPEC or FCLOSE behind it; `{x=}` is text
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from .source import Source
 from .tokens import BRACKETS, ERROR, KEYWORDS, WORD, Token
-
-if TYPE_CHECKING:
-    from .tokens import Scanner
 
 START, TEXT, OPEN, SPEC, CLOSE, END = KINDS = ("FSTART", "FTEXT", "FOPEN", "FSPEC", "FCLOSE", "FEND")
 
@@ -22,6 +20,19 @@ _RAW_TEXT = re.compile(r"(?: [^{}] | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
 _FORMAT_TEXT = re.compile(r"[^{}]*+", re.DOTALL)
 _ENDS_FIELD = re.compile(r"\s*[!:}]")
 _CONVERSION = re.compile(r"\s*(?:!\s*([A-Za-z]*)\s*)?")
+
+
+class Scanner(Protocol):
+    """What reads the text around: the words of an expression are its, those of an f-string inside one too."""
+
+    source: Source
+    tokens: list[Token]
+
+    def report(self, code: str, message: str, *notes: str, start: int, end: int) -> None: ...
+
+    def string(self, word: str, start: int, end: int) -> int: ...
+
+    def foreign_word(self, word: str, start: int) -> None: ...
 
 
 def scan_fstring(scanner: Scanner, word: str, start: int, end: int) -> None:

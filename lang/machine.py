@@ -17,9 +17,10 @@ from .decorators import Decorated, without_decorators
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .placement import check_placement
 from .refusal import Complaint, Refusal
+from .scanner import scan
 from .source import Source, Span
 from .tables import Tables, tables
-from .tokens import END, LAYOUT, Token, scan
+from .tokens import END, LAYOUT, Token
 from .type_comments import read_type_comments
 
 _HEADERS: dict[str, tuple[str, ...]] = {

@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 
 from . import ast
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
+from .scanner import scan
 from .source import Source, Span
-from .tokens import END, LAYOUT, Token, scan
+from .tokens import END, LAYOUT, Token
 
 _COMMENT = re.compile(r"\#[ \t]*+type[ \t]*+:[ \t]*+(?!ignore\b)(?P<text>[^\r\n]*)")
 
