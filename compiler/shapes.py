@@ -12,6 +12,7 @@ joined, and one that is sure to fail is left out. Calls are looked through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 from ..lang.trampoline import Walk, run
@@ -214,15 +215,18 @@ def _index(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
 
 
 def _add(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
-    """A gradient that is missing (None) adds nothing."""
-    defined = [value for value in inputs if value is not None]
-    tensors = [value for value in defined if isinstance(value, Meta)]
-    if len(tensors) == 2:
-        left, right = tensors
-        return [Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))]
-    if len(defined) == 2 and UNKNOWN in defined:
-        return [UNKNOWN]
-    return [defined[0] if defined else None]
+    return [reduce(_sum_of, inputs)]
+
+
+def _sum_of(left: Abstract, right: Abstract) -> Abstract:
+    """The sum of two gradients: one that is missing (None) adds nothing, and lists are added element by element."""
+    if left is None or right is None:
+        return right if left is None else left
+    if isinstance(left, Meta) and isinstance(right, Meta):
+        return Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return [_sum_of(a, b) for a, b in zip(left, right, strict=True)]
+    return UNKNOWN
 
 
 def _materialize(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
