@@ -42,6 +42,19 @@ def _walked(walker: Functionalizer) -> Functionalizer:
     return walker
 
 
+class _Places(dict[Value, Place]):
+    """The places of values. A constant means the same wherever it stands, also in a block that is not around."""
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__()
+        self._builder = builder
+
+    def __missing__(self, value: Value) -> Place:
+        if value.node.kind != "prim::Constant":
+            raise KeyError(value)
+        return Plain(self._builder.constant(value.node.attrs["value"], value.type))
+
+
 class Functionalizer:
     """What is known on the way: the place of each value of the old graph, and the contents of all places."""
 
@@ -57,7 +70,7 @@ class Functionalizer:
         self.graph = Graph(graph.name, graph.functions, graph.span)
         self.builder = Builder(self.graph)
         self.memory = Memory(self.builder, diagnostics)
-        self.places: dict[Value, Place] = {}
+        self.places: dict[Value, Place] = _Places(self.builder)
         self.facts: dict[tuple[Node, tuple[object, ...]], Facts] = {}
 
     def function(self) -> Walk:
