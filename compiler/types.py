@@ -169,17 +169,27 @@ def strip_optional(type: Type) -> Type:
     return type.element if isinstance(type, OptionalType) else type
 
 
-def type_depth(type: Type) -> int:
-    """How deep a type nests: 0 for int, 1 for List[int]."""
-    deepest, stack = 0, [(type, 0)]
+MAX_TYPE_DEPTH = 30
+"""Lists and tuples inside each other, in a type: types are compared and printed by recursion."""
+MAX_TYPE_PARTS = 20_000
+"""Types that one type is written with: a tuple that holds another twice doubles it, and each use compares it whole."""
+
+
+def excess_of(type: Type) -> str:
+    """By what a type is too large to work with: "30 levels"; "" if it is not."""
+    parts, stack = 0, [(type, 0)]
     while stack:
         type, depth = stack.pop()
-        deepest = max(deepest, depth)
+        parts += 1
+        if depth > MAX_TYPE_DEPTH:
+            return f"{MAX_TYPE_DEPTH} levels"
+        if parts > MAX_TYPE_PARTS:
+            return f"{MAX_TYPE_PARTS} parts"
         if isinstance(type, OptionalType | ListType):
             stack.append((type.element, depth + 1))
         elif isinstance(type, TupleType):
             stack += [(element, depth + 1) for element in type.elements]
-    return deepest
+    return ""
 
 
 def may_be_none(type: Type) -> bool:

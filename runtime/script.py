@@ -41,7 +41,8 @@ def script(function: Callable[..., Any]) -> Function:
         def double(x):
             return x + x
 
-    The source is read, never run, so names from around the function (globals, imports) mean nothing in it.
+    The source is read, never run, so names from around the function (globals, imports) mean nothing in it. Decorators
+    below this one are read too, if they wrap the function: `@torch.no_grad()`; an unknown one is an error.
     CompileError points into the file. ValueError where there is no source to read.
     """
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
@@ -52,7 +53,8 @@ def script(function: Callable[..., Any]) -> Function:
         raise ValueError(
             f"the source of '{function.__name__}' is not available; pass the text to gs.CompilationUnit"
         ) from error
-    source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>")
+    is_wrapped = inspect.unwrap(function) is not function
+    source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>", is_wrapped)
     return functions_of(source)[function.__name__]
 
 
@@ -60,11 +62,11 @@ def _described(function: object) -> str:
     return "a lambda" if inspect.isfunction(function) else f"a {type(function).__name__}"
 
 
-def _cut_out(lines: list[str], first_line: int, filename: str) -> Excerpt:
-    """The definition, without its decorators and the indentation of the place it stands in."""
+def _cut_out(lines: list[str], first_line: int, filename: str, is_wrapped: bool) -> Excerpt:
+    """The definition, without the indentation of the place it stands in, and with the decorators that wrapped it."""
     whole = [line.rstrip("\r\n") for line in lines]
     margin = len(whole[0]) - len(whole[0].lstrip())
-    skipped = _decorator_lines(_without_margin(whole, margin))
+    skipped = _skipped_lines(_without_margin(whole, margin), is_wrapped)
     kept = whole[skipped:]
     first_line += skipped
     text = "\n" * (first_line - 1) + "\n".join(_without_margin(kept, margin)) + "\n"
@@ -80,7 +82,18 @@ def _indentation(line: str, most: int) -> int:
     return min(most, len(line) - len(line.lstrip(" \t")))
 
 
-def _decorator_lines(lines: list[str]) -> int:
-    """How many lines stand before the `def`. Python has compiled the text before, so it parses."""
+def _skipped_lines(lines: list[str], is_wrapped: bool) -> int:
+    """How many lines stand before the `def`, or before the decorators that wrapped it before it came here.
+
+    Python has compiled the text before, so it parses.
+    """
     (definition,) = ast.parse("\n".join(lines) + "\n").body
-    return int(getattr(definition, "lineno", 1)) - 1
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    below = _below_script(definition.decorator_list) if is_wrapped else []
+    return (below[0].lineno if below else definition.lineno) - 1
+
+
+def _below_script(decorators: list[ast.expr]) -> list[ast.expr]:
+    """The decorators below `@gs.script`, or all where it does not stand: the function was passed to it then."""
+    ours = [i for i, decorator in enumerate(decorators) if ast.unparse(decorator).rpartition(".")[2] == "script"]
+    return decorators[ours[-1] + 1 :] if ours else decorators

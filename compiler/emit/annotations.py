@@ -18,8 +18,8 @@ from ..types import (
     OptionalType,
     TupleType,
     Type,
+    excess_of,
     may_be_none,
-    type_depth,
 )
 
 NAMES: dict[str, Type] = {
@@ -40,16 +40,14 @@ NAMES: dict[str, Type] = {
 GENERICS = ("Optional", "List", "list", "Tuple", "tuple")
 _BROADCASTING = {f"BroadcastingList{size}": size for size in range(1, 7)}
 """A list for which one element may stand: its length then."""
-MAX_TYPE_DEPTH = 30
-"""Lists and tuples inside each other, in a type: types are compared and printed by recursion."""
 _NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Optional[T], T | None, List[T], Tuple[T, …]"
 
 
 def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics) -> Type:
     """The type that an annotation names; an unknown one is reported and raises Abort."""
     type: Type = run(_resolve(annotation, diagnostics))
-    if type_depth(type) > MAX_TYPE_DEPTH:
-        raise diagnostics.fail("E004", f"a type of more than {MAX_TYPE_DEPTH} levels", annotation.span, "flatten it")
+    if excess := excess_of(type):
+        raise diagnostics.fail("E004", f"a type of more than {excess}", annotation.span, "flatten it")
     return type
 
 

@@ -14,8 +14,8 @@ from ...lang.trampoline import Walk
 from ..builder import Builder
 from ..ir import Block, Value
 from ..ops.registry import Op
-from ..types import CLOSURE, Type, strip_optional, type_depth
-from .annotations import MAX_TYPE_DEPTH, dotted_name
+from ..types import CLOSURE, Type, excess_of, strip_optional
+from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
 from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
 
@@ -76,6 +76,8 @@ PYTHON_SPELLINGS = {
 }
 """Names from other languages, and what is meant."""
 
+_PARTS = (ast.Name, ast.Attribute, ast.Subscript)
+"""Expressions whose type is that of a value that is there already, or of a part of it: no larger than what passed."""
 POISON = Unusable("", "")
 """Bound to a name whose definition failed: its uses fail too, silently."""
 
@@ -136,6 +138,12 @@ class Emitter:
                 node.span,
                 "a closure can only be the last element that its function returns",
             )
+        return value if isinstance(node, _PARTS) else self.checked(value, node)
+
+    def checked(self, value: Value, node: ast.Syntax) -> Value:
+        """The value, unless its type is too large to work with."""
+        if excess := excess_of(value.type):
+            raise self.fail("E004", f"a type of more than {excess}", node.span, "flatten the data")
         return value
 
     def form(self, table: dict[str, Handler], node: ast.Call) -> Handler | None:
@@ -230,13 +238,6 @@ def op_of(value: Value) -> Op | None:
     from ..ops.registry import OPS
 
     return OPS.of(value.node.schema)
-
-
-def checked_depth(e: Emitter, type: Type, span: Span) -> Type:
-    """The type, unless lists and tuples in it nest too deep: types are compared and printed by recursion."""
-    if type_depth(type) > MAX_TYPE_DEPTH:
-        raise e.fail("E004", f"a type of more than {MAX_TYPE_DEPTH} levels", span, "flatten the data")
-    return type
 
 
 def described(type: Type) -> str:

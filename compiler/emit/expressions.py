@@ -9,12 +9,12 @@ from ...lang.trampoline import Walk
 from ..dtypes import ALIASES, BY_NAME
 from ..ir import Value
 from ..ops.registry import OPS
-from ..types import BOOL, NONE, NUMBERS, STR, TENSOR_LIST, ListType, TupleType, is_tensor, may_be_none, unify
+from ..types import BOOL, NONE, NUMBERS, STR, TENSOR_LIST, TupleType, is_tensor, may_be_none, unify
 from . import tuples
 from .annotations import dotted_name
 from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved, with_float_base
 from .conditions import emit_bool, emit_branches, emit_operand
-from .emitter import EXPRESSIONS, Emitter, checked_depth, described, emits
+from .emitter import EXPRESSIONS, Emitter, described, emits
 from .overloads import Argued
 from .spellings import MODULES, op_name
 
@@ -81,7 +81,6 @@ def _tuple(e: Emitter, node: ast.TupleExpr) -> Walk:
     values = []
     for element in node.elements:
         values.append((yield e.expression(element)))
-    checked_depth(e, TupleType(tuple(v.type for v in values)), node.span)
     return e.at(node).tuple(values)
 
 
@@ -103,7 +102,6 @@ def _list(e: Emitter, node: ast.ListExpr) -> Walk:
                 "the elements of a list have one type; a tuple may mix them",
             )
         type = joined
-    checked_depth(e, ListType(type), node.span)
     return e.at(node).list(values, type)
 
 

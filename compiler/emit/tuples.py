@@ -57,7 +57,7 @@ def _slice(e: Emitter, node: ast.Subscript, base: Value, index: ast.Slice) -> Wa
 
 def joined(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
     """`left + right`."""
-    return e.at(node).tuple([*e.elements(left, node), *e.elements(right, node)])
+    return e.checked(e.at(node).tuple([*e.elements(left, node), *e.elements(right, node)]), node)
 
 
 def equal(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import gradscript as gs
@@ -177,6 +178,43 @@ def test_script_as_a_decorator_in_an_indented_place() -> None:
 
     np.testing.assert_array_equal(inner(X), X * 3)
     np.testing.assert_array_equal(inner.backward(inner.forward(X)[1], X)[0], X * 3)
+
+
+def test_script_keeps_what_decorators_below_it_say() -> None:
+    import torch
+
+    @gs.script
+    @torch.no_grad()
+    def below(x):  # type: ignore[no-untyped-def]
+        return (x * x).sum()
+
+    @torch.no_grad()
+    def passed(x):  # type: ignore[no-untyped-def]
+        return (x * x).sum()
+
+    for function in (below, gs.script(passed)):
+        assert function(X) == (X * X).sum()
+        value = torch.tensor(X, requires_grad=True)
+        assert not function(value).requires_grad
+        assert gs.vjp(function, X)[1](np.ones(())) == (None,)
+
+
+def test_script_refuses_an_unknown_decorator_below_it() -> None:
+    def doubling(function: Any) -> Any:
+        @functools.wraps(function)
+        def doubled(*args: Any) -> Any:
+            return function(*args) * 2
+
+        return doubled
+
+    with pytest.raises(gs.CompileError, match="decorators are not supported") as caught:
+
+        @decorated
+        @doubling
+        def inner(x):  # type: ignore[no-untyped-def]
+            return x
+
+    assert "@decorated" in str(caught.value)
 
 
 def test_script_points_into_the_file() -> None:
