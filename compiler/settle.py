@@ -77,9 +77,9 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
         elif node.kind == "prim::no_grads":
             changed |= _make_undefined(node, known.get(node.output))
         elif node.kind == "prim::grad_list":
-            changed |= all_defined and _fill(node, [known.get(value) for value in node.inputs])
+            changed |= all_defined and _fill(node, [known.get(value, UNKNOWN) for value in node.inputs])
         elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
-            changed |= all_defined and _add_lists(node, [known.get(value) for value in node.inputs])
+            changed |= all_defined and _add_lists(node, [known.get(value, UNKNOWN) for value in node.inputs])
         elif _may_fold(node, all_defined) and node.output in known:
             changed |= _fold(node, known[node.output])
     return changed
