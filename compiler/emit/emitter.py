@@ -98,6 +98,8 @@ class Emitter:
     """Where gradients do not flow: see `grad_modes`."""
     returns: Type | None = None
     """What the function is annotated to return."""
+    unrolled: int = 1
+    """How often what is being emitted is written out: the lengths of the loops over tuples around it, multiplied."""
     falls_off: bool = False
     """Whether some path comes to the end of a function that returns a value on others."""
 

@@ -6,7 +6,8 @@ a tensor), which shows only at the end of the body: the body is then emitted aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...lang import ast
@@ -25,6 +26,8 @@ from .overloads import Argued
 from .scopes import DELETED, Refined, Unusable
 from .statements import bound_names, emit_statements, emit_target
 
+MAX_UNROLLED = 10_000
+"""Rounds of loops over tuples inside each other: what is in the innermost is written out so often."""
 FOREVER = 2**63 - 1
 """The trip count of a loop that its condition alone ends."""
 MAX_ATTEMPTS = 5
@@ -51,7 +54,8 @@ def emit_loop(e: Emitter, node: Loop) -> Walk:
         return
     iteration = yield _iteration(e, header.iterable)
     if iteration.items is not None:
-        yield _unroll(e, node, header, iteration.items)
+        with _written_out(e, node, len(iteration.items)):
+            yield _unroll(e, node, header, iteration.items)
         return
 
     def start(e: Emitter, index: Value) -> Walk:
@@ -358,6 +362,20 @@ _CALLS: dict[str, Callable[[Emitter, ast.Call], Walk]] = {
     "zip": _over_zip,
     "reversed": _over_reversed,
 }
+
+
+@contextmanager
+def _written_out(e: Emitter, node: Loop, times: int) -> Iterator[None]:
+    """Count the rounds of loops over tuples inside each other; too many are refused before any is emitted."""
+    around = e.unrolled
+    if around > 1 and around * times > MAX_UNROLLED:
+        note = "a loop over a tuple is written out: loop over lists"
+        raise e.fail("E004", f"loops over tuples with more than {MAX_UNROLLED} rounds in all", node.span, note)
+    e.unrolled = around * max(times, 1)
+    try:
+        yield
+    finally:
+        e.unrolled = around
 
 
 def _unroll(e: Emitter, node: Loop, header: ast.For, items: Sequence[Value]) -> Walk:

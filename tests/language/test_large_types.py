@@ -42,3 +42,13 @@ def test_annotations_that_are_too_large_are_refused() -> None:
 def test_large_types_below_the_limit_compile() -> None:
     gs.CompilationUnit(HEAD + "    t = (x, x)\n" + TWICE["tuple"] * 12 + "    return x\n")
     assert gs.CompilationUnit(HEAD + f"    t = ({'x, ' * 10_000})\n    return t[9999]\n").f(3.0, True) == 3.0
+
+
+def test_nested_loops_over_tuples_have_a_limit() -> None:
+    text = "def f(x):\n    t = (x, {items})\n"
+    text += "    for a in t:\n        for b in t:\n            x = x + a * b\n    return x\n"
+    with pytest.raises(gs.CompileError, match=r"E004.*loops over tuples with more than"):
+        gs.CompilationUnit(text.format(items="x, " * 200))
+    assert gs.CompilationUnit(text.format(items="x, x, x")).f(1.0) == 17.0
+    after = text.replace("    return x", "    for a in t:\n        x = x + a\n    return x")
+    assert gs.CompilationUnit(after.format(items="x, x, x")).f(1.0) == 21.0
