@@ -75,6 +75,15 @@ def test_gradgradcheck(name: str, runs: KernelRuns) -> None:
     assert -1 not in runs.kernels
 
 
+def test_second_derivatives_of_what_is_joined_are_those_of_its_parts() -> None:
+    unit = gs.CompilationUnit("def swapped(x):\n    return torch.cat([x[..., 2:], x[..., :2]], -1)\n")
+    x, weights = draw(1, 4), torch.arange(4.0, dtype=torch.float64)
+    cotangent = torch.ones(1, 4, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(unit.swapped(x), x, cotangent, create_graph=True)
+    (found,) = torch.autograd.grad((gradient * weights).sum(), cotangent)
+    torch.testing.assert_close(found, weights.roll(2)[None])
+
+
 def test_statistics_are_saved_and_not_the_input_again() -> None:
     saved: list[torch.Size] = []
 

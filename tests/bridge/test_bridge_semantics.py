@@ -96,9 +96,10 @@ def test_the_authors_backward_is_used() -> None:
 
 def test_a_gradient_of_the_wrong_shape() -> None:
     xs = [draw(2), draw(2)]
-    with pytest.raises(gs.RuntimeFailure, match=r"gradient of 'xs' has shape \[4\], the argument \[2\]") as caught:
+    message = r"in the gradient of 'xs', an element has shape \[4\], where that of 'xs' has \[2\]"
+    with pytest.raises(gs.RuntimeFailure, match=message) as caught:
         UNIT.wrong_shape(xs).sum().backward()
-    assert caught.value.code == "R101"
+    assert caught.value.code == "R105"
     assert caught.value.argument == "xs"
 
 
