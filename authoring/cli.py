@@ -18,7 +18,7 @@ from .. import __version__
 from ..lang.diagnostics import CompileError
 from ..runtime.failure import RuntimeFailure
 from ..runtime.function import Function
-from ..runtime.triton_compile import TARGETS
+from ..runtime.kernels.triton_compile import TARGETS
 from ..runtime.unit import CompilationUnit
 from .console import emit, emit_errors, make_output_safe, progress_bar
 from .examples import SUFFIX

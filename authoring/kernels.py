@@ -14,8 +14,8 @@ from typing import Any
 from ..runtime.function import Function
 from ..runtime.kernels.failure import KernelFailure
 from ..runtime.kernels.listing import KernelInfo, KernelListing
+from ..runtime.kernels.triton_compile import Binary
 from ..runtime.tables import table
-from ..runtime.triton_compile import Binary
 from .arguments import arguments_for
 from .loading import Problem
 

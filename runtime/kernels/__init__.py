@@ -3,6 +3,7 @@
 runner          a graph on tensors of a device: programs by layouts
 program         one program: its tensors allocated, its steps in order
 triton_kernel   one kernel by Triton: text, build, prepared launch
+triton_compile  modules of Triton text, and compiling them for a target without a device
 capture         what is done beside a CUDA graph that is captured
 torch_ops       an op as torch has it, for what no kernel holds
 torch_forms     ops of ours that torch has no name for

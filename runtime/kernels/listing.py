@@ -38,7 +38,7 @@ from ...compiler.types import is_tensor
 from ..arrays import check_torch, is_torch, to_array
 from ..failed_node import misfit
 from ..failure import RuntimeFailure
-from ..triton_compile import Binary, compile_offline
+from .triton_compile import Binary, compile_offline
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ..failure import RuntimeFailure
 from ..modes import AUTOTUNE
-from ..triton_compile import kernel_function
 from .cache_folder import unusable
 from .capture import is_captured, unrestricted
 from .failure import KernelFailure
 from .private_files import UnsafeFolder
+from .triton_compile import kernel_function
 from .tuning import FAILED, tuned_schedule
 
 ALIGNMENT = 16

@@ -24,7 +24,7 @@ from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
-from gradscript.runtime.triton_compile import TARGETS, Binary, compile_offline
+from gradscript.runtime.kernels.triton_compile import TARGETS, Binary, compile_offline
 
 FLOATS = (FLOAT32, FLOAT16, BFLOAT16)
 MATRIX: dict[str, Callable[[DType], Kernel]] = {

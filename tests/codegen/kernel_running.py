@@ -25,7 +25,7 @@ from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
-from gradscript.runtime.triton_compile import load_module
+from gradscript.runtime.kernels.triton_compile import load_module
 from kernel_cases import GROUPS, Case
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -22,9 +22,10 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-from ..compiler.codegen.triton import most_registers
-from .kernels.cache_folder import process_directory
-from .kernels.failure import KernelFailure
+from ...compiler.codegen.triton import most_registers
+from .cache_folder import process_directory
+from .failure import KernelFailure
+from .triton_store import checked_cache
 
 TARGETS: dict[str, tuple[str, int | str, int]] = {
     "sm_80": ("cuda", 80, 32),
@@ -138,7 +139,6 @@ def compile_offline(
         chosen.setdefault("maxnreg", most_registers(chosen.get("num_warps", 4)))
     else:
         chosen.pop("maxnreg", None)
-    from .kernels.triton_store import checked_cache
 
     try:
         with checked_cache():
