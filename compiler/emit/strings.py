@@ -22,6 +22,8 @@ from .overloads import Argued
 _PERCENT = re.compile(
     r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL
 )
+_MAX_JOINED = 100_000
+"""Characters of constants that are joined while compiling: text that doubles with each line is left to running."""
 _KINDS = "diouxXeEfFgGcrsa"
 WARNINGS = (
     *("Warning", "UserWarning", "RuntimeWarning", "FutureWarning", "DeprecationWarning"),
@@ -68,7 +70,8 @@ def concatenated(e: Emitter, node: ast.Syntax, parts: Sequence[Value]) -> Value:
     """The sum of strings, constants side by side joined."""
     merged: list[Value] = []
     for part in parts:
-        if is_constant(part) and merged and is_constant(merged[-1]):
+        known = is_constant(part) and merged and is_constant(merged[-1])
+        if known and len(constant_of(merged[-1])) + len(constant_of(part)) <= _MAX_JOINED:
             merged[-1] = e.at(node).constant(constant_of(merged[-1]) + constant_of(part))
         elif not is_constant(part) or constant_of(part):
             merged.append(part)

@@ -52,3 +52,9 @@ def test_nested_loops_over_tuples_have_a_limit() -> None:
     assert gs.CompilationUnit(text.format(items="x, x, x")).f(1.0) == 17.0
     after = text.replace("    return x", "    for a in t:\n        x = x + a\n    return x")
     assert gs.CompilationUnit(after.format(items="x, x, x")).f(1.0) == 21.0
+
+
+def test_text_that_doubles_compiles() -> None:
+    gs.CompilationUnit("def f(x):\n    s = 'a'\n" + "    s = f'{s}{s}'\n" * 60 + "    return s\n")
+    f = gs.CompilationUnit("def f(x):\n    s = 'a'\n" + "    s = f'{s}{s}'\n" * 19 + "    return s\n").f
+    assert f(1.0) == "a" * 2**19
