@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...ir import Graph, Value, copy_node, copy_nodes
 from ...passes.eliminate_dead_code import eliminate_dead_code
+from ...passes.remove_hints import remove_hints
 from ...pipeline import run_recipe
 from ..gradient import Gradient
 
@@ -16,9 +17,9 @@ def takes_temporaries(gradient: Gradient) -> bool:
 
 
 def simplified(graph: Graph) -> Graph:
-    """A copy with calls inlined, as it is when it runs."""
+    """A copy with calls inlined, as it is when it runs, but with what the source says to keep still in it."""
     copied = graph.copy()
-    run_recipe(copied, "run")
+    run_recipe(copied, "run", without=(remove_hints,))
     return copied
 
 
