@@ -109,6 +109,19 @@ def _numbers(sample: Any, chance: random.Random) -> Any:
     )
 
 
+def _laid_out(sample: Any, chance: random.Random) -> Any:
+    """The same shapes in other strides: columns first, every second element, or one element for a whole row."""
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.numel() or not tensor.dim():
+            return tensor
+        if chance.random() < 0.3:
+            return tensor.narrow(-1, 0, 1).expand(tensor.shape)
+        return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor.repeat_interleave(2)[::2]
+
+    return replaced(sample, changed, lambda number: number)
+
+
 CHANGES: dict[str, Change] = {
     "none": lambda sample, chance: sample,
     "special": _special,
@@ -116,6 +129,7 @@ CHANGES: dict[str, Change] = {
     "0-d": _without_dimensions,
     "empty": _empty,
     "numbers": _numbers,
+    "layout": _laid_out,
 }
 
 # --- comparison ---
