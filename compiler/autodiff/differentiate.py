@@ -190,6 +190,7 @@ class _Forward:
         if node.kind in _NUMBER_OF_TENSOR:
             following = node.next
             checked = Builder(self.graph, before=node, span=node.span).op(_NUMBER_OF_TENSOR[node.kind], *node.inputs)
+            self._rebuilt[node.output] = checked
             replace_node(node, [checked])
             return following
         outputs = [value for value in node.outputs if is_differentiable(value.type)]

@@ -119,12 +119,15 @@ _BY_TYPE: dict[Type, Any] = {
     ListType(BOOL): [True, False],
     ListType(STR): ["two", "three"],
 }
-_HAS_NO_RESULT = frozenset(("prim::RaiseException",))
+
+
+_REFUSES = frozenset(("aten::FloatImplicit", "aten::ScalarImplicit"))
+"""What is refused where it would lose a gradient: a number made of a tensor that requires one."""
 
 
 def ops() -> list[Op]:
-    """Every op that has a result."""
-    return [op for op in OPS.all() if op.schema.full_name not in _HAS_NO_RESULT]
+    """Every op that has a result, and takes what requires a gradient."""
+    return [op for op in OPS.all() if op.schema.returns and op.schema.full_name not in _REFUSES]
 
 
 def _call(op: Op) -> Call:
