@@ -38,7 +38,6 @@ for _schema, _aliases in (
     # --- shapes ---
     ("aten::diagflat(Tensor self, int offset=0) -> Tensor", ()),
     ("aten::block_diag(Tensor[] tensors) -> Tensor", ()),
-    ("aten::cartesian_prod(Tensor[] tensors) -> Tensor", ()),
     *(
         (f"aten::{name}.{overload}(Tensor self, {argument}) -> Tensor[]", ())
         for name in ("hsplit", "vsplit", "dsplit")
@@ -78,6 +77,9 @@ for _schema, _aliases in (
     ("aten::mvlgamma(Tensor self, int p) -> Tensor", ("special_multigammaln",)),
 ):
     composite(_schema, aliases=_aliases)
+
+# Of a single tensor it is that tensor.
+composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", traits=Trait.MAY_ALIAS)
 
 for _schema in (
     "aten::nonzero_numpy(Tensor self) -> Tensor[]",

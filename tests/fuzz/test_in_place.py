@@ -137,3 +137,9 @@ def main(start: int, stop: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]))
+
+
+def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:
+    """The product of a single tensor is that tensor."""
+    with pytest.raises(gs.CompileError, match="may write into 'y'"):
+        gs.CompilationUnit("def f(x):\n    y = x.clone()\n    z = torch.cartesian_prod(y)\n    z += 1\n    return y\n")
