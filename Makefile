@@ -90,7 +90,7 @@ enumerate: .venv/dev.stamp
 
 # Rewrites docs/ops from the schemas and formulas; a test says when that is due.
 reference: .venv/dev.stamp
-	$(RUN) gradscript.authoring.reference
+	$(RUN) gradscript.authoring.cli.reference
 
 torchscript: .venv/dev.stamp
 	$(BIN)/python tests/torchscript/torchscript_table.py

@@ -16,64 +16,64 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .authoring.check import check
     from .authoring.registration import register_formula
-    from .compiler.ir_parser import parse_ir
-    from .compiler.symbolic_script import GradPair
+    from .compiler.ir.parser import parse_ir
+    from .compiler.lift import GradPair
     from .lang.diagnostics import CompileError
-    from .runtime.counters import counters, reset_counters
-    from .runtime.executor import last_executed_graph, register_pass
+    from .runtime.execution.executor import last_executed_graph, register_pass
+    from .runtime.face.function import Function
+    from .runtime.face.operators import ops
+    from .runtime.face.script import script
     from .runtime.face.tape import TapeFunction, Variable, enable_grad, is_grad_enabled, no_grad, tape_grad
-    from .runtime.failure import RuntimeFailure
-    from .runtime.function import Function
-    from .runtime.modes import (
+    from .runtime.face.trace import trace
+    from .runtime.face.transforms import grad, value_and_grad, vjp
+    from .runtime.face.unit import CompilationUnit
+    from .runtime.failures.failure import RuntimeFailure
+    from .runtime.settings.counters import counters, reset_counters
+    from .runtime.settings.modes import (
         set_autodiff_debugging,
         set_autotuning,
         set_capture_checking,
         set_optimize,
         set_profiling,
     )
-    from .runtime.operators import ops
-    from .runtime.random import local_seed, manual_seed
-    from .runtime.script import script
-    from .runtime.trace import trace
-    from .runtime.traced import TracerWarning
-    from .runtime.transforms import grad, value_and_grad, vjp
-    from .runtime.unit import CompilationUnit
+    from .runtime.settings.random import local_seed, manual_seed
+    from .runtime.tracing.traced import TracerWarning
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CompilationUnit": "runtime.unit",
+    "CompilationUnit": "runtime.face.unit",
     "CompileError": "lang.diagnostics",
-    "Function": "runtime.function",
-    "GradPair": "compiler.symbolic_script",
-    "RuntimeFailure": "runtime.failure",
+    "Function": "runtime.face.function",
+    "GradPair": "compiler.lift",
+    "RuntimeFailure": "runtime.failures.failure",
     "TapeFunction": "runtime.face.tape",
-    "TracerWarning": "runtime.traced",
+    "TracerWarning": "runtime.tracing.traced",
     "Variable": "runtime.face.tape",
     "check": "authoring.check",
-    "counters": "runtime.counters",
+    "counters": "runtime.settings.counters",
     "enable_grad": "runtime.face.tape",
-    "grad": "runtime.transforms",
+    "grad": "runtime.face.transforms",
     "is_grad_enabled": "runtime.face.tape",
-    "last_executed_graph": "runtime.executor",
-    "local_seed": "runtime.random",
-    "manual_seed": "runtime.random",
+    "last_executed_graph": "runtime.execution.executor",
+    "local_seed": "runtime.settings.random",
+    "manual_seed": "runtime.settings.random",
     "no_grad": "runtime.face.tape",
-    "ops": "runtime.operators",
-    "parse_ir": "compiler.ir_parser",
+    "ops": "runtime.face.operators",
+    "parse_ir": "compiler.ir.parser",
     "register_formula": "authoring.registration",
-    "register_pass": "runtime.executor",
-    "reset_counters": "runtime.counters",
-    "script": "runtime.script",
-    "set_autodiff_debugging": "runtime.modes",
-    "set_capture_checking": "runtime.modes",
-    "set_optimize": "runtime.modes",
-    "set_autotuning": "runtime.modes",
-    "set_profiling": "runtime.modes",
+    "register_pass": "runtime.execution.executor",
+    "reset_counters": "runtime.settings.counters",
+    "script": "runtime.face.script",
+    "set_autodiff_debugging": "runtime.settings.modes",
+    "set_capture_checking": "runtime.settings.modes",
+    "set_optimize": "runtime.settings.modes",
+    "set_autotuning": "runtime.settings.modes",
+    "set_profiling": "runtime.settings.modes",
     "tape_grad": "runtime.face.tape",
-    "trace": "runtime.trace",
-    "value_and_grad": "runtime.transforms",
-    "vjp": "runtime.transforms",
+    "trace": "runtime.face.trace",
+    "value_and_grad": "runtime.face.transforms",
+    "vjp": "runtime.face.transforms",
 }
 """The module that each public name comes from."""
 

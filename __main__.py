@@ -1,6 +1,6 @@
 """`python -m gradscript`: the same as the `gradscript` command."""
 
-from .authoring.cli import main
+from .authoring.cli.main import main
 
 if __name__ == "__main__":
     main()

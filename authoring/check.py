@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..lang.diagnostics import CompileError
-from ..runtime.arrays import on_host
-from ..runtime.failure import RuntimeFailure
-from ..runtime.function import Function
-from .blame import Blame, blame_shape, blame_value, returned_span, second_span
-from .evaluation import Subject, flat
-from .examples import examples_beside
-from .inputs import InputSearch
-from .leaves import floating_leaves
-from .recipes import Recipe, TensorEntry, example_recipe
-from .report import Case, CheckReport, Failure
-from .second import NotTwice, SecondFinding, check_second
-from .shapes import kind_of, signature
-from .trial import Finding, Trial, run_trial
+from ..runtime.face.function import Function
+from ..runtime.failures.failure import RuntimeFailure
+from ..runtime.values.arrays import on_host
+from .repair.blame import Blame, blame_shape, blame_value, returned_span, second_span
+from .trials.evaluation import Subject, flat
+from .trials.examples import examples_beside
+from .trials.inputs import InputSearch
+from .trials.leaves import floating_leaves
+from .trials.recipes import Recipe, TensorEntry, example_recipe
+from .trials.report import Case, CheckReport, Failure
+from .trials.second import NotTwice, SecondFinding, check_second
+from .trials.shapes import kind_of, signature
+from .trials.trial import Finding, Trial, run_trial
 
 ATTEMPTS = 8
 """Points tried before a finite difference that does not settle is taken as it is."""

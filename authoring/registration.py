@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..compiler.autodiff.formulas import closed_callee
 from ..compiler.autodiff.registered import enter_formula
 from ..compiler.autodiff.rules import calls_op_alone
-from ..compiler.ir import Graph
+from ..compiler.formulas.library import closed_callee
+from ..compiler.ir.graph import Graph
+from ..compiler.lift import GradPair
 from ..compiler.ops.registry import OPS, Op, Trait
-from ..compiler.symbolic_script import GradPair
 from ..lang.diagnostics import did_you_mean
-from ..runtime.derivatives import forget_derivatives
-from ..runtime.executor import forget_plans
-from ..runtime.function import Function
+from ..runtime.execution.derivatives import forget_derivatives
+from ..runtime.execution.executor import forget_plans
+from ..runtime.face.function import Function
 from ..runtime.tape.program import forget_programs
 from .check import check
 

@@ -16,7 +16,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
-from gradscript.runtime.tables import bytes_text
+from gradscript.runtime.values.tables import bytes_text
 from suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
 
 ROOT = Path(__file__).parents[1]

@@ -3,8 +3,8 @@
 python benchmarks/memory.py            prints the tables
 python benchmarks/memory.py --keep     also writes them into docs/memory.md, with the plots beside it
 
-Bytes are counted in runs, by `gradscript.runtime.memory`. Times are of one thread: the least of interleaved turns,
-so that what else the machine does weighs little.
+Bytes are counted in runs, by `gradscript.runtime.memory.measure`. Times are of one thread: the least of interleaved
+turns, so that what else the machine does weighs little.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ import memory_models
 import memory_torch
 import numpy as np
 import torch
-from gradscript.authoring.timeline import svg
+from gradscript.authoring.cli.timeline import svg
 from gradscript.compiler.autodiff.flatten import leaves
-from gradscript.compiler.autodiff.recompute import Recomputed, policy
-from gradscript.runtime.derivatives import derivatives_of
-from gradscript.runtime.linearized import Linearized
-from gradscript.runtime.memory import Measurement, measure, report_of
-from gradscript.runtime.tables import bytes_text
+from gradscript.compiler.recompute import Recomputed, policy
+from gradscript.runtime.execution.derivatives import derivatives_of
+from gradscript.runtime.execution.linearized import Linearized
+from gradscript.runtime.memory.measure import Measurement, measure, report_of
+from gradscript.runtime.values.tables import bytes_text
 from memory_models import Model
 
 POLICIES = ("save_all", "mirror", "min_cut")

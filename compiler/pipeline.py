@@ -15,7 +15,8 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
-from .ir import Graph, Misuse
+from .ir.graph import Graph, Misuse
+from .ir.verify import InvalidIR, verify
 from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls
 from .passes.canonicalize import canonicalize
@@ -39,7 +40,6 @@ from .passes.simplify_broadcasts import simplify_broadcasts
 from .passes.specialize_autograd_zero import specialize_autograd_zero
 from .passes.specialize_types import specialize_types
 from .passes.unroll_loops import unroll_loops
-from .verify import InvalidIR, verify
 
 Pass: TypeAlias = Callable[[Graph], bool]
 Dump: TypeAlias = Callable[[str, Graph], None]

@@ -1,4 +1,4 @@
 """Running compiled functions on data: conversion of arrays, plans, the interpreter, and the objects users hold."""
 
-from . import composites as composites
-from . import random as random
+from .plans import composites as composites
+from .settings import random as random

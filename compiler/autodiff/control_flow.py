@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...lang.trampoline import Walk
-from ..builder import Builder
-from ..definedness import is_sure
-from ..ir import Block, Graph, Node, Value, copy_node, copy_nodes
-from ..symbolic_script import captures
-from ..types import TENSOR, UNDEFINED, TensorType, Type, is_differentiable
+from ..analysis.definedness import is_sure
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, copy_node, copy_nodes
+from ..lift import captures
+from ..types.types import TENSOR, UNDEFINED, TensorType, Type, is_differentiable
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type
 from .rules import constants_used

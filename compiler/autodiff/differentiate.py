@@ -13,19 +13,19 @@ from collections.abc import Iterable, Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk, run
-from ..builder import Builder
-from ..definedness import is_sure
-from ..ir import Callee, Graph, Node, Value, copy_node, copy_nodes
-from ..meta import UNKNOWN
+from ..analysis.definedness import is_sure
+from ..formulas.library import formula
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph, Node, Value, copy_node, copy_nodes
+from ..ir.rewrite import replace_node
+from ..lift import GradPair, callee_of, captures, returns_closure, without_closure
+from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
-from ..rewrite import replace_node
-from ..symbolic_script import GradPair, callee_of, captures, returns_closure, without_closure
-from ..types import NONE, is_differentiable, is_tensor
+from ..types.types import NONE, is_differentiable, is_tensor
 from .control_flow import prepare_branch
 from .draws import settle_draws
-from .formulas import formula
 from .gradient import Gradient
 from .loops import prepare_loop
 from .registered import registered

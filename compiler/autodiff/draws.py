@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..builder import Builder
-from ..ir import Block, Callee, Graph, Node, Value, copy_nodes
+from ..analysis.draws import called_graph, draws, is_random
+from ..formulas.library import formula
+from ..ir.builder import Builder
+from ..ir.graph import Block, Callee, Graph, Node, Value, copy_nodes
+from ..ir.rewrite import replace_node, rewrite_nodes
 from ..ops.composite import is_composite
 from ..ops.registry import OPS
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.inline_functions import inline_functions
-from ..randomness import called_graph, draws, is_random
-from ..rewrite import replace_node, rewrite_nodes
-from ..schema import Argument, FunctionSchema
-from ..types import INT, ListType, Type
-from .formulas import formula
+from ..types.schema import Argument, FunctionSchema
+from ..types.types import INT, ListType, Type
 
 _SEED = "gs::seed"
 

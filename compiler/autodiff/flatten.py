@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..builder import Builder
-from ..ir import Graph, Value
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Value
 from ..passes.lower_tuples import lower_tuples
-from ..types import TupleType, Type
+from ..types.types import TupleType, Type
 
 
 def flatten_signature(graph: Graph) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Graph
+from ..ir.graph import Graph
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..builder import Builder
-from ..definedness import Definedness, State, post_order
-from ..ir import Graph, Value, copy_nodes
+from ..analysis.definedness import Definedness, State, post_order
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Value, copy_nodes
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
-from ..types import UNDEFINED, ListType, is_tensor
+from ..types.types import UNDEFINED, ListType, is_tensor
 from .differentiate import differentiate
 from .reverse import materialize
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk
-from ..builder import Builder
-from ..ir import Graph, Node, Value, copy_nodes, walk
-from ..structure import SEGMENT, STAGE
-from ..symbolic_script import captures
-from ..types import INT, UNDEFINED, ListType, Type, is_differentiable
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Node, Value, copy_nodes, walk
+from ..ir.structure import SEGMENT, STAGE
+from ..lift import captures
+from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable
 from .control_flow import Differentiate, body_graph, owner, run_backward, zero
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-from ..ir import Callee
-from ..schema import FunctionSchema
+from ..ir.graph import Callee
+from ..types.schema import FunctionSchema
 
 _REGISTERED: dict[FunctionSchema, list[Callee]] = {}
 """The last one of an op is the one in force."""

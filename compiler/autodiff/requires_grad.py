@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...lang.trampoline import Walk, run
-from ..builder import Builder
-from ..ir import Block, Callee, Graph, Node, Value
+from ..ir.builder import Builder
+from ..ir.graph import Block, Callee, Graph, Node, Value
+from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
-from ..rewrite import replace_node
-from ..types import BOOL, ListType, OptionalType, TensorType, TupleType, Type
+from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type
 
 QUESTION = "prim::requires_grad"
 Answer = bool | Value

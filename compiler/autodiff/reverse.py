@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...lang.source import Span
-from ..builder import Builder
-from ..ir import Callee, Graph, Node, Value
-from ..types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph, Node, Value
+from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
 
 
 class Rule(Protocol):

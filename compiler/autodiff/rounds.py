@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ..ir import Graph, Value
+from ..ir.graph import Graph, Value
 from .gradient import Gradient
 
 Abstract: TypeAlias = Any
-"""As in `compiler.shapes`."""
+"""As in `compiler.shapes.propagate`."""
 
 
 class Rounds(Protocol):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
-from ..builder import Builder
-from ..ir import Block, Node, Value, copy_node, walk
-from ..schema import FunctionSchema
-from ..structure import GRADIENT_OF
-from ..symbolic_script import GradPair, captures
-from ..types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
+from ..ir.builder import Builder
+from ..ir.graph import Block, Node, Value, copy_node, walk
+from ..ir.structure import GRADIENT_OF
+from ..lift import GradPair, captures
+from ..types.schema import FunctionSchema
+from ..types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
 from .reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..builder import Builder
-from ..ir import Callee, Graph, Value, copy_node
-from ..schema import Argument, FunctionSchema
-from ..symbolic_script import GradPair
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph, Value, copy_node
+from ..lift import GradPair
+from ..types.schema import Argument, FunctionSchema
 
 
 def call_backward(

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value, copy_node, walk, walk_blocks
+from ..analysis.draws import draws, is_random
+from ..formulas.library import formula_name
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, copy_node, walk, walk_blocks
+from ..ir.rewrite import CONSTANT, replace_node
 from ..ops.registry import OPS, Trait
-from ..randomness import draws, is_random
-from ..rewrite import CONSTANT, replace_node
-from ..types import TensorType, is_differentiable
-from .formulas import formula_name
+from ..types.types import TensorType, is_differentiable
 from .grouping import Grouping
 
 KIND = "prim::DifferentiableGraph"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..builder import Builder
-from ..ir import Callee, Graph
-from ..symbolic_script import callee_of, returns_closure
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph
+from ..lift import callee_of, returns_closure
 
 
 def differentiable_graph(callee: Callee) -> Graph:

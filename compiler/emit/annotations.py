@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lang import ast
 from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.trampoline import Walk, run
-from ..types import (
+from ..types.types import (
     BOOL,
     DEVICE,
     FLOAT,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from ...lang import ast
 from ...lang.diagnostics import Abort, did_you_mean
 from ...lang.trampoline import Walk
-from ..ir import Value
+from ..ir.graph import Value
+from ..ir.signature import result_types
 from ..ops.registry import OPS
-from ..schema import FunctionSchema
-from ..signature import result_types
-from ..types import (
+from ..types.schema import FunctionSchema
+from ..types.types import (
     BOOL,
     CLOSURE,
     FLOAT,

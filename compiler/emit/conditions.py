@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from ...lang import ast
 from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..ir import Block, Node, Value
-from ..types import (
+from ..ir.graph import Block, Node, Value
+from ..types.types import (
     BOOL,
     CLOSURE,
     NONE,

@@ -11,10 +11,10 @@ from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..builder import Builder
-from ..ir import Block, Value
+from ..ir.builder import Builder
+from ..ir.graph import Block, Value
 from ..ops.registry import Op
-from ..types import CLOSURE, Type, excess_of, strip_optional
+from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
 from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.source import Span
-from ..ir import Value
-from ..types import ListType, OptionalType, TupleType, Type, is_subtype, strip_optional
+from ..ir.graph import Value
+from ..types.types import ListType, OptionalType, TupleType, Type, is_subtype, strip_optional
 from .emitter import Emitter, described
 
 

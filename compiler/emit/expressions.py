@@ -6,10 +6,20 @@ from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..dtypes import ALIASES, BY_NAME
-from ..ir import Value
+from ..ir.graph import Value
 from ..ops.registry import OPS
-from ..types import BOOL, NONE, NUMBERS, STR, TENSOR_LIST, TupleType, is_tensor, may_be_none, unify
+from ..types.dtypes import ALIASES, BY_NAME
+from ..types.types import (
+    BOOL,
+    NONE,
+    NUMBERS,
+    STR,
+    TENSOR_LIST,
+    TupleType,
+    is_tensor,
+    may_be_none,
+    unify,
+)
 from . import tuples
 from .annotations import dotted_name
 from .calls import METHOD_ATTRIBUTES, element_named, emit_resolved, with_float_base

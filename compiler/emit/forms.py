@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..types import NUMBERS, TupleType, is_tensor, unify
+from ..types.types import NUMBERS, TupleType, is_tensor, unify
 from .annotations import resolve_type
 from .calls import emit_arguments, emit_resolved
 from .emitter import FORMS, Emitter, described, emits_form

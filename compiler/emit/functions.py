@@ -10,10 +10,10 @@ from typing import Any
 from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, Diagnostics
 from ...lang.trampoline import Walk
-from ..builder import Builder, constant_type
-from ..ir import Block, Graph, Value
-from ..schema import NO_DEFAULT, Argument, Default, FunctionSchema
-from ..types import (
+from ..ir.builder import Builder, constant_type
+from ..ir.graph import Block, Graph, Value
+from ..types.schema import NO_DEFAULT, Argument, Default, FunctionSchema
+from ..types.types import (
     CLOSURE,
     FLOAT,
     INT,

@@ -15,12 +15,12 @@ from ...lang import ast
 from ...lang.diagnostics import Diagnostics
 from ...lang.grad_modes import grad_mode
 from ...lang.source import Span
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value, copy_nodes, walk
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, copy_nodes, walk
+from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..passes.fold_constants import fold_constants
-from ..rewrite import replace_node
-from ..types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
+from ..types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
 from .emitter import Emitter, op_of
 from .exits import Branch, Loop
 

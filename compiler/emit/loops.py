@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..builder import Builder
 from ..functionalize.writes import WRITE
-from ..ir import Node, Value, walk
-from ..types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
+from ..ir.builder import Builder
+from ..ir.graph import Node, Value, walk
+from ..types.types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
 from .annotations import dotted_name
 from .calls import as_int, emit_arguments, emit_resolved
 from .conditions import Condition, emit_branch_statements, emit_condition, refine

@@ -12,9 +12,9 @@ from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
 from ..functionalize.writes import POP, WRITE
-from ..ir import Value
+from ..ir.graph import Value
 from ..ops.registry import OPS
-from ..types import is_tensor
+from ..types.types import is_tensor
 from .annotations import dotted_name
 from .emitter import Emitter
 from .overloads import Argued

@@ -6,8 +6,8 @@ another order. Afterwards the order follows from the graph alone, so that a grap
 
 from __future__ import annotations
 
-from ..ir import PARAM, RETURN, Block, Graph, Node, Value
-from ..types import Type
+from ..ir.graph import PARAM, RETURN, Block, Graph, Node, Value
+from ..types.types import Type
 
 _MERGING = ("prim::If", "prim::Loop")
 

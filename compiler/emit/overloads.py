@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from ...lang.source import Span
-from ..ir import Value
-from ..schema import Argument, FunctionSchema
-from ..signature import Bindings, matches
-from ..types import (
+from ..ir.graph import Value
+from ..ir.signature import Bindings, matches
+from ..types.schema import Argument, FunctionSchema
+from ..types.types import (
     BOOL,
     DEVICE,
     FLOAT,

@@ -7,8 +7,8 @@ from typing import cast
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir import Value
-from ..types import INT, NONE, OptionalType
+from ..ir.graph import Value
+from ..types.types import INT, NONE, OptionalType
 from .emitter import FORMS, Emitter, Evaluated, described, emits_form
 from .scopes import Sliced
 

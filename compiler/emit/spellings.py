@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ops.registry import OPS
-from ..types import NUMBERS, is_tensor
+from ..types.types import NUMBERS, is_tensor
 from .emitter import constant_of, is_constant
 from .overloads import Argued
 

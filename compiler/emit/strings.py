@@ -13,8 +13,8 @@ from string import Formatter
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir import Value
-from ..types import STR, TupleType, is_tensor
+from ..ir.graph import Value
+from ..types.types import STR, TupleType, is_tensor
 from .calls import emit_resolved
 from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
 from .overloads import Argued

@@ -12,11 +12,22 @@ from dataclasses import dataclass
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL as BOOL_DTYPE
-from ..dtypes import UINT8
-from ..ir import Value
-from ..types import BOOL, INT, INT_LIST, NONE, NUMBERS, ListType, OptionalType, TensorType, TupleType, is_tensor
-from ..types import TENSOR as TENSOR_TYPE
+from ..ir.graph import Value
+from ..types.dtypes import BOOL as BOOL_DTYPE
+from ..types.dtypes import UINT8
+from ..types.types import (
+    BOOL,
+    INT,
+    INT_LIST,
+    NONE,
+    NUMBERS,
+    ListType,
+    OptionalType,
+    TensorType,
+    TupleType,
+    is_tensor,
+)
+from ..types.types import TENSOR as TENSOR_TYPE
 from . import tuples
 from .emitter import EXPRESSIONS, Emitter, described, emits
 from .mutation import emit_update, emit_write

@@ -10,7 +10,17 @@ from collections.abc import Callable
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..types import FLOAT, INT, NONE, NUMBER, ListType, OptionalType, TupleType, Type, is_subtype
+from ..types.types import (
+    FLOAT,
+    INT,
+    NONE,
+    NUMBER,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_subtype,
+)
 from .annotations import dotted_name, resolve_type
 from .conditions import Condition, emit_condition
 from .emitter import TESTS, Emitter, Evaluated, described, emits_form

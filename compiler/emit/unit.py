@@ -11,9 +11,9 @@ from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ..functionalize import functionalize, has_writes
-from ..ir import Callee
+from ..ir.graph import Callee
+from ..lift import GradPair, lift_closures
 from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..symbolic_script import GradPair, lift_closures
 from .functions import emit_function
 from .order import drop_unchanged, order_results
 from .overloads import Resolver

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..ir import Block, Node, Value
-from ..types import Type, is_subtype
+from ..ir.graph import Block, Node, Value
+from ..types.types import Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_missing, is_visible, values_of
 from .lists import MAX_CHOICES, depth_of
 from .memory import Scope

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.trampoline import Walk, run
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value
+from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
-from ..signature import result_types
-from ..types import CLOSURE, is_tensor
+from ..types.types import CLOSURE, is_tensor
 from .blocks import BLOCKS
 from .memory import Facts, Memory
 from .places import Items, Place, Plain, is_mutable

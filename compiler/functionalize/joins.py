@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir import Block, Value, enclosing_blocks
-from ..types import Type, unify
+from ..ir.graph import Block, Value, enclosing_blocks
+from ..types.types import Type, unify
 from .memory import Parts, Scope, Write, alternatives
 from .places import Choice, Either, Items, Place, Plain, Root, View
 from .views import ElementStep, OpStep

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..ops.registry import OPS
-from ..types import ListType
+from ..types.types import ListType
 from .memory import Memory, Write
 from .places import Choice, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
 from .views import ElementStep, OpStep, argument_of

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import Span
-from ..builder import Builder
-from ..ir import Value
-from ..types import ListType, Type, is_subtype, unify
+from ..ir.builder import Builder
+from ..ir.graph import Value
+from ..types.types import ListType, Type, is_subtype, unify
 from .places import (
     Base,
     Cell,

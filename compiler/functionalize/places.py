@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..ir import Value
-from ..types import ListType, OptionalType, TupleType, Type, is_tensor
+from ..ir.graph import Value
+from ..types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from .views import Step
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir import Node
+from ..ir.graph import Node
 from ..ops.registry import OPS, Op, Trait
-from ..types import ListType, TensorType, is_subtype, unify
+from ..types.types import ListType, TensorType, is_subtype, unify
 from .calls import share
 from .lists import element, list_result, makes_list_of_objects, slots_of, write_list
 from .memory import Write

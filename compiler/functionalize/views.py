@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..builder import Builder
-from ..ir import Node, Value
+from ..ir.builder import Builder
+from ..ir.graph import Node, Value
 from ..ops.registry import OPS, Op, Trait
-from ..types import TENSOR, OptionalType, TupleType, Type, strip_optional
+from ..types.types import TENSOR, OptionalType, TupleType, Type, strip_optional
 
 Argument: TypeAlias = Any
 """A Value, or what a constant holds: a step may outlive the block of the constants that it was made with."""

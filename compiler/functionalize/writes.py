@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir import Graph, walk
+from ..ir.graph import Graph, walk
 
 WRITE = "prim::Write"
 POP = "aten::pop.t"

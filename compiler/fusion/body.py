@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import (
     Cast,
@@ -28,6 +27,7 @@ from ..kernel_ir.kernel import (
 )
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
+from ..types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 
 
 def register_dtype(dtype: DType) -> DType:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ..autodiff.formulas import compile_formula, formula, formula_name
-from ..builder import Builder
-from ..ir import Callee, Graph, Node, copy_nodes
+from ..formulas.library import compile_formula, formula, formula_name
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph, Node, copy_nodes
+from ..ir.rewrite import replace_node, rewrite_nodes
+from ..lift import without_closure
 from ..ops.composite import is_composite
 from ..ops.registry import OPS, Op, Trait
-from ..rewrite import replace_node, rewrite_nodes
-from ..symbolic_script import without_closure
 
 PREFIX = "primitive_"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL, DType
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.index import Index, constant
 from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..ops.dims import wrap_dim
+from ..types.dtypes import BOOL, DType
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
 from .element_views import of_list

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL, DType
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.kernel import Constant
-from ..meta import Meta, UnknownType, is_known
 from ..ops.arrays import numpy_dtype
 from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization
+from ..ops.meta import Meta, UnknownType, is_known
 from ..ops.registry import OPS
 from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
-from ..types import NUMBERS
+from ..types.dtypes import BOOL, DType
+from ..types.types import NUMBERS
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL, INT32, INT64
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.index import constant
 from ..kernel_ir.index import value as index_value
 from ..kernel_ir.kernel import Condition, Constant, Number
 from ..kernel_ir.layout import contiguous_strides
-from ..meta import Meta
-from ..ops.creation import in_steps_of
 from ..ops.dims import wrap_dim
+from ..ops.families.creation import in_steps_of
+from ..ops.meta import Meta
+from ..types.dtypes import BOOL, INT32, INT64
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from ...lang.trampoline import Walk
-from ..dtypes import BOOL, DType
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..kernel_ir.layout import View
+from ..types.dtypes import BOOL, DType
 from .body import Body, register_dtype
 
 

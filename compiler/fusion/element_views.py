@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...lang.trampoline import Walk
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.index import Index, Sizes, constant
 from ..kernel_ir.layout import Layout, contiguous_strides, views_of
-from ..meta import Meta
 from ..ops.dims import wrap_dim
+from ..ops.meta import Meta
 from ..ops.registry import OPS
 from .element_types import Elements, Guards, Incompatible, Known, Place
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType
-from ..ir import Node
-from ..meta import Meta, is_known
+from ..ir.graph import Node
 from ..ops.elementwise import Pointwise
+from ..ops.meta import Meta, is_known
 from ..ops.registry import OPS, Trait
-from ..types import TensorType
+from ..types.dtypes import DType
+from ..types.types import TensorType
 from .element_joins import (
     add_n,
     adds_one_dtype,

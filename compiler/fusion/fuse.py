@@ -11,20 +11,20 @@ from typing import Any
 
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
-from ..autodiff.recompute import Policy, recompute
-from ..autodiff.recompute.policy import is_light
-from ..dtypes import DType
-from ..ir import Graph, Node
+from ..ir.graph import Graph, Node
 from ..kernel_ir.layout import Layout
-from ..meta import UNKNOWN
+from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
-from ..settle import settle_shapes
+from ..passes.join_slices import join_slices
+from ..recompute import Policy, recompute
+from ..recompute.policy import is_light
+from ..specialize.settle import settle_shapes
+from ..types.dtypes import DType
 from .decompose import decompose, take_apart
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .saved import with_gradients_of_saved
-from .slices import join_slices
 
 MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
@@ -123,7 +123,7 @@ def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool],
 
 
 def _own_copy(graph: Graph) -> Graph:
-    from ..symbolic_script import without_closure
+    from ..lift import without_closure
 
     plain = without_closure(graph)
     return plain.copy() if plain is graph else plain

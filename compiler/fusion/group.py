@@ -10,12 +10,12 @@ from typing import Any
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ...stdlib_grads import formula_files
-from ..dtypes import BOOL, FLOAT64, INT64
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
 from ..kernel_ir.kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
 from ..kernel_ir.layout import Layout, View, contiguous_strides
-from ..meta import Meta
+from ..ops.meta import Meta
+from ..types.dtypes import BOOL, FLOAT64, INT64
 from .body import Body, register_dtype
 from .element_types import Guards, Incompatible, Place, as_dtype
 from .element_views import unravel

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..ir import Graph, Node, Value
+from ..ir.graph import Graph, Node, Value
 from ..kernel_ir.layout import Layout, View, views_of
-from ..meta import Meta
+from ..ops.meta import Meta
 from ..ops.registry import OPS
 from .element_types import Rule
 from .reductions import Reduction

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..constants import TensorConstant
-from ..dtypes import DType
-from ..ir import Graph, Node, Value
+from ..ir.constants import TensorConstant
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import CONSTANT
 from ..kernel_ir.index import constant
 from ..kernel_ir.layout import Layout, View, contiguous_strides, views_of
 from ..kernel_ir.verifier import InvalidKernel
-from ..meta import Meta, is_known
+from ..ops.meta import Meta, is_known
 from ..ops.registry import OPS, Trait
-from ..rewrite import CONSTANT
 from ..scheduling.partials import Unsplittable
-from ..types import TensorType
+from ..types.dtypes import DType
+from ..types.types import TensorType
 from .assemble import assembled
 from .elements import checked, element_rule
 from .group import Group

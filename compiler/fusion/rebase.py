@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..autodiff.gradient import Gradient
-from ..builder import Builder
-from ..ir import PARAM, Graph, Node, Value, copy_node, copy_nodes
+from ..ir.builder import Builder
+from ..ir.graph import PARAM, Graph, Node, Value, copy_node, copy_nodes
+from ..ir.rewrite import CONSTANT
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..rewrite import CONSTANT
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..dtypes import BOOL, FLOAT32, INT64, DType
-from ..ir import Node, Value
+from ..ir.graph import Node, Value
 from ..kernel_ir.kernel import Combine
-from ..meta import Meta, is_known
 from ..ops.dims import axes_of
+from ..ops.meta import Meta, is_known
+from ..types.dtypes import BOOL, FLOAT32, INT64, DType
 
 MIN_ROWS = 32
 MAX_COLUMNS = 16_384

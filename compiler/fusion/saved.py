@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
-from ..autodiff.recompute import Policy, recompute
-from ..builder import Builder
-from ..ir import Graph, Value, copy_nodes
-from ..types import UNDEFINED, TensorType, is_differentiable
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Value, copy_nodes
+from ..recompute import Policy, recompute
+from ..types.types import UNDEFINED, TensorType, is_differentiable
 
 Simplify = Callable[[Gradient], Gradient]
 

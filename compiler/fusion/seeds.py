@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir import RETURN, Graph, Use
-from ..types import INT
+from ..ir.graph import RETURN, Graph, Use
+from ..types.types import INT
 
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..dtypes import BOOL, FLOAT64, INT64, DType
 from ..ops.arrays import Array, compute_dtype, dtype_of, numpy_dtype
 from ..ops.scalar import PRIMITIVES
+from ..types.dtypes import BOOL, FLOAT64, INT64, DType
 from .index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from .kernel import (
     IDENTITY,
@@ -159,7 +159,7 @@ class _Run:
         self.values[statement.name] = self.index(statement.index)
 
     def uniform(self, statement: Uniform) -> None:
-        from ..ops.random import uniform_at
+        from ..ops.families.random import uniform_at
 
         seed = int(self.operand(statement.seed, INT64).reshape(()))
         self.values[statement.name] = uniform_at(seed, self.index(statement.counter))

@@ -27,7 +27,7 @@ from math import prod
 from typing import Literal, TypeAlias
 
 from ...lang.source import Span
-from ..dtypes import DType
+from ..types.dtypes import DType
 from .index import Index
 
 Role = Literal["parallel", "reduction", "serial"]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..dtypes import DType
-from ..meta import Meta
+from ..ops.meta import Meta
 from ..ops.registry import Op
+from ..types.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)

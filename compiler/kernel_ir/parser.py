@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ...lang.source import Source, Span
 from ...lang.trampoline import Walk, run
-from ..dtypes import BY_NAME, DType
+from ..types.dtypes import BY_NAME, DType
 from .index import AxisAtom, Index, Quotient, Remainder, ValueAtom, constant
 from .kernel import (
     IDENTITY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..dtypes import DType
+from ..types.dtypes import DType
 from .kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from .statements import indices, used_names
 

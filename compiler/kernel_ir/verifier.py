@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..dtypes import BOOL, FLOAT32, INT64, DType
 from ..ops.scalar import PRIMITIVES
+from ..types.dtypes import BOOL, FLOAT32, INT64, DType
 from .index import AxisAtom, Index, Quotient
 from .kernel import (
     Cast,

@@ -9,8 +9,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..dtypes import BFLOAT16, BY_CODE, DEFAULT_FLOAT, DTYPES, FLOAT32, INT64, UINT8, DType, promote
-from ..dtypes import BOOL as BOOL_DTYPE
+from ..types.dtypes import (
+    BFLOAT16,
+    BY_CODE,
+    DEFAULT_FLOAT,
+    DTYPES,
+    FLOAT32,
+    INT64,
+    UINT8,
+    DType,
+    promote,
+)
+from ..types.dtypes import BOOL as BOOL_DTYPE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

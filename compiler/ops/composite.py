@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ..schema import FunctionSchema, parse_schema
+from ..types.schema import FunctionSchema, parse_schema
 from .registry import OPS, Op, Trait
 
 Runner = Callable[[FunctionSchema, Sequence[Any]], Any]

@@ -14,10 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL as BOOL_DTYPE
-from ..dtypes import FLOAT32, FLOAT64, INT64, DType
-from ..schema import FunctionSchema, parse_schema
-from ..types import BOOL, INT, NONE, NUMBER, STR, TensorType, Type, may_be_none, strip_optional
+from ..types.dtypes import BOOL as BOOL_DTYPE
+from ..types.dtypes import FLOAT32, FLOAT64, INT64, DType
+from ..types.schema import FunctionSchema, parse_schema
+from ..types.types import (
+    BOOL,
+    INT,
+    NONE,
+    NUMBER,
+    STR,
+    TensorType,
+    Type,
+    may_be_none,
+    strip_optional,
+)
 from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, result_dtype
 from .program import Program
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..dtypes import BOOL as BOOL_DTYPE
-from ..dtypes import DEFAULT_FLOAT, FLOAT64, INT64, DType, promote
-from ..types import BOOL, FLOAT, INT, TensorType, Type, may_be_none, strip_optional
+from ..types.dtypes import BOOL as BOOL_DTYPE
+from ..types.dtypes import DEFAULT_FLOAT, FLOAT64, INT64, DType, promote
+from ..types.types import BOOL, FLOAT, INT, TensorType, Type, may_be_none, strip_optional
 from .arrays import float_dtype
 
 

@@ -13,8 +13,8 @@ from enum import Flag, auto
 from threading import RLock
 from typing import Any
 
-from ..schema import FunctionSchema, parse_schema, returned_type
-from ..types import TupleType, Type
+from ..types.schema import FunctionSchema, parse_schema, returned_type
+from ..types.types import TupleType, Type
 
 FAMILIES = (
     "control",
@@ -23,27 +23,27 @@ FAMILIES = (
     "comparison",
     "activations",
     "special",
-    "reduction",
-    "reduction_norms",
-    "reduction_order",
-    "reduction_scan",
-    "reduction_lists",
-    "linalg",
-    "linalg_solvers",
-    "linalg_structure",
-    "matmul_batches",
+    "reductions.reductions",
+    "reductions.norms",
+    "reductions.order",
+    "reductions.scan",
+    "reductions.lists",
+    "linalg.products",
+    "linalg.solvers",
+    "linalg.structure",
+    "linalg.batches",
     "shape",
     "shape_parts",
     "indexing",
     "indexing_scatter",
     "creation",
     "random",
-    "nn",
-    "nn_losses",
-    "nn_norm",
-    "nn_windows",
-    "nn_adjoints",
-    "nn_resize",
+    "nn.layers",
+    "nn.losses",
+    "nn.norm",
+    "nn.windows",
+    "nn.adjoints",
+    "nn.resize",
     "torchscript",
     "lists",
     "functional",
@@ -52,7 +52,7 @@ FAMILIES = (
     "strings",
     "hints",
 )
-"""The modules of this package that declare ops, loaded on first use in this order."""
+"""The modules of `families` that declare ops, loaded on first use in this order."""
 
 
 class Trait(Flag):
@@ -143,7 +143,7 @@ class Registry:
             return
         with self._lock:
             for family in FAMILIES:
-                importlib.import_module(f"{__package__}.{family}")
+                importlib.import_module(f"{__package__}.families.{family}")
             self._loaded = True
 
     def overloads(self, name: str) -> Sequence[Op]:

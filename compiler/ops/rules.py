@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..dtypes import BOOL as BOOL_DTYPE
-from ..dtypes import DEFAULT_FLOAT, INT64, UINT8, DType
-from ..types import NONE, ListType, TensorType, Type
+from ..types.dtypes import BOOL as BOOL_DTYPE
+from ..types.dtypes import DEFAULT_FLOAT, INT64, UINT8, DType
+from ..types.types import NONE, ListType, TensorType, Type
 from .registry import ResultRule
 
 TypeRule = Callable[[Sequence[Type]], Type]

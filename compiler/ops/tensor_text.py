@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import BOOL, DEFAULT_FLOAT, INT64
+from ..types.dtypes import BOOL, DEFAULT_FLOAT, INT64
 from .arrays import Array, dtype_of
 
 PRECISION = 4

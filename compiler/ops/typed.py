@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOAT32, FLOAT64, DType
+from ..types.dtypes import FLOAT32, FLOAT64, DType
 from .arrays import numpy_dtype
 from .elementwise import SYMBOLIC, Pointwise, Specialization
 from .program import number

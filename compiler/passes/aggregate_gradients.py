@@ -33,11 +33,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value, walk_blocks
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, walk_blocks
+from ..ir.rewrite import CONSTANT, constant_of, replace_node
 from ..ops.registry import OPS, Trait
-from ..rewrite import CONSTANT, constant_of, replace_node
-from ..types import ListType, OptionalType, TensorType, TupleType, Type
+from ..types.types import ListType, OptionalType, TensorType, TupleType, Type
 
 MIN_TERMS = 3
 """A sum of fewer is an add."""

@@ -25,9 +25,9 @@ it is decided when it runs: the ops fall back to products one by one. A float's 
 
 from __future__ import annotations
 
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value, walk_blocks
-from ..rewrite import constant_of, replace_node
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, walk_blocks
+from ..ir.rewrite import constant_of, replace_node
 
 MIN_TREE = 4
 """Sums of fewer products are left alone."""

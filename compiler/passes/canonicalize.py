@@ -26,8 +26,8 @@ Operands of a commutative op stand in the order of their definition; a branch as
 
 from __future__ import annotations
 
-from ..ir import Graph, Node, Value
-from ..rewrite import is_commutative, program_order
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import is_commutative, program_order
 
 
 def canonicalize(graph: Graph) -> bool:

@@ -17,8 +17,8 @@ that nothing does.
 
 from __future__ import annotations
 
-from ..ir import Graph, Node
-from ..structure import Broken
+from ..ir.graph import Graph, Node
+from ..ir.structure import Broken
 
 
 class WritesInPlace(Broken):

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..builder import Builder
-from ..ir import Graph, Node, Value
-from ..rewrite import constant_of, replace_node, rewrite_nodes
-from ..types import TensorType
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
+from ..types.types import TensorType
 
 
 def decompose_ops(graph: Graph) -> bool:

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..ir import RETURN, Graph, Node, Value
+from ..ir.graph import RETURN, Graph, Node, Value
+from ..ir.printer import constant_text
+from ..ir.rewrite import CLOSED, CONSTANT, is_commutative
+from ..ir.structure import GRADIENT_OF
 from ..ops.registry import OPS, Trait
-from ..printer import constant_text
-from ..rewrite import CLOSED, CONSTANT, is_commutative
-from ..structure import GRADIENT_OF
 
 _PURE = {
     CONSTANT,

@@ -24,7 +24,16 @@ unused output of a prim::If, prim::Loop or prim::GradOf goes, and so does a valu
 
 from __future__ import annotations
 
-from ..ir import PARAM, Block, Callee, Graph, Node, Value, walk, walk_blocks
+from ..ir.graph import (
+    PARAM,
+    Block,
+    Callee,
+    Graph,
+    Node,
+    Value,
+    walk,
+    walk_blocks,
+)
 from ..ops.registry import OPS, Trait
 
 _BY_RESULT = ("prim::If", "prim::Loop", "prim::GradOf")

@@ -27,12 +27,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dtypes import BOOL, UINT8
-from ..ir import Graph, Node
+from ..ir.graph import Graph, Node
+from ..ir.rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
+from ..ir.structure import constant_fits
 from ..ops.registry import OPS, Op, Trait
-from ..rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
-from ..structure import constant_fits
-from ..types import NONE, OptionalType, TensorType, is_subtype, may_be_none
+from ..types.dtypes import BOOL, UINT8
+from ..types.types import NONE, OptionalType, TensorType, is_subtype, may_be_none
 
 MAX_ELEMENTS = 1000
 """Of a list, and code points of a string, that folding may make."""

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..builder import Builder
-from ..ir import Graph, Node, Value
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ..ops.registry import OPS
-from ..rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
-from ..types import ListType, TensorType
+from ..types.types import ListType, TensorType
 
 LIST = "prim::ListConstruct"
 

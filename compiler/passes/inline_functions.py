@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..builder import Builder
-from ..ir import Callee, Graph, Node, copy_node, walk
-from ..rewrite import replace_node
-from ..types import CLOSURE
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph, Node, copy_node, walk
+from ..ir.rewrite import replace_node
+from ..types.types import CLOSURE
 
 MAX_NODES = 200_000
 """Inlining stops when it has made so many nodes; calls that are left run as calls."""

@@ -17,9 +17,9 @@ A node whose gradients may be undefined stays: it decides when it runs.
 
 from __future__ import annotations
 
-from ..definedness import Definedness, State, post_order
-from ..ir import Graph
-from ..rewrite import splice
+from ..analysis.definedness import Definedness, State, post_order
+from ..ir.graph import Graph
+from ..ir.rewrite import splice
 
 
 def lower_grad_of(graph: Graph) -> bool:

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value
-from ..rewrite import replace_node, rewrite_nodes
-from ..types import TupleType, Type, is_subtype
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value
+from ..ir.rewrite import replace_node, rewrite_nodes
+from ..types.types import TupleType, Type, is_subtype
 
 _TUPLE_KINDS = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")
 

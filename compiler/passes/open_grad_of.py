@@ -25,10 +25,10 @@ differentiates as it went.
 
 from __future__ import annotations
 
-from ..builder import Builder
-from ..ir import Graph, Node
-from ..rewrite import replace_node
-from ..types import UNDEFINED
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Node
+from ..ir.rewrite import replace_node
+from ..types.types import UNDEFINED
 
 
 def open_grad_of(graph: Graph) -> bool:

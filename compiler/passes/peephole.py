@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir import RETURN, Graph, Node, Value
-from ..rewrite import constant_of, replace_node, rewrite_nodes
-from ..types import TensorType, is_subtype
+from ..ir.graph import RETURN, Graph, Node, Value
+from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
+from ..types.types import TensorType, is_subtype
 
 _Identity = Callable[[Node], Value | None]
 """The value that a node with one output is equal to, if it is known."""

@@ -26,10 +26,10 @@ prim::DifferentiableGraph, which stands for itself.
 
 from __future__ import annotations
 
-from ..ir import Block, Graph, Node
-from ..printer import constant_text
-from ..rewrite import CLOSED, CONSTANT
-from ..types import Type
+from ..ir.graph import Block, Graph, Node
+from ..ir.printer import constant_text
+from ..ir.rewrite import CLOSED, CONSTANT
+from ..types.types import Type
 
 _Key = tuple[str, Type]
 

@@ -33,10 +33,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..ir import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.rewrite import program_order
 from ..ops.registry import OPS, Trait
-from ..rewrite import program_order
-from ..types import ListType, OptionalType, TensorType, TupleType, Type
+from ..types.types import ListType, OptionalType, TensorType, TupleType, Type
 
 _State = int
 _NO, _UNKNOWN, _YES = range(3)

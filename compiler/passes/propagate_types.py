@@ -29,12 +29,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ..dtypes import BY_CODE
-from ..ir import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.rewrite import constant_of
+from ..ir.signature import result_types
 from ..ops.registry import OPS
-from ..rewrite import constant_of
-from ..signature import result_types
-from ..types import UNDEFINED, ListType, TensorType, TupleType, Type, is_subtype, strip_optional, unify
+from ..types.dtypes import BY_CODE
+from ..types.types import (
+    UNDEFINED,
+    ListType,
+    TensorType,
+    TupleType,
+    Type,
+    is_subtype,
+    strip_optional,
+    unify,
+)
 
 MAX_WIDENINGS = 8
 """After so many, a value keeps the type it had before the pass."""

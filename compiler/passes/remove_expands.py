@@ -18,8 +18,8 @@ right for the next, and a kernel that broadcasts needs no copy.
 
 from __future__ import annotations
 
-from ..ir import Graph, Node
-from ..rewrite import constant_of, replace_node, rewrite_nodes
+from ..ir.graph import Graph, Node
+from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
 
 
 def remove_expands(graph: Graph) -> bool:

@@ -13,8 +13,8 @@ After:
 
 from __future__ import annotations
 
-from ..ir import Graph
-from ..rewrite import replace_node
+from ..ir.graph import Graph
+from ..ir.rewrite import replace_node
 
 _HINTS = frozenset({"gs::save", "gs::recompute"})
 

@@ -28,10 +28,10 @@ broadcast; here z, y, and what is summed all have that of {x, w}.
 
 from __future__ import annotations
 
-from ..ir import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.rewrite import program_order, replace_node
 from ..ops.registry import OPS, Trait
-from ..rewrite import program_order, replace_node
-from ..types import UNDEFINED, is_tensor, strip_optional
+from ..types.types import UNDEFINED, is_tensor, strip_optional
 
 _Shape = frozenset[Value]
 _SAME = ("aten::to.dtype", "aten::type_as", "aten::detach", "aten::contiguous", "prim::unchecked_cast")

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..builder import Builder
-from ..definedness import Definedness, State, post_order
-from ..ir import Block, Graph, Node, Value
-from ..rewrite import replace_by_constant, replace_node, splice
-from ..types import UNDEFINED, TensorType
+from ..analysis.definedness import Definedness, State, post_order
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value
+from ..ir.rewrite import replace_by_constant, replace_node, splice
+from ..types.types import UNDEFINED, TensorType
 
 
 def specialize_autograd_zero(graph: Graph) -> bool:

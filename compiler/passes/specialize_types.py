@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..builder import Builder
-from ..ir import Graph, Value
-from ..types import NONE, UNDEFINED, Type
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Value
+from ..types.types import NONE, UNDEFINED, Type
 
 
 def specialize_types(graph: Graph) -> bool:

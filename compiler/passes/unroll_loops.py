@@ -24,9 +24,9 @@ once: a second run would unroll the loop of the rest again.
 
 from __future__ import annotations
 
-from ..builder import Builder
-from ..ir import Block, Graph, Node, Value, copy_nodes, walk
-from ..rewrite import CONSTANT, constant_of, replace_node
+from ..ir.builder import Builder
+from ..ir.graph import Block, Graph, Node, Value, copy_nodes, walk
+from ..ir.rewrite import CONSTANT, constant_of, replace_node
 
 MAX_ROUNDS = 8
 """So many rounds are written out at most."""

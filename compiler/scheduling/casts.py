@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dtypes import FLOAT32, DType
 from ..kernel_ir.kernel import Cast, Definition, Kernel, Operand, Statement, Store
 from ..kernel_ir.statements import with_operands, without_unused
+from ..types.dtypes import FLOAT32, DType
 
 
 def without_round_trips(kernel: Kernel) -> Kernel:

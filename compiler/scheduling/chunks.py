@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dtypes import BOOL, INT64
 from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
 from ..kernel_ir.kernel import (
     Axis,
@@ -21,6 +20,7 @@ from ..kernel_ir.kernel import (
 )
 from ..kernel_ir.parts import axes_of, defined, reduced_dtype, with_dependents
 from ..kernel_ir.statements import conditions, with_indices
+from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside
 from .partials import Partials
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..dtypes import FLOAT32
 from ..kernel_ir.kernel import Buffer, Cast, Compute, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.statements import indices, operands, used_names
 from ..ops.scalar import PRIMITIVES
+from ..types.dtypes import FLOAT32
 
 JUMPS = frozenset(
     ("floor", "ceil", "round", "trunc", "sign", "floordiv", "truncdiv", "remainder", "fmod", "nextafter", "copysign")

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dtypes import INT64
 from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
 from ..kernel_ir.kernel import Axis, Cast, Constant, Definition, Kernel, Operand, Reduce, Statement, Store
 from ..kernel_ir.statements import indices, with_indices, with_operands
+from ..types.dtypes import INT64
 
 
 def collapse_axes(kernel: Kernel) -> Kernel:

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from ..dtypes import BOOL, DType
 from ..kernel_ir.index import axis
 from ..kernel_ir.kernel import Cast, Compute, Constant, Definition, Kernel, Operand, Position, Reduce, Statement
 from ..kernel_ir.statements import without_unused
+from ..types.dtypes import BOOL, DType
 
 
 @dataclass(frozen=True, slots=True)

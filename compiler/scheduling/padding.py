@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..dtypes import BOOL, FLOAT64, DType
 from ..kernel_ir.kernel import (
     IDENTITY,
     Cast,
@@ -28,6 +27,7 @@ from ..kernel_ir.kernel import (
 )
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
+from ..types.dtypes import BOOL, FLOAT64, DType
 
 CANDIDATES: tuple[Number, ...] = (0, float("-inf"), float("inf"), 1)
 """What a load may give outside, in the order in which they are tried."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..dtypes import INT64, DType
 from ..kernel_ir.index import AxisAtom, Index, axis, value
 from ..kernel_ir.kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
 from ..kernel_ir.parts import defined, inputs_first, mentions, reduced_dtype, uses_buffer
 from ..kernel_ir.statements import slice_of, used_names
+from ..types.dtypes import INT64, DType
 
 
 class Unsplittable(Exception):

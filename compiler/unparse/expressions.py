@@ -16,10 +16,10 @@ from ..emit.calls import BUILTINS
 from ..emit.expressions import COMPARE, SCALAR_BINARY
 from ..emit.overloads import Argued, Match, Resolver
 from ..emit.spellings import MODULES, OWN
-from ..ir import Graph, Node, Value
+from ..ir.graph import Graph, Node, Value
 from ..ops.registry import OPS
-from ..schema import Argument, FunctionSchema
-from ..types import INT, NONE, OptionalType, TupleType, is_tensor
+from ..types.schema import Argument, FunctionSchema
+from ..types.types import INT, NONE, OptionalType, TupleType, is_tensor
 from .literals import annotation, dtype_literal, literal
 from .refinement import connective
 from .shape import Shape

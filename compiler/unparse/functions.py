@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from ..emit.calls import BUILTINS
 from ..emit.overloads import Resolver
-from ..ir import Callee, Graph, Node, Value
-from ..schema import Argument, FunctionSchema
-from ..symbolic_script import GradPair, captures, returns_closure
-from ..types import CLOSURE, TupleType, Type
+from ..ir.graph import Callee, Graph, Node, Value
+from ..lift import GradPair, captures, returns_closure
+from ..types.schema import Argument, FunctionSchema
+from ..types.types import CLOSURE, TupleType, Type
 from .expressions import Expressions
 from .literals import annotation, parameters
 from .names import Names

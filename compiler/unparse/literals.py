@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..constants import TensorConstant
-from ..dtypes import BY_CODE
-from ..printer import quote
-from ..schema import Argument
-from ..types import TENSOR, Type
+from ..ir.constants import TensorConstant
+from ..ir.printer import quote
+from ..types.dtypes import BY_CODE
+from ..types.schema import Argument
+from ..types.types import TENSOR, Type
 
 _LONGEST_DECIMAL = 4096
 _KNOWN = re.compile(r"Tensor\[[^\[\]]*\]")

@@ -13,8 +13,8 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..ir import PARAM, Block, Node, Value
-from ..printer import base_name
+from ..ir.graph import PARAM, Block, Node, Value
+from ..ir.printer import base_name
 from .shape import Shape, is_bare
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(("torch", "math", "nn", "F", "uninitialized", "rangelist"))

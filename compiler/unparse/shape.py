@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
-from ..ir import Block, Node, Value
-from ..symbolic_script import captures
-from ..types import ListType, strip_optional
+from ..ir.graph import Block, Node, Value
+from ..lift import captures
+from ..types.types import ListType, strip_optional
 from .loops import FOREVER, Header, header_of, item_of
 from .refinement import known_of
 from .uses import Uses, unchanged

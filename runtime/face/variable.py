@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..function import Function
 from ..tape.backward import backward
 from ..tape.calls import call_on_tape, operate_on_tape
 from ..tape.value import TapeValue, made_by_the_tape
+from .function import Function
 
 
 @made_by_the_tape

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.codegen.triton import (
+from ...compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
     configuration,
     constants,
@@ -22,23 +22,23 @@ from ...compiler.codegen.triton import (
     signature,
     supports,
 )
-from ...compiler.dtypes import BY_NAME
 from ...compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
-from ...compiler.ir import Graph
+from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.kernel_ir.printer import print_kernel
-from ...compiler.meta import UNKNOWN
+from ...compiler.ops.meta import UNKNOWN
 from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
-from ...compiler.shapes import ShapeError
-from ...compiler.specialize import specialize_optionals
-from ...compiler.types import is_tensor
-from ..arrays import check_torch, is_torch, to_array
-from ..failed_node import misfit
-from ..failure import RuntimeFailure
-from .triton_compile import Binary, compile_offline
+from ...compiler.shapes.propagate import ShapeError
+from ...compiler.specialize.optionals import specialize_optionals
+from ...compiler.types.dtypes import BY_NAME
+from ...compiler.types.types import is_tensor
+from ..failures.failed_node import misfit
+from ..failures.failure import RuntimeFailure
+from ..values.arrays import check_torch, is_torch, to_array
+from .triton.compile import Binary, compile_offline
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def _is_floating(given: Any) -> bool:
 
 def _bound(function: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Torch tensors bound as they are, wherever they live: only shapes are looked at."""
-    from ..binding import Binder
+    from ..execution.binding import Binder
 
     bound: list[Any] = function.bind(tuple(args), kwargs, Binder.of(function.schema, function.graph.span, _as_given))
     return bound

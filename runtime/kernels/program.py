@@ -10,9 +10,9 @@ import torch
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
-from ..failed_node import failure_at
+from ..failures.failed_node import failure_at
 from .torch_ops import TORCH_DTYPES, constant_tensor, is_literal, op_runner, without_autocast
-from .triton_kernel import TritonKernel, current_stream
+from .triton.kernel import TritonKernel, current_stream
 
 Slots = list[Any]
 Run = Callable[[Slots, Any], None]

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from ...compiler.codegen.triton import supports
+from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse
 from ...compiler.fusion.seeds import seed_inputs
-from ...compiler.ir import Graph
+from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
-from ...compiler.meta import UNKNOWN
-from ...compiler.shapes import ShapeError
+from ...compiler.ops.meta import UNKNOWN
+from ...compiler.shapes.propagate import ShapeError
 from ...lang.collection import collection_paused
 from .program import DeviceProgram
 from .torch_ops import TORCH_DTYPES, without_autocast
@@ -27,7 +27,7 @@ _PLANNING = RLock()
 
 
 class KernelGraph:
-    """A graph with its programs; what `runtime.torch_bridge.devices.register_runner` takes makes one of these."""
+    """A graph with its programs; what `runtime.torch.devices.register_runner` takes makes one of these."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

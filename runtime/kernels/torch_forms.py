@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from ...compiler.dtypes import BY_NAME, DEFAULT_FLOAT, DType
-from ...compiler.ops.control import fit_gradients, grad_list, is_defined, no_grads
+from ...compiler.ops.families.control import fit_gradients, grad_list, is_defined, no_grads
 from ...compiler.ops.registry import OPS
+from ...compiler.types.dtypes import BY_NAME, DEFAULT_FLOAT, DType
 
 TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
 _DTYPES = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}

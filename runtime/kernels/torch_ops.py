@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ...compiler.ops.registry import Op, Trait
-from ...compiler.types import ListType, OptionalType, TensorType, Type
+from ...compiler.types.types import ListType, OptionalType, TensorType, Type
 from .capture import outside_of_capture
 from .torch_forms import FORMS, TORCH_DTYPES, takes
 

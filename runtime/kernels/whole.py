@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from ...compiler.constants import TensorConstant
-from ...compiler.dtypes import BY_CODE
-from ...compiler.ir import Block, Graph, Node, Value
-from ...compiler.ops.control import is_defined
+from ...compiler.ir.constants import TensorConstant
+from ...compiler.ir.graph import Block, Graph, Node, Value
+from ...compiler.ops.families.control import is_defined
 from ...compiler.ops.registry import OPS
+from ...compiler.types.dtypes import BY_CODE
 from ...lang.trampoline import Walk, run
-from ..failed_node import failure_at
+from ..failures.failed_node import failure_at
 from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
 
 _OF_THE_DEVICE = (torch.OutOfMemoryError, torch.AcceleratorError)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_torch
+from ..values.arrays import is_torch
 from .engine import run_backward
 from .node import Edge, Gradient
 from .value import TapeValue, as_variable

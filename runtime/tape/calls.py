@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
-from ..compiled import Compiled
-from ..containers import is_too_deep
-from ..executor import LAST, GraphExecutor
-from ..failure import RuntimeFailure
-from ..interpreter import run_plan
-from ..modes import OPTIMIZE, TOUCHED
-from ..plan import ExecutionPlan
+from ..execution.compiled import Compiled
+from ..execution.executor import LAST, GraphExecutor
+from ..failures.failure import RuntimeFailure
+from ..plans.interpreter import run_plan
+from ..plans.plan import ExecutionPlan
+from ..settings.modes import OPTIMIZE, TOUCHED
+from ..values.containers import is_too_deep
 from .graph_node import run_program
 from .mode import is_grad_enabled
 from .program import program_of

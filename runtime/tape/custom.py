@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 from ...compiler.ops.arrays import dtype_of
-from ..recorded import taker_of
+from ..values.recorded import taker_of
 from .captures import Capture, OtherCapture, TensorCapture, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .mode import grad_mode, is_grad_enabled

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..modes import CHECK_CAPTURES, TOUCHED
+from ..settings.modes import CHECK_CAPTURES, TOUCHED
 from .value import plain
 
 Fingerprint = Any

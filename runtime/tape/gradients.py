@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ops.registry import OPS
-from ..failure import RuntimeFailure
-from ..snippets import operate
+from ..failures.failure import RuntimeFailure
+from ..operands.snippets import operate
 from .node import Gradient, Metadata
 from .value import TapeValue
 

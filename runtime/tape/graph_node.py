@@ -14,7 +14,7 @@ import numpy as np
 
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
-from ..interpreter import run_plan
+from ..plans.interpreter import run_plan
 from .captures import Capture, Layout, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, Gradient, Metadata, Node

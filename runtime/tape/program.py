@@ -17,18 +17,18 @@ import numpy as np
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.ir import RETURN, Graph, Node, Value
+from ...compiler.ir.graph import RETURN, Graph, Node, Value
 from ...compiler.ops.arrays import dtype_of
-from ...compiler.specialize import specialize_optionals
-from ...compiler.types import UNDEFINED, ListType, TensorType, Type, strip_optional
+from ...compiler.specialize.optionals import specialize_optionals
+from ...compiler.types.types import UNDEFINED, ListType, TensorType, Type, strip_optional
 from ...lang.diagnostics import CompileError
-from ..compiled import Compiled
-from ..differentiable import DifferentiableGroup
-from ..interpreter import execute, run_plan
-from ..linearized import aggregated, optimized, settled, specialized
-from ..plan import ExecutionPlan
-from ..planner import build_plan
-from ..snippets import SNIPPET
+from ..execution.compiled import Compiled
+from ..execution.differentiable import DifferentiableGroup
+from ..execution.linearized import aggregated, optimized, settled, specialized
+from ..operands.snippets import SNIPPET
+from ..plans.build import build_plan
+from ..plans.interpreter import execute, run_plan
+from ..plans.plan import ExecutionPlan
 from .uniform import is_uniform, settled_for_one_shape, sums_broadcasts
 from .value import TapeValue, needs_gradient
 

@@ -17,25 +17,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...compiler.analysis.liveness import CONSTANTS
 from ...compiler.autodiff import subgraphs
-from ...compiler.constants import TensorConstant
-from ...compiler.ir import Graph, Node, Value, copy_node
+from ...compiler.ir.constants import TensorConstant
+from ...compiler.ir.graph import Graph, Node, Value, copy_node
+from ...compiler.lift import without_closure
 from ...compiler.ops.registry import OPS, Op, Trait
-from ...compiler.symbolic_script import without_closure
-from ...compiler.types import (
-    ListType,
-    OptionalType,
-    TensorType,
-    TupleType,
-    Type,
-    VariableType,
-    is_differentiable,
-)
-from ..differentiable import DifferentiableGroup
-from ..liveness import CONSTANTS
-from ..operations import Evaluate
-from ..plan import ExecutionPlan
-from ..planner import PlanCache, Planner
+from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
+from ..execution.differentiable import DifferentiableGroup
+from ..plans.build import PlanCache, Planner
+from ..plans.operations import Evaluate
+from ..plans.plan import ExecutionPlan
 from .graph_node import record
 from .program import GroupProgram, Program
 from .value import TapeValue, plain

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...compiler.builder import Builder
-from ...compiler.ir import Graph, Node, Value
+from ...compiler.ir.builder import Builder
+from ...compiler.ir.graph import Graph, Node, Value
+from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ...compiler.rewrite import replace_node
-from ...compiler.types import INT_LIST, is_tensor
-from ..linearized import settled
+from ...compiler.types.types import INT_LIST, is_tensor
+from ..execution.linearized import settled
 
 
 def is_uniform(values: Iterable[Any]) -> bool:

@@ -10,9 +10,9 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from ...compiler.ops.arrays import Array, dtype_of
-from ..arrays import Unsuitable, to_array
-from ..operand import Operand
-from ..snippets import operate
+from ..operands.operand import Operand
+from ..operands.snippets import operate
+from ..values.arrays import Unsuitable, to_array
 from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
 
 _ACCUMULATORS = Lock()

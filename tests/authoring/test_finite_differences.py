@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from gradscript.authoring.finite_differences import slope
+from gradscript.authoring.trials.finite_differences import slope
 
 Real = Callable[[float], float]
 

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from gradscript.authoring.cli import main
+from gradscript.authoring.cli.main.main import main
 from gradscript.compiler.kernel_ir.parser import parse_kernel
 from gradscript.compiler.kernel_ir.printer import print_kernel
 
@@ -178,7 +178,7 @@ def test_without_triton_it_is_told_how_to_get_it(file: str) -> None:
     """Only the last stage needs it."""
     code = (
         "import sys; sys.modules['triton'] = None\n"
-        "from gradscript.authoring.cli import main\n"
+        "from gradscript.authoring.cli.main import main\n"
         "main(['show', sys.argv[1], 'scaled_softmax', '--stage', sys.argv[2]])\n"
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.verify import verify
+from gradscript.compiler.ir.verify import verify
 
 SOURCE = """
 def poly(a, b):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.pipeline import EXECUTOR, RECIPES
-from gradscript.runtime.derivatives import derivatives_of
-from gradscript.runtime.ledger import Ledger, run_watched
-from gradscript.runtime.linearized import Linearized, settled, specialized
-from gradscript.runtime.plan import ExecutionPlan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.execution.derivatives import derivatives_of
+from gradscript.runtime.execution.linearized import Linearized, settled, specialized
+from gradscript.runtime.memory.ledger import Ledger, run_watched
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.plan import ExecutionPlan
 
 PROGRAMS = 24
 TERMS = (

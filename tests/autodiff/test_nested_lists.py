@@ -6,7 +6,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.verify import verify
+from gradscript.compiler.ir.verify import verify
 
 BODIES = {
     "taken": "z = rows[0][0] * rows[1][0] * rows[-1][0]",

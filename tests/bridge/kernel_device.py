@@ -10,15 +10,15 @@ import pytest
 import torch
 from gradscript.compiler.fusion.fuse import Unfusable, fuse
 from gradscript.compiler.fusion.program import Program
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.shapes import ShapeError
-from gradscript.runtime import function, transforms
-from gradscript.runtime.arrays import any_torch
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.shapes.propagate import ShapeError
+from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, given
-from gradscript.runtime.torch_bridge import calls, node, prepared
-from gradscript.runtime.torch_bridge.devices import register_runner
-from gradscript.runtime.torch_bridge.tensors import tensor_of
+from gradscript.runtime.torch import calls, node, prepared
+from gradscript.runtime.torch.devices import register_runner
+from gradscript.runtime.torch.tensors import tensor_of
+from gradscript.runtime.values.arrays import any_torch
 
 NAME = "kernels"
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 from bridge_programs import CASES, UNIT, draw
-from gradscript.compiler.ir import Graph
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.compiler.ir.graph import Graph
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 from torch.utils.checkpoint import checkpoint
 
 # --- torch around a call ---
@@ -201,7 +201,7 @@ def _meta(*shape: int) -> Any:
 @pytest.mark.parametrize("name", ["mlp", "loops", "lists", "own backward", "several outputs", "tuples and lists"])
 def test_a_device_with_a_runner(name: str) -> None:
     """What the runner is given and gives: graphs and tensors of the device, forward and backward, to second order."""
-    from gradscript.runtime.torch_bridge.devices import register_runner
+    from gradscript.runtime.torch.devices import register_runner
 
     remove = register_runner("meta", _OnMeta)
     try:
@@ -226,7 +226,7 @@ def _flat(result: Any) -> list[Any]:
 
 def test_views_that_a_runner_gives() -> None:
     """What it hands back of its arguments is a tensor of its own, once it is recorded."""
-    from gradscript.runtime.torch_bridge.devices import register_runner
+    from gradscript.runtime.torch.devices import register_runner
 
     class Views(_OnMeta):
         def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -245,7 +245,7 @@ def test_views_that_a_runner_gives() -> None:
 
 
 def test_numbers_beside_tensors_of_a_device() -> None:
-    from gradscript.runtime.torch_bridge.devices import register_runner
+    from gradscript.runtime.torch.devices import register_runner
 
     remove = register_runner("meta", _OnMeta)
     try:
@@ -323,9 +323,9 @@ f(np.ones(2)); gs.vjp(f, np.ones(2))
 assert "torch" not in sys.modules
 import torch
 f(np.ones(2))
-assert "gradscript.runtime.torch_bridge" not in sys.modules
+assert "gradscript.runtime.torch" not in sys.modules
 f(torch.ones(2))
-assert "gradscript.runtime.torch_bridge" in sys.modules
+assert "gradscript.runtime.torch" in sys.modules
 assert "torch._dynamo" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

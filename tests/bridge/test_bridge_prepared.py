@@ -9,7 +9,7 @@ import gradscript as gs
 import pytest
 import torch
 from bridge_programs import CASES
-from gradscript.runtime.torch_bridge.prepared import NodeCall, PlainCall, signature
+from gradscript.runtime.torch.prepared import NodeCall, PlainCall, signature
 from kernel_device import KernelRuns, kernel_device
 
 UNIT = gs.CompilationUnit("""
@@ -216,7 +216,7 @@ def test_nothing_is_remembered_of_calls_that_fail() -> None:
 
 
 def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gradscript.runtime.torch_bridge import calls
+    from gradscript.runtime.torch import calls
 
     monkeypatch.setattr(calls, "MAX_PREPARED", 3)
     unit = gs.CompilationUnit("def f(x):\n    return x * 2\n")

@@ -9,7 +9,7 @@ import kernel_device
 import pytest
 import torch
 from gradscript.compiler.fusion.seeds import seed_inputs
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
 
 UNIT = gs.CompilationUnit("""
 def dropped(x, w):

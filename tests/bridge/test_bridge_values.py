@@ -9,7 +9,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.runtime.arrays import any_on_device, on_host
+from gradscript.runtime.values.arrays import any_on_device, on_host
 from kernel_device import KernelRuns, kernel_device
 
 UNIT = gs.CompilationUnit("""

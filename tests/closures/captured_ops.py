@@ -39,9 +39,8 @@ import test_array_ops
 import torch
 from array_derivatives import concrete, op_function
 from array_samples import LAYOUTS, Call, Leaf, probability, t
-from gradscript.compiler import dtypes
 from gradscript.compiler.ops.registry import OPS, Op, Trait
-from gradscript.compiler.types import (
+from gradscript.compiler.types.types import (
     BOOL,
     DEVICE,
     FLOAT,
@@ -51,6 +50,7 @@ from gradscript.compiler.types import (
     TENSOR,
     ListType,
     Type,
+    dtypes,
     is_tensor,
     strip_optional,
 )

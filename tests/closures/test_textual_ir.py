@@ -6,7 +6,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.printer import print_graph
+from gradscript.compiler.ir.printer import print_graph
 
 UNIT = gs.CompilationUnit("""
 def helper(x):

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import kernel_cases as cases
-from gradscript.compiler.codegen.triton import (
+from gradscript.compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
     configuration,
     divisible_sizes,
@@ -19,12 +19,12 @@ from gradscript.compiler.codegen.triton import (
     function_name,
     signature,
 )
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
-from gradscript.runtime.kernels.triton_compile import TARGETS, Binary, compile_offline
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
+from gradscript.runtime.kernels.triton.compile import TARGETS, Binary, compile_offline
 
 FLOATS = (FLOAT32, FLOAT16, BFLOAT16)
 MATRIX: dict[str, Callable[[DType], Kernel]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradscript.compiler.dtypes import BOOL, FLOAT32, INT64, DType
 from gradscript.compiler.kernel_ir.index import Index, axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import (
     Axis,
@@ -28,6 +27,7 @@ from gradscript.compiler.kernel_ir.kernel import (
     Uniform,
 )
 from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.types.dtypes import BOOL, FLOAT32, INT64, DType
 
 
 class KernelBuilder:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, DType
 from gradscript.compiler.kernel_ir.index import axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import Condition, Kernel
 from gradscript.compiler.scheduling.schedule import LoopedRow, Row, Schedule
+from gradscript.compiler.types.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    DType,
+)
 from gradscript.lang.source import Source, Span
 from kernel_building import KernelBuilder
 

@@ -16,8 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.codegen.triton import constants, dynamic_axes, emit_triton, grid
-from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.compiler.codegen.triton.module import constants, dynamic_axes, emit_triton, grid
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Definition, Kernel, Uniform
 from gradscript.compiler.ops.arrays import numpy_dtype
@@ -25,7 +24,8 @@ from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
-from gradscript.runtime.kernels.triton_compile import load_module
+from gradscript.compiler.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.runtime.kernels.triton.compile import load_module
 from kernel_cases import GROUPS, Case
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -6,9 +6,18 @@ import gradscript as gs
 import ml_dtypes
 import numpy as np
 import pytest
-from gradscript.compiler.codegen.triton_primitives import Text, cast, spelling
-from gradscript.compiler.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, UINT8, DType
+from gradscript.compiler.codegen.triton.primitives import Text, cast, spelling
 from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.types.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    UINT8,
+    DType,
+)
 
 
 @pytest.mark.parametrize("half", [FLOAT16, BFLOAT16])

@@ -7,13 +7,13 @@ from math import prod
 import kernel_cases as cases
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Cast, Kernel, Load, Reduce, Store
 from gradscript.compiler.scheduling.casts import without_round_trips
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.split import ChunkLimits, Unsplittable, split_reductions
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from kernel_building import KernelBuilder
 from kernel_running import inputs_of
 

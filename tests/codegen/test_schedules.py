@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import kernel_cases as cases
 import pytest
-from gradscript.compiler.codegen.triton import Unsupported, emit_triton, grid
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, DType
+from gradscript.compiler.codegen.triton.module import Unsupported, emit_triton, grid
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.kernel import Kernel, Load, Reduce
 from gradscript.compiler.scheduling.collapse import collapse_axes
@@ -24,6 +23,7 @@ from gradscript.compiler.scheduling.schedule import (
 )
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.scheduling.strides import next_power
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT64, DType
 from kernel_building import KernelBuilder
 
 

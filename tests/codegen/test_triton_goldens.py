@@ -9,12 +9,12 @@ from pathlib import Path
 
 import kernel_cases as cases
 import pytest
-from gradscript.compiler.codegen.triton import emit_triton, function_name, grid
-from gradscript.compiler.dtypes import BFLOAT16
+from gradscript.compiler.codegen.triton.module import emit_triton, function_name, grid
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.compiler.types.dtypes import BFLOAT16
 
 GOLDENS = Path(__file__).parent / "goldens"
 KERNELS: dict[str, Callable[[], Kernel]] = {

@@ -10,8 +10,12 @@ import re
 import kernel_cases as cases
 import pytest
 from compiled_kernels import MATRIX, compiled, parts, wide_loads
-from gradscript.compiler.codegen.triton import COMPILE_OPTIONS, Unsupported, supports
-from gradscript.compiler.dtypes import (
+from gradscript.compiler.codegen.triton.module import COMPILE_OPTIONS, Unsupported, supports
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.scheduling.pressure import bytes_fetched
+from gradscript.compiler.scheduling.schedule import Serial, candidates, choose_schedule
+from gradscript.compiler.types.dtypes import (
     BFLOAT16,
     BOOL,
     FLOAT16,
@@ -21,12 +25,8 @@ from gradscript.compiler.dtypes import (
     UINT8,
     DType,
 )
-from gradscript.compiler.kernel_ir.kernel import Kernel
-from gradscript.compiler.ops.scalar import PRIMITIVES
-from gradscript.compiler.scheduling.pressure import bytes_fetched
-from gradscript.compiler.scheduling.schedule import Serial, candidates, choose_schedule
 from gradscript.runtime.kernels.failure import KernelFailure
-from gradscript.runtime.kernels.triton_compile import TARGETS, compile_offline
+from gradscript.runtime.kernels.triton.compile import TARGETS, compile_offline
 from kernel_building import KernelBuilder
 
 pytest.importorskip("triton")

@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from gradscript.authoring import report
+from gradscript.authoring.trials import report
 from gradscript.lang import diagnostics
-from gradscript.runtime import failure
+from gradscript.runtime.failures import failure
 
 PAGE = Path(__file__).parents[2] / "docs" / "diagnostics.md"
 _TABLE = re.compile(r"(\| (?:Code|Kind) \| Meaning \|\n\|---\|---\|\n)((?:\| .*\n)*)")

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from gradscript.authoring.loading import Problem
-from gradscript.authoring.reference import describe_op, kink_of, pages, write_pages
-from gradscript.compiler.autodiff.formulas import formula_name
+from gradscript.authoring.cli.loading import Problem
+from gradscript.authoring.cli.reference import describe_op, kink_of, pages, write_pages
+from gradscript.compiler.formulas.library import formula_name
 from gradscript.compiler.ops import OPS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "ops"

@@ -8,12 +8,12 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.passes.check_in_place import WritesInPlace, check_in_place
 from gradscript.compiler.pipeline import EXECUTOR, InvalidPass, pass_name, stages
-from gradscript.compiler.types import INT
-from gradscript.runtime.modes import TOUCHED
+from gradscript.compiler.types.types import INT
+from gradscript.runtime.settings.modes import TOUCHED
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

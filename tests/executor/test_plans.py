@@ -10,8 +10,8 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime import executor as module
-from gradscript.runtime.argument_spec import OptionalSpec, TensorSpec
+from gradscript.runtime.execution import executor as module
+from gradscript.runtime.execution.argument_spec import OptionalSpec, TensorSpec
 
 SOURCE = """
 def mul(x, y):

@@ -9,7 +9,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 W = np.arange(8, dtype=np.float32).reshape(4, 2)

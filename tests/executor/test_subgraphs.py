@@ -15,15 +15,15 @@ from gradscript.compiler.autodiff.subgraphs import (
     inline_autodiff_subgraphs,
     size,
 )
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.verify import InvalidIR, verify
 from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
-from gradscript.compiler.types import TensorType
-from gradscript.compiler.verify import InvalidIR, verify
-from gradscript.runtime.differentiable import plan_with_groups
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.linearized import Linearized
+from gradscript.compiler.types.types import TensorType
+from gradscript.runtime.execution.differentiable import plan_with_groups
+from gradscript.runtime.execution.linearized import Linearized
+from gradscript.runtime.plans.interpreter import run_plan
 
 CHAIN = """\
 graph f(%a : Tensor, %b : Tensor):

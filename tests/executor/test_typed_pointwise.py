@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import FLOAT32, FLOAT64
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.ops.typed import CONDITION, TENSOR, typed_evaluation
-from gradscript.compiler.schema import NoDefault
-from gradscript.compiler.types import TensorType
+from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
+from gradscript.compiler.types.schema import NoDefault
+from gradscript.compiler.types.types import TensorType
 
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan, 1e-30, 80.0]
 _SMALL = {"int": 2, "number": 0.5, "float": 0.25, "bool": True, "str": "none"}
@@ -79,6 +79,6 @@ def test_other_dtypes_and_lists_have_none() -> None:
 
 
 def numpy_int() -> Any:
-    from gradscript.compiler.dtypes import INT64
+    from gradscript.compiler.types.dtypes import INT64
 
     return INT64

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
 
 _OVERLOAD = re.compile(r"(aten::\w+)\.\w+\(")
 

@@ -20,7 +20,7 @@ import samples_torchscript
 import torch
 from array_samples import Call, Leaf, call, definite, distinct, index, literal, mask, regular, t
 from gradscript.compiler.ops.registry import OPS, Op, Trait
-from gradscript.compiler.types import is_tensor, strip_optional
+from gradscript.compiler.types.types import is_tensor, strip_optional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MODULES = {

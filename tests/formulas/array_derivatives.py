@@ -19,16 +19,15 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.compiler import dtypes
 from gradscript.compiler.autodiff.joint import gradient_graph
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Callee, Graph, Value
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Callee, Graph, Value
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.ops.registry import Op
-from gradscript.compiler.schema import Argument, FunctionSchema
-from gradscript.compiler.types import TENSOR, ListType, OptionalType, Type, VariableType
-from gradscript.runtime.function import Function
+from gradscript.compiler.types.schema import Argument, FunctionSchema
+from gradscript.compiler.types.types import TENSOR, ListType, OptionalType, Type, VariableType, dtypes
+from gradscript.runtime.face.function import Function
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
 

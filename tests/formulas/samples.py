@@ -30,10 +30,10 @@ import samples_reduction
 import samples_shape
 import samples_torchscript
 from array_samples import LAYOUTS, Call, Leaf, call, index, literal, mask, positive, probability, t
-from gradscript.compiler.dtypes import FLOAT64
 from gradscript.compiler.ops import OPS, Op, Trait
-from gradscript.compiler.schema import Argument
-from gradscript.compiler.types import NUMBER, is_tensor, strip_optional
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.compiler.types.schema import Argument
+from gradscript.compiler.types.types import NUMBER, is_tensor, strip_optional
 
 __all__ = ["LAYOUTS", "Call", "calls", "differentiable_ops", "key", "reference", "tensor_positions"]
 

@@ -22,8 +22,8 @@ from agreement import differences
 from array_derivatives import differentiated, flat, is_float, ours
 from array_derivatives import reference as torch_derivatives
 from array_samples import to_torch
-from gradscript.compiler.dtypes import FLOAT64
 from gradscript.compiler.ops import Op, Trait
+from gradscript.compiler.types.dtypes import FLOAT64
 
 Cut = Callable[[np.ndarray], np.ndarray]
 CUTS: dict[str, Cut] = {

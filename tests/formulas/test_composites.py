@@ -27,9 +27,9 @@ from array_derivatives import (
 from array_samples import LAYOUTS, Call, Leaf, to_numpy, to_torch
 from composite_cases import CASES, DECOMPOSING, FIXED, FLAT, MORE_ROUNDINGS, RIGID, composites
 from composite_references import DEFINITIONS, NOT_DIFFERENTIATED_IN_TORCH, torch_function
-from gradscript.compiler.dtypes import FLOAT64, DType
 from gradscript.compiler.ops import Op, Trait
-from gradscript.compiler.types import OptionalType, is_tensor, strip_optional
+from gradscript.compiler.types.dtypes import FLOAT64, DType
+from gradscript.compiler.types.types import OptionalType, is_tensor, strip_optional
 
 OPS_BY_NAME = composites()
 DIFFERENTIABLE = [name for name, op in OPS_BY_NAME.items() if not op.has(Trait.NONDIFFERENTIABLE)]

@@ -19,10 +19,10 @@ import torch
 from agreement import EPSILON, differences, losses_of_digits
 from array_derivatives import Derivatives, differentiated, flat, is_float, ours, skipped_where_torch_has_none
 from array_derivatives import reference as torch_derivatives
-from gradscript.compiler.autodiff.formulas import formula_name, formula_names
-from gradscript.compiler.dtypes import FLOAT64, DType
+from gradscript.compiler.formulas.library import formula_name, formula_names
 from gradscript.compiler.ops import OPS, Op, Trait
-from gradscript.compiler.types import ListType, OptionalType, TensorType, Type, VariableType
+from gradscript.compiler.types.dtypes import FLOAT64, DType
+from gradscript.compiler.types.types import ListType, OptionalType, TensorType, Type, VariableType
 from gradscript.stdlib_grads import formula_files
 from samples import LAYOUTS, Call, calls, constants, key, reference, tensor_positions
 

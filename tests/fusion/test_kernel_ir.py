@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import BOOL, FLOAT16, FLOAT32, INT64
 from gradscript.compiler.kernel_ir.index import Index, axis, constant
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.parser import KernelSyntaxError, parse_kernel
 from gradscript.compiler.kernel_ir.printer import print_kernel
 from gradscript.compiler.kernel_ir.verifier import InvalidKernel, verify_kernel
+from gradscript.compiler.types.dtypes import BOOL, FLOAT16, FLOAT32, INT64
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,8 +16,8 @@ from eager import Outcome, gradients
 from fuzzed_program import Call, leaves
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.passes.inline_functions import inline_functions
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 from subject import Mismatch, Subject, cotangents
 
 Road = Callable[[Subject], None]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from eager import Eager, Outcome, slope
 from fuzzed_program import Call, FuzzedProgram, leaves
-from gradscript.compiler.types import ListType, TupleType, Type, is_tensor
+from gradscript.compiler.types.types import ListType, TupleType, Type, is_tensor
 
 TOLERANCE = 1e-9
 LOSS = "weighted_loss"

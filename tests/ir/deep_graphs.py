@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Graph, Value
-from gradscript.compiler.types import BOOL, INT, TENSOR, TupleType
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph, Value
+from gradscript.compiler.types.types import BOOL, INT, TENSOR, TupleType
 
 
 def nested(depth: int) -> Graph:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.dtypes import BY_CODE
-from gradscript.compiler.ir import Block, Graph, Node, Value
+from gradscript.compiler.ir.graph import Block, Graph, Node, Value
 from gradscript.compiler.ops.registry import OPS
+from gradscript.compiler.types.dtypes import BY_CODE
 
 
 class _Undefined:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.dtypes import FLOAT64
-from gradscript.compiler.ir import Graph, Value
-from gradscript.compiler.types import BOOL, INT, TENSOR, TensorType
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph, Value
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.compiler.types.types import BOOL, INT, TENSOR, TensorType
 
 SHAPES = {"a": (3, 3), "b": (3, 3), "v": (3,), "r": (1, 3), "c": (3, 1), "s": (), "m": (2, 3, 3)}
 

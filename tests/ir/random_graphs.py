@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.dtypes import FLOAT64
-from gradscript.compiler.ir import Block, Callee, Graph, Node, Value
-from gradscript.compiler.schema import parse_schema
-from gradscript.compiler.types import (
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Block, Callee, Graph, Node, Value
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.compiler.types.schema import parse_schema
+from gradscript.compiler.types.types import (
     BOOL,
     CLOSURE,
     FLOAT,

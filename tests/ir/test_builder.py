@@ -1,11 +1,20 @@
 from __future__ import annotations
 
 import pytest
-from gradscript.compiler.builder import Builder, constant_type
-from gradscript.compiler.dtypes import FLOAT64
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.types import FLOAT, INT, INT_LIST, NONE, TENSOR, ListType, OptionalType, TensorType
-from gradscript.compiler.verify import verify
+from gradscript.compiler.ir.builder import Builder, constant_type
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.compiler.types.types import (
+    FLOAT,
+    INT,
+    INT_LIST,
+    NONE,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TensorType,
+)
 from gradscript.lang.source import Source, Span
 
 

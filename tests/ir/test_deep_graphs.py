@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from deep_graphs import long, nested
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.printer import print_graph
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import PASSES
-from gradscript.compiler.printer import print_graph
-from gradscript.compiler.verify import verify
 
 DEPTH = 5000
 

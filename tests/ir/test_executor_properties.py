@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from evaluator import evaluate
 from executor_graphs import arguments, executor_graph
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.printer import print_graph
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import EXECUTOR, Pass, pass_name, run_stage, stages
-from gradscript.compiler.printer import print_graph
-from gradscript.compiler.verify import verify
-from gradscript.runtime.argument_spec import Signature
-from gradscript.runtime.compilation import compile_graph
-from gradscript.runtime.differentiable import plan_with_groups
-from gradscript.runtime.interpreter import run_plan
+from gradscript.runtime.execution.argument_spec import Signature
+from gradscript.runtime.execution.compilation import compile_graph
+from gradscript.runtime.execution.differentiable import plan_with_groups
+from gradscript.runtime.plans.interpreter import run_plan
 
 SEEDS = range(40)
 PASSES: dict[str, Pass] = {

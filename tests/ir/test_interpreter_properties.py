@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from evaluator import UNDEFINED, evaluate, same
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.printer import print_graph
 from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
-from gradscript.compiler.printer import print_graph
-from gradscript.runtime.interpreter import execute, run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import execute, run_plan
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import arguments, graphs

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from evaluator import evaluate, same
 from gradscript.compiler import pipeline
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.printer import print_graph
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import PASSES, RECIPES, Pass, run_to_fixpoint
-from gradscript.compiler.printer import print_graph
-from gradscript.compiler.types import Type
-from gradscript.compiler.verify import verify
+from gradscript.compiler.types.types import Type
 from gradscript.lang.diagnostics import CompileError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

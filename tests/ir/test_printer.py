@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
-from gradscript.compiler.printer import print_block, print_graph, print_node, quote
-from gradscript.compiler.types import INT, TENSOR
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.printer import print_block, print_graph, print_node, quote
+from gradscript.compiler.types.types import INT, TENSOR
 from gradscript.lang.source import Source, Span
 
 MUL = """\

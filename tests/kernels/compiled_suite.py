@@ -22,7 +22,7 @@ import gradscript as gs
 import ml_dtypes
 import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo
-from gradscript.runtime.kernels.triton_compile import TARGETS, Binary
+from gradscript.runtime.kernels.triton.compile import TARGETS, Binary
 
 ROOT = Path(__file__).parents[2]
 SUITE = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradscript as gs
 import torch
-from gradscript.runtime.kernels.triton_kernel import TritonKernel, current_stream
+from gradscript.runtime.kernels.triton.kernel import TritonKernel, current_stream
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from compiled_suite import CASES, DTYPES, kernels_of
-from gradscript.runtime.kernels.triton_compile import TARGETS
+from gradscript.runtime.kernels.triton.compile import TARGETS
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")

@@ -10,16 +10,16 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.codegen.triton import supports
+from gradscript.compiler.codegen.triton.module import supports
 from gradscript.compiler.fusion.decompose import definition, primitive_definition
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.layout import Layout
-from gradscript.compiler.meta import Meta
+from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.ops.registry import Op
-from gradscript.compiler.shapes import ShapeError
-from gradscript.compiler.types import is_tensor, strip_optional
+from gradscript.compiler.shapes.propagate import ShapeError
+from gradscript.compiler.types.types import is_tensor, strip_optional
 from gradscript.lang.source import Source, Span
 
 for _folder in ("ops", "shapes"):
@@ -27,7 +27,7 @@ for _folder in ("ops", "shapes"):
 
 import test_array_ops  # noqa: E402
 from array_samples import LAYOUTS  # noqa: E402
-from gradscript.compiler import dtypes  # noqa: E402
+from gradscript.compiler.types.types import dtypes  # noqa: E402
 from misfits import misfits  # noqa: E402
 
 OPS_BY_NAME = test_array_ops._ops()

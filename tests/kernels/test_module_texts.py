@@ -15,7 +15,7 @@ from types import ModuleType
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.kernels.triton_compile import compile_offline, kernel_function, load_module
+from gradscript.runtime.kernels.triton.compile import compile_offline, kernel_function, load_module
 
 TEXT = "def halved(x):\n    return x / 2\n\n\ndef failing():\n    raise ValueError('it fails')\n"
 

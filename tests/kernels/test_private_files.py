@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gradscript.runtime.kernels import private_files
-from gradscript.runtime.kernels.cache_folder import open_cache, process_directory
-from gradscript.runtime.kernels.private_files import PrivateFolder, UnsafeFolder
-from gradscript.runtime.kernels.store import KernelStore
+from gradscript.runtime.kernels.cache import private_files
+from gradscript.runtime.kernels.cache.folder import open_cache, process_directory
+from gradscript.runtime.kernels.cache.private_files import PrivateFolder, UnsafeFolder
+from gradscript.runtime.kernels.cache.store import KernelStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and links of POSIX")
 CONTENT = b"content of a kernel"

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gradscript.runtime.kernels import cache_folder
-from gradscript.runtime.kernels.cache_folder import process_directory
-from gradscript.runtime.kernels.store import KernelStore
+from gradscript.runtime.kernels.cache import folder as cache_folder
+from gradscript.runtime.kernels.cache.folder import process_directory
+from gradscript.runtime.kernels.cache.store import KernelStore
 
 pytest.importorskip("fcntl")
 WRITER = """
 import os, sys
 from gradscript.runtime.kernels import private_files
-from gradscript.runtime.kernels.cache_folder import process_directory
-from gradscript.runtime.kernels.store import KernelStore
+from gradscript.runtime.kernels.cache.folder import process_directory
+from gradscript.runtime.kernels.cache.store import KernelStore
 
 def wait(*_, **__):
     print(process_directory(), flush=True)

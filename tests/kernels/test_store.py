@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from gradscript.runtime.kernels.cache_folder import cache_directory, process_directory
-from gradscript.runtime.kernels.store import KernelStore
+from gradscript.runtime.kernels.cache.folder import cache_directory, process_directory
+from gradscript.runtime.kernels.cache.store import KernelStore
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_full_disk_is_no_error(directory: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_many_processes_write_one_file(directory: Path) -> None:
     code = (
-        "from gradscript.runtime.kernels.store import KernelStore\n"
+        "from gradscript.runtime.kernels.cache.store import KernelStore\n"
         "for _ in range(200):\n"
         "    s = KernelStore('kind'); s.put('name', b'x' * 100_000); assert s.get('name') == b'x' * 100_000\n"
     )

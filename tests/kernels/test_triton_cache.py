@@ -11,10 +11,10 @@ from pathlib import Path
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.kernels import triton_store
-from gradscript.runtime.kernels.cache_folder import process_directory
+from gradscript.runtime.kernels.cache.folder import process_directory
 from gradscript.runtime.kernels.listing import KernelInfo
-from gradscript.runtime.kernels.triton_store import CheckedCache, checked_cache
+from gradscript.runtime.kernels.triton import store as triton_store
+from gradscript.runtime.kernels.triton.store import CheckedCache, checked_cache
 
 pytest.importorskip("triton")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.scheduling.schedule import Schedule, candidates, choose_schedule
-from gradscript.runtime.kernels.tuning import FAILED, STORE, tuned_schedule
+from gradscript.runtime.kernels.triton.tuning import FAILED, STORE, tuned_schedule
 
 
 @pytest.fixture

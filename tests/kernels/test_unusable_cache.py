@@ -10,9 +10,9 @@ from pathlib import Path
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.kernels.cache_folder import cache_directory, process_directory
+from gradscript.runtime.kernels.cache.folder import cache_directory, process_directory
+from gradscript.runtime.kernels.cache.store import KernelStore
 from gradscript.runtime.kernels.failure import KernelFailure
-from gradscript.runtime.kernels.store import KernelStore
 
 
 @pytest.fixture(params=["a file in its place", "a file above it", "no home"])
@@ -70,7 +70,7 @@ def test_a_fork_leaves_the_files_of_its_parent(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
     code = (
         "import os, sys\n"
-        "from gradscript.runtime.kernels.cache_folder import process_directory\n"
+        "from gradscript.runtime.kernels.cache.folder import process_directory\n"
         "mine = process_directory()\n"
         "child = os.fork()\n"
         "if child == 0:\n"

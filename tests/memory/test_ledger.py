@@ -8,12 +8,12 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.derivatives import derivatives_of
-from gradscript.runtime.interpreter import execute, run_plan
-from gradscript.runtime.ledger import Ledger, arrays_in, owner, run_watched
-from gradscript.runtime.memory import measure
-from gradscript.runtime.plan import ExecutionPlan
-from gradscript.runtime.planner import PlanCache, build_plan
+from gradscript.runtime.execution.derivatives import derivatives_of
+from gradscript.runtime.memory.ledger import Ledger, arrays_in, owner, run_watched
+from gradscript.runtime.memory.measure import measure
+from gradscript.runtime.plans.build import PlanCache, build_plan
+from gradscript.runtime.plans.interpreter import execute, run_plan
+from gradscript.runtime.plans.plan import ExecutionPlan
 
 SIZE = 1000
 BYTES = 8 * SIZE
@@ -183,7 +183,7 @@ def test_the_peak_is_what_the_allocator_saw(policy: str | None) -> None:
 
 
 def gs_policy(name: str) -> Any:
-    from gradscript.compiler.autodiff.recompute import policy
+    from gradscript.compiler.recompute import policy
 
     return policy(name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.memory_report import Kept, changes
+from gradscript.runtime.memory.report import Kept, changes
 
 SOURCE = """def gate(x, w, v):
     gate = x @ w

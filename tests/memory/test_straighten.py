@@ -7,14 +7,14 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler import straighten as module
-from gradscript.compiler.dtypes import FLOAT64
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.meta import Meta
-from gradscript.compiler.straighten import straighten
-from gradscript.compiler.verify import verify
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.specialize.optionals import straighten as module
+from gradscript.compiler.specialize.straighten import straighten
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 
 PROGRAMS = {
     "loop": "def f(x, n: int):\n    for i in range(n):\n        x = torch.sin(x) * (i + 1)\n    return x\n",

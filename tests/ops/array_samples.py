@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from gradscript.compiler import dtypes
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.registry import Op
+from gradscript.compiler.types.types import dtypes
 
 TORCH = {d: getattr(torch, d.name) for d in dtypes.DTYPES}
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import torch
 from gradscript.compiler.ops import OPS, Op, Trait
-from gradscript.compiler.types import BOOL, FLOAT, INT, NUMBER, STR, may_be_none, strip_optional
+from gradscript.compiler.types.types import BOOL, FLOAT, INT, NUMBER, STR, may_be_none, strip_optional
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), BFLOAT16]

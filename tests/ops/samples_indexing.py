@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from array_samples import Call, Leaf, ascending, call, distinct, index, literal, mask, t
-from gradscript.compiler.dtypes import INT32, UINT8
+from gradscript.compiler.types.dtypes import INT32, UINT8
 
 _SCATTER = [
     call(t(3, 5), 0, distinct(3, 2, 4), t(2, 5)),

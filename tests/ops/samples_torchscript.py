@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from array_samples import Call, call, index, literal, positive, t
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, UINT8
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, UINT8
 
 _RESERVED = literal(np.zeros(0), UINT8)
 _RUNNING = (t(3), positive(3))

@@ -18,10 +18,9 @@ import samples_shape
 import samples_torchscript
 import torch
 from array_samples import LAYOUTS, TORCH, Call, to_numpy, to_torch
-from gradscript.compiler import dtypes
 from gradscript.compiler.ops.arrays import cast, dtype_of
 from gradscript.compiler.ops.registry import OPS, Op
-from gradscript.compiler.types import INT, NONE, ListType, TensorType
+from gradscript.compiler.types.types import INT, NONE, ListType, TensorType, dtypes
 
 SAMPLES = (
     samples_reduction,

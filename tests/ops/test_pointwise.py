@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.ops.arrays import dtype_of
-from gradscript.compiler.types import FLOAT, INT, NONE, NUMBER, STR, TensorType, strip_optional
+from gradscript.compiler.types.types import FLOAT, INT, NONE, NUMBER, STR, TensorType, strip_optional
 from pointwise_cases import (
     BFLOAT16,
     DTYPES,

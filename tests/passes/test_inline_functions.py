@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Callee, Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Callee, Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.passes import inline_functions as module
 from gradscript.compiler.passes.inline_functions import inline_functions
-from gradscript.compiler.schema import parse_schema
-from gradscript.compiler.types import TENSOR
-from gradscript.compiler.verify import verify
+from gradscript.compiler.types.schema import parse_schema
+from gradscript.compiler.types.types import TENSOR
 
 
 def _functions(depth: int, calls: int) -> dict[str, Callee]:

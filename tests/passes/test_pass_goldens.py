@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import PASSES
-from gradscript.compiler.verify import verify
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = [(path.stem, i) for path in sorted(FOLDER.glob("*.ir")) for i in range(path.read_text().count("\n## ") + 1)]

@@ -3,8 +3,9 @@ from __future__ import annotations
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.ir import Graph
-from gradscript.compiler.ir_parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.verify import InvalidIR
 from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
 from gradscript.compiler.passes.fold_constants import fold_constants
 from gradscript.compiler.pipeline import (
@@ -23,8 +24,7 @@ from gradscript.compiler.pipeline import (
     run_stage,
     run_to_fixpoint,
 )
-from gradscript.compiler.types import INT
-from gradscript.compiler.verify import InvalidIR
+from gradscript.compiler.types.types import INT
 
 TEXT = """\
 graph f(%x : Tensor):

@@ -8,14 +8,14 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from gradscript.compiler.analysis.draws import draws
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.autodiff.formulas import compile_formula, formula, formula_names
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.formulas.library import compile_formula, formula, formula_names
+from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ops import OPS
 from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.registry import Trait
-from gradscript.compiler.randomness import draws
-from gradscript.compiler.types import is_tensor
+from gradscript.compiler.types.types import is_tensor
 
 SOURCE = """
 def plain(x, p: float, train: bool):

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 
 SOURCE = """
 def uniform(n: int):

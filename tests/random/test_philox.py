@@ -11,9 +11,9 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT64, INT64
 from gradscript.compiler.ops.arrays import numpy_dtype
-from gradscript.compiler.ops.random import philox, uniform_at
+from gradscript.compiler.ops.families.random import philox, uniform_at
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT64, INT64
 
 RUNS = [
     (0, 0, 4096),

@@ -9,14 +9,14 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 from gradscript.compiler.autodiff import Gradient, differentiate
-from gradscript.compiler.autodiff.recompute import Recomputed, policy, recompute
-from gradscript.compiler.autodiff.recompute.plain import normalized
-from gradscript.compiler.autodiff.recompute.policy import Policy
-from gradscript.compiler.autodiff.recompute.problem import Problem
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
-from gradscript.compiler.meta import Meta
-from gradscript.compiler.verify import verify
-from gradscript.runtime.linearized import Linearized
+from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.recompute import Recomputed, policy, recompute
+from gradscript.compiler.recompute.plain import normalized
+from gradscript.compiler.recompute.policy import Policy
+from gradscript.compiler.recompute.problem import Problem
+from gradscript.runtime.execution.linearized import Linearized
 
 
 def array(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

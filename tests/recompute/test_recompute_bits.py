@@ -61,7 +61,7 @@ def test_absent_cotangents() -> None:
     source = "def f(x, y):\n    return torch.exp(x * y), torch.tanh(torch.sin(y) * y)\n"
     arguments = [array(5), array(5, seed=1)]
     gradient = gradient_of(source, arguments)
-    from gradscript.runtime.linearized import Linearized
+    from gradscript.runtime.execution.linearized import Linearized
 
     for spec in ("mirror", "recompute_all"):
         found = under(gradient, arguments, spec).gradient
@@ -75,7 +75,7 @@ def test_absent_cotangents() -> None:
 
 
 def test_unknown_shapes_keep_everything() -> None:
-    from gradscript.compiler.autodiff.recompute import policy, recompute
+    from gradscript.compiler.recompute import policy, recompute
 
     gradient = gradient_of("def f(x):\n    return torch.sin(torch.exp(x)).sum()\n", [array(4)])
     for spec in ("mirror", "min_cut", "budget=0"):
@@ -86,8 +86,8 @@ def test_unknown_shapes_keep_everything() -> None:
 
 def test_gradients_of_temporaries_are_left_alone() -> None:
     from gradscript.compiler.autodiff import differentiate
-    from gradscript.compiler.autodiff.recompute import policy, recompute
-    from gradscript.compiler.meta import Meta
+    from gradscript.compiler.ops.meta import Meta
+    from gradscript.compiler.recompute import policy, recompute
 
     unit = gs.CompilationUnit("def f(x):\n    return torch.sin(torch.exp(x)).sum()\n")
     gradient = differentiate(unit.f.graph)

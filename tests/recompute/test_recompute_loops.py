@@ -5,8 +5,8 @@ from __future__ import annotations
 import gradscript as gs
 import pytest
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.structure import SEGMENT
-from gradscript.compiler.verify import verify
+from gradscript.compiler.ir.structure import SEGMENT
+from gradscript.compiler.ir.verify import verify
 from recompute_support import array, assert_same_bits, gradient_of, measured_peak, results, under
 
 LOOPS = {

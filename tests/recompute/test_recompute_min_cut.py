@@ -7,11 +7,11 @@ from math import gcd
 from random import Random
 
 import pytest
-from gradscript.compiler.autodiff.recompute.min_cut import Network, minimum_cut, within_budget
-from gradscript.compiler.autodiff.recompute.policy import is_light
-from gradscript.compiler.autodiff.recompute.prices import SCALE, is_fused, price
-from gradscript.compiler.autodiff.recompute.problem import Problem
-from gradscript.compiler.ir import Value
+from gradscript.compiler.ir.graph import Value
+from gradscript.compiler.recompute.min_cut import Network, minimum_cut, within_budget
+from gradscript.compiler.recompute.policy import is_light
+from gradscript.compiler.recompute.prices import SCALE, is_fused, price
+from gradscript.compiler.recompute.problem import Problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recompute_support import array, problem_of, shapes_of
@@ -131,7 +131,7 @@ def test_fused_ops_move_nothing() -> None:
 
 def test_budget_is_kept() -> None:
     source = "def f(x):\n" + "".join(f"    x = torch.sin(x @ x) * {i}.5\n" for i in range(5)) + "    return x.sum()\n"
-    from gradscript.compiler.autodiff.recompute.policy import Policy
+    from gradscript.compiler.recompute.policy import Policy
 
     problem = problem_of(source, [array(8, 8)], Policy("budget", 600))
     for budget in (0, 256, 600, 1500):

@@ -6,12 +6,12 @@ from typing import Any
 
 import gradscript as gs
 import pytest
-from gradscript.compiler.autodiff.recompute import Policy, policy
-from gradscript.compiler.autodiff.recompute.driver import save_all
-from gradscript.compiler.autodiff.recompute.mirror import mirror
-from gradscript.compiler.autodiff.recompute.peak import estimate
-from gradscript.compiler.autodiff.recompute.rebuild import rebuild
-from gradscript.compiler.ir import Node, walk
+from gradscript.compiler.ir.graph import Node, walk
+from gradscript.compiler.recompute import Policy, policy
+from gradscript.compiler.recompute.driver import save_all
+from gradscript.compiler.recompute.mirror import mirror
+from gradscript.compiler.recompute.peak import estimate
+from gradscript.compiler.recompute.rebuild import rebuild
 from recompute_support import (
     array,
     assert_same_bits,
@@ -147,7 +147,7 @@ def test_words_print_and_are_identities() -> None:
     x = array(4)
     plain = gs.CompilationUnit("def f(x):\n    return torch.sin(x)\n")
     assert unit.f(x).tobytes() == plain.f(x).tobytes()
-    from gradscript.runtime.linearized import optimized
+    from gradscript.runtime.execution.linearized import optimized
 
     assert not any(node.kind.startswith("gs::") for node in optimized(unit.f.graph).all_nodes())
 

@@ -10,7 +10,7 @@ import gradscript as gs
 import ml_dtypes
 import numpy as np
 import pytest
-from gradscript.compiler.dtypes import FLOAT16
+from gradscript.compiler.types.dtypes import FLOAT16
 
 torch = pytest.importorskip("torch")
 X = np.arange(6.0).reshape(2, 3)

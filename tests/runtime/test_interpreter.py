@@ -9,14 +9,14 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.ir import Callee, Graph, Value
-from gradscript.compiler.ir_parser import parse_ir
-from gradscript.compiler.schema import parse_schema
-from gradscript.compiler.types import TENSOR
-from gradscript.runtime import differentiable
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import PlanCache, build_plan
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Callee, Graph, Value
+from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.types.schema import parse_schema
+from gradscript.compiler.types.types import TENSOR
+from gradscript.runtime.execution import differentiable
+from gradscript.runtime.plans.build import PlanCache, build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 
 X = np.arange(6.0).reshape(2, 3)
 

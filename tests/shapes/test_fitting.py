@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradscript.compiler import dtypes
-from gradscript.compiler.shaping import fitting, infer
+from gradscript.compiler.shapes.propagate import fitting, infer
+from gradscript.compiler.types.types import dtypes
 
 for _folder in ("ops", "shapes"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -13,13 +13,13 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.compiler import shapes
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.dtypes import FLOAT32, FLOAT64
-from gradscript.compiler.loop_shapes import Memory
-from gradscript.compiler.meta import UNKNOWN, Meta
+from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
-from gradscript.compiler.shapes import propagate_shapes
+from gradscript.compiler.shapes.loops import Memory
+from gradscript.compiler.shapes.propagate import propagate as shapes
+from gradscript.compiler.shapes.propagate import propagate_shapes
+from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -11,18 +11,18 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.autodiff import differentiate
-from gradscript.compiler.builder import Builder
-from gradscript.compiler.dtypes import BOOL, FLOAT32, FLOAT64, INT64
-from gradscript.compiler.ir import Graph, Node, Value
-from gradscript.compiler.meta import UNKNOWN, Meta, join
+from gradscript.compiler.ir.builder import Builder
+from gradscript.compiler.ir.graph import Graph, Node, Value
 from gradscript.compiler.ops.composite import is_composite
+from gradscript.compiler.ops.meta import UNKNOWN, Meta, join
 from gradscript.compiler.ops.registry import OPS, Op
 from gradscript.compiler.passes.inline_functions import inline_functions
-from gradscript.compiler.shapes import ShapeError, propagate_shapes
-from gradscript.compiler.types import BOOL as BOOLEAN
-from gradscript.compiler.types import TENSOR
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.compiler.shapes.propagate import ShapeError, propagate_shapes
+from gradscript.compiler.types.dtypes import BOOL, FLOAT32, FLOAT64, INT64
+from gradscript.compiler.types.types import BOOL as BOOLEAN
+from gradscript.compiler.types.types import TENSOR
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 
 for _folder in ("autodiff", "formulas", "ir", "shapes"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradscript.compiler import dtypes
-from gradscript.compiler.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.composite import is_composite
+from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.registry import OPS, Op, Trait
-from gradscript.compiler.shaping import has_rule, infer
-from gradscript.compiler.shaping.rules import RULES
+from gradscript.compiler.shapes.propagate import has_rule, infer
+from gradscript.compiler.shapes.rules import RULES
+from gradscript.compiler.types.types import dtypes
 
 for _folder in ("ops", "formulas"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -10,7 +10,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.autodiff.subgraphs import KIND
-from gradscript.runtime import compilation
+from gradscript.runtime.execution import compilation
 from gradscript.runtime.tape.captures import ListCapture, OtherCapture, TensorCapture
 from gradscript.runtime.tape.node import Node
 

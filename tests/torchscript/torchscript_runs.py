@@ -16,9 +16,9 @@ import gradscript as gs
 import numpy as np
 import torch
 from array_samples import Leaf, to_numpy, to_torch
-from gradscript.compiler.dtypes import FLOAT64
 from gradscript.compiler.ops.arrays import dtype_of
-from gradscript.runtime.function import Function
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.runtime.face.function import Function
 from torchscript_blocks import blocks, definitions
 from torchscript_eager import eager, gradients, is_float, leaves
 

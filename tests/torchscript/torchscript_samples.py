@@ -16,7 +16,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1] / "ops"))
 
 from array_samples import Leaf, index, literal, mask, positive, t
-from gradscript.compiler.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 
 Sample = tuple[Any, ...]
 

@@ -8,10 +8,10 @@ from difflib import unified_diff
 from typing import Any
 
 from gradscript.compiler.emit import emit_unit
-from gradscript.compiler.ir import Block, Callee, Graph, Node, Value
-from gradscript.compiler.printer import constant_text
+from gradscript.compiler.ir.graph import Block, Callee, Graph, Node, Value
+from gradscript.compiler.ir.printer import constant_text
+from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.unparse import unparse_pair, unparse_unit
-from gradscript.compiler.verify import verify
 from gradscript.lang.diagnostics import Diagnostics
 from gradscript.lang.parser import parse
 from gradscript.lang.source import Source

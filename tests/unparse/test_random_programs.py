@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.unparse import unparse_unit
 from gradscript.lang.diagnostics import CompileError
-from gradscript.runtime.failure import RuntimeFailure
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.failures.failure import RuntimeFailure
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from roundtrip import check_unit, compiled

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradscript.compiler.ir import Graph
+from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.unparse import unparse_unit
-from gradscript.runtime.interpreter import run_plan
-from gradscript.runtime.planner import build_plan
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
 from roundtrip import check_unit, compiled
 
 PROGRAMS = {

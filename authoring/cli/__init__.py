@@ -1,0 +1,1 @@
+"""The `gradscript` command, a file for each of its subjects."""

@@ -1,0 +1,42 @@
+"""Files and functions named on the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from ...lang.diagnostics import did_you_mean
+from ...runtime.face.function import Function
+from ...runtime.face.unit import CompilationUnit
+
+
+class Problem(click.ClickException):
+    """A command that cannot be carried out as given: exit status 2."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {self.format_message()}", err=True)
+
+
+def load_unit(path: str) -> CompilationUnit:
+    """The unit in a file; `-` is standard input. CompileError for bad source, Problem for a file that does not read."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise Problem(f"cannot read {path}: {reason}") from error
+    # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
+    return CompilationUnit(data.decode("utf-8", "surrogateescape"), "<stdin>" if path == "-" else path)
+
+
+def find_function(unit: CompilationUnit, name: str) -> Function:
+    """One function of a unit; Problem with the nearest name, or all names, if there is none."""
+    if name in unit:
+        return unit[name]
+    hint = "".join(f"; {note}" for note in did_you_mean(name, unit.functions))
+    names = ", ".join(unit.functions) or "none"
+    raise Problem(f"there is no function '{name}'{hint or f'; there are: {names}'}")

@@ -1,0 +1,368 @@
+"""The `gradscript` command: show, export, check, run, memory, ops.
+
+Exit status 0 for success, 1 for bad source, a failed check or a failed run, 2 for a command that makes no sense: a
+missing file, an unknown function, a literal that does not read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import click
+
+from ... import __version__
+from ...lang.diagnostics import CompileError
+from ...runtime.face.function import Function
+from ...runtime.face.unit import CompilationUnit
+from ...runtime.failures.failure import RuntimeFailure
+from ...runtime.kernels.triton.compile import TARGETS
+from ..trials.examples import SUFFIX
+from .console import emit, emit_errors, make_output_safe, progress_bar
+from .loading import Problem, find_function, load_unit
+
+FILE = click.argument("file", metavar="FILE")
+NAME = click.argument("name", metavar="[NAME]", required=False)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+KERNEL_STAGES = ("kernels", "triton", "ptx")
+STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", "optimized", *KERNEL_STAGES)
+HEADED = ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
+"""What does not begin with the name of the function."""
+LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python"}
+SHAPES = click.option(
+    "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."
+)
+TEXTS = click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument, as `run` takes it.")
+DTYPE = click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
+
+
+class Commands(click.Group):
+    """A group that turns bad source and failed runs into messages; no user sees a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        make_output_safe()
+        try:
+            return super().invoke(ctx)
+        except CompileError as error:
+            _print_compile_error(error)
+            ctx.exit(1)
+        except RuntimeFailure as failure:
+            emit_errors([str(failure)])
+            ctx.exit(1)
+
+
+def _print_compile_error(error: CompileError) -> None:
+    if "--json" in sys.argv[1:] or click.get_current_context().meta.get("gradscript.json"):
+        found = [_diagnostic(d) for d in error.diagnostics]
+        click.echo(json.dumps({"ok": False, "diagnostics": found}, indent=2, ensure_ascii=True))
+    emit_errors([str(diagnostic) for diagnostic in error.diagnostics])
+
+
+def _diagnostic(diagnostic: Any) -> dict[str, Any]:
+    span = diagnostic.span
+    return {
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "file": span.source.filename,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+        "notes": list(diagnostic.notes),
+    }
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="gradscript")
+def main() -> None:
+    """Write a gradient as a closure; get a checked, differentiable, fused operator."""
+
+
+# --- show ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@NAME
+@click.option("--stage", type=click.Choice(STAGES), help="Default: lifted, or source where there is no backward.")
+@SHAPES
+@TEXTS
+@DTYPE
+@click.option("--target", type=click.Choice(list(TARGETS)), default="sm_90", show_default=True, help="What ptx is for.")
+@click.option("--dump-passes", is_flag=True, help="Print the graph after each pass that changes it.")
+@click.option("--time-passes", is_flag=True, help="Print how long each pass takes.")
+@JSON
+@click.pass_context
+def show(
+    ctx: click.Context,
+    file: str,
+    name: str | None,
+    stage: str | None,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    target: str,
+    dump_passes: bool,
+    time_passes: bool,
+    as_json: bool,
+) -> None:
+    """Print one stage of compilation, of one function or of all in FILE (- is standard input).
+
+    Kernels are those of both passes for arguments of the shapes that are given; arguments that are not given are
+    searched for, as `check` does, or taken from NAME_examples. Only ptx needs Triton, and none a GPU.
+    """
+    ctx.meta["gradscript.json"] = as_json
+    unit = load_unit(file)
+    functions = [find_function(unit, name)] if name is not None else list(unit.functions.values())
+    if dump_passes or time_passes:
+        shown = list(_pass_texts(functions, stage, dump_passes, time_passes))
+    elif stage in KERNEL_STAGES:
+        if name is None and (shapes or texts):
+            raise Problem("--shape and --arg are of one function: name it")
+        shown = list(_kernel_texts(functions, stage, shapes, texts, dtype, target))
+    else:
+        shown = [_Shown(*item, {}) for item in _texts(functions, stage, alone=name is not None)]
+    if as_json:
+        found = [{"name": s.name, "stage": s.stage, "text": s.text, **s.data} for s in shown]
+        click.echo(json.dumps({"file": file, "functions": found}, indent=2))
+        return
+    for i, s in enumerate(shown):
+        heading = (
+            f"# {s.name}\n"
+            if len(shown) > 1 and s.stage in ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
+            else ""
+        )
+        emit(("\n" if i else "") + heading + s.text.rstrip("\n"), LANGUAGES.get(s.stage))
+
+
+class _Shown(NamedTuple):
+    name: str
+    stage: str
+    text: str
+    data: dict[str, Any]
+
+
+def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> Iterable[tuple[str, str, str]]:
+    """(name, stage, text) of each function that has the stage."""
+    reasons = []
+    found = 0
+    for function in functions:
+        wanted = stage or ("lifted" if function.pair is not None else "source")
+        try:
+            text = function.show(wanted)
+        except ValueError as error:
+            reasons.append(str(error))
+            continue
+        found += 1
+        yield function.name, wanted, text
+    if reasons and not found:
+        raise Problem(reasons[0] if alone else f"no function has the stage '{stage}': {reasons[0]}")
+
+
+def _pass_texts(functions: Iterable[Function], stage: str | None, dumps: bool, times: bool) -> Iterable[_Shown]:
+    """What passes did while that stage of each function was made; by default, the one for which all of them run."""
+    from . import passes
+
+    if stage in KERNEL_STAGES:
+        raise Problem(f"--dump-passes and --time-passes are of stages up to {passes.STAGE}")
+    for function in functions:
+        try:
+            log = passes.log_passes(function, stage or passes.STAGE)
+        except ValueError as error:
+            raise Problem(str(error)) from None
+        parts = [*(log.graphs if dumps else []), *([log.table()] if times else [])]
+        data = {"passes": [{"recipe": r, "pass": p, **asdict(t)} for (r, p), t in log.times.items()]}
+        yield _Shown(function.name, "passes", "\n".join(parts), data)
+
+
+def _kernel_texts(
+    functions: Sequence[Function], stage: str, shapes: Sequence[str], texts: Sequence[str], dtype: str, target: str
+) -> Iterable[_Shown]:
+    """That stage of each function that has kernels; of one alone, the reason why it has none."""
+    from .kernels import kernel_text, kernels_of
+
+    failures: list[Problem | RuntimeFailure] = []
+    for function in functions:
+        try:
+            listing = kernels_of(function, shapes, texts, dtype)
+        except (Problem, RuntimeFailure) as failure:
+            failures.append(failure)
+            continue
+        found = kernel_text(listing, stage, target)
+        yield _Shown(function.name, stage, found.text, found.data)
+    if failures and len(failures) == len(functions):
+        raise failures[0]
+
+
+# --- export ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@SHAPES
+@TEXTS
+@DTYPE
+@click.option("--out", "-o", "folder", required=True, metavar="DIR", help="Made if need be.")
+@JSON
+@click.pass_context
+def export(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    folder: str,
+    as_json: bool,
+) -> None:
+    """Write the Triton modules of both passes of one function to DIR, and in NAME.json how they are launched.
+
+    Arguments are as for `show --stage triton`. Neither Triton nor a GPU is needed.
+    """
+    from .kernels import export_kernels, kernels_of
+
+    ctx.meta["gradscript.json"] = as_json
+    function = find_function(load_unit(file), name)
+    written = [str(path) for path in export_kernels(function, kernels_of(function, shapes, texts, dtype), folder)]
+    click.echo(json.dumps({"files": written}, indent=2)) if as_json else emit("\n".join(written))
+
+
+# --- check ---
+
+
+@main.command()
+@FILE
+@NAME
+@JSON
+@click.pass_context
+def check(ctx: click.Context, file: str, name: str | None, as_json: bool) -> None:
+    """Hold the gradients of every function with a backward against finite differences, to second order.
+
+    A function named on the command line is checked even if it has no backward of its own. Arguments are found by a
+    search, or taken from a function NAME_examples in the same file.
+    """
+    from ..check import Checker
+
+    ctx.meta["gradscript.json"] = as_json
+    unit = load_unit(file)
+    functions = [find_function(unit, name)] if name is not None else _checkable(unit)
+    reports = []
+    with progress_bar(not as_json) as progress:
+        for function in functions:
+            reports.append(Checker(function, progress=progress(function.name)).run())
+    ok = all(report.ok for report in reports)
+    if as_json:
+        found = [report.to_dict() for report in reports]
+        click.echo(json.dumps({"file": file, "ok": ok, "functions": found}, indent=2))
+    elif not reports:
+        emit(f"{file}: no function has a backward to check")
+    else:
+        emit("\n\n".join(str(report) for report in reports))
+        wrong = [report.function for report in reports if not report.ok]
+        checked = f"{len(reports)} function{'s' if len(reports) != 1 else ''} checked"
+        emit(f"\n{checked}, {'all right' if ok else 'wrong: ' + ', '.join(wrong)}", style="green" if ok else "red")
+    ctx.exit(0 if ok else 1)
+
+
+def _checkable(unit: CompilationUnit) -> list[Function]:
+    return [f for f in unit.functions.values() if f.pair is not None and not f.name.endswith(SUFFIX)]
+
+
+# --- run ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", help="An argument: VALUE, or PARAMETER=VALUE.")
+@click.option("--grad", is_flag=True, help="Print the gradients too, for output gradients of ones.")
+@click.option("--out", metavar="FILE.npy", help="Write the result, one array, to a file.")
+@JSON
+@click.pass_context
+def run(
+    ctx: click.Context, file: str, name: str, texts: tuple[str, ...], grad: bool, out: str | None, as_json: bool
+) -> None:
+    """Run one function on arguments and print what it returns.
+
+    A VALUE is a .npy file, a number, True, False, None, a quoted string, or a list. Where a tensor is taken, numbers
+    and nested lists become float64 arrays (bool for True and False); `[0, 2]:int64` names another dtype.
+    """
+    from .values import describe_results, parse_arguments, results_as_data, run_function, save
+
+    ctx.meta["gradscript.json"] = as_json
+    function = find_function(load_unit(file), name)
+    args, named = parse_arguments(function.schema, texts)
+    outputs, gradients = run_function(function, args, named, grad=grad)
+    if out is not None:
+        save(out, outputs)
+    names = [argument.name for argument in function.schema.arguments]
+    if as_json:
+        click.echo(json.dumps(results_as_data(outputs, gradients, names), indent=2))
+    else:
+        emit(describe_results(outputs, gradients, names))
+
+
+# --- memory ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@SHAPES
+@TEXTS
+@DTYPE
+@click.option("--policy", default="min_cut", show_default=True, help="One of those compared, or budget=BYTES.")
+@click.option("--plot", metavar="FILE", help="Draw live memory over time to a .svg or .png file.")
+@JSON
+@click.pass_context
+def memory(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    policy: str,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Run one function forward and backward, and print what it saves between the two, why, and its peak memory.
+
+    Arrays are drawn in the shapes that are given; arguments that are not given are searched for, as `check` does, or
+    taken from NAME_examples.
+    """
+    from .memory import report_on
+
+    ctx.meta["gradscript.json"] = as_json
+    report = report_on(find_function(load_unit(file), name), shapes, texts, dtype, policy)
+    if plot is not None:
+        from .timeline import save_plot
+
+        save_plot(report, plot)
+    click.echo(json.dumps(report.to_dict(), indent=2)) if as_json else emit(str(report))
+
+
+# --- ops ---
+
+
+@main.command()
+@NAME
+@JSON
+def ops(name: str | None, as_json: bool) -> None:
+    """List the ops of the language with the file of each formula; with NAME, all about one."""
+    from .catalogue import catalogue
+    from .reference import describe_op
+
+    if name is not None and not as_json:
+        emit(describe_op(name), "python")
+        return
+    found = catalogue(name)
+    if as_json:
+        click.echo(json.dumps({"ops": found}, indent=2))
+        return
+    width = max(len(entry["formula"] or "-") for entry in found)
+    emit("\n".join(f"{entry['formula'] or '-':<{width}}  {entry['signature']}" for entry in found))

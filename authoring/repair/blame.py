@@ -1,0 +1,154 @@
+"""Naming the wrong term of a gradient: from a trial that failed to a span in the source and a sentence about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir.graph import Graph
+from ...lang.source import Span
+from ...runtime.failures.failure import RuntimeFailure
+from ...runtime.plans.build import build_plan
+from ...runtime.plans.interpreter import run_plan
+from ..trials.evaluation import Subject, flat, repeatable
+from ..trials.leaves import Path, at
+from ..trials.trace import TooLong, Trace, sum_to
+from ..trials.trial import Trial
+from .edits import Repair, Search
+from .evidence import Evidence, context_arrays
+from .phrases import quoted
+from .spans import Spans
+
+MAX_REPAIRS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Where the mistake is, and what it is, if it could be told."""
+
+    span: Span | None
+    message: str = ""
+
+
+def blame_value(subject: Subject, trial: Trial, path: Path) -> Blame:
+    """The term that makes the gradient at `path` wrong. The trial has slopes of every element of it."""
+    pair = subject.pair
+    if pair is None:
+        return Blame(subject.function.graph.span)
+    spans = Spans(subject.function)
+    whole = spans.returned(pair.backward, path[0])
+    evidence = _evidence(subject, pair.forward, pair.backward, trial, path)
+    if evidence is None:
+        return Blame(whole)
+    if not any(expected.any() for expected in evidence.expected):
+        return Blame(whole, f"{quoted(whole)} should be zero, as the derivative is")
+    swapped = _swapped(subject, evidence, trial, path)
+    if swapped is not None:
+        return Blame(whole, swapped)
+    repair = _best(Search(evidence, spans, whole))
+    return Blame(whole) if repair is None else Blame(repair.span, repair.message)
+
+
+def _best(search: Search) -> Repair | None:
+    found: list[Repair] = []
+    for repair in search.repairs():
+        if found and min(found, key=lambda r: r.rank).rank < 2.2 <= repair.rank:
+            break
+        found.append(repair)
+        if len(found) >= MAX_REPAIRS:
+            break
+    return min(found, key=lambda repair: repair.rank, default=None)
+
+
+def _swapped(subject: Subject, evidence: Evidence, trial: Trial, path: Path) -> str | None:
+    """The message if another parameter's gradient stands here."""
+    for index, gradients in evidence.others.items():
+        if evidence.matches(gradients):
+            ours, theirs = (subject.schema.arguments[i].name for i in (path[0], index))
+            return f"the gradients of '{ours}' and '{theirs}' are swapped: the right one is returned for '{theirs}'"
+    return None
+
+
+def _evidence(subject: Subject, forward: Graph, backward: Graph, trial: Trial, path: Path) -> Evidence | None:
+    pair = subject.pair
+    assert pair is not None
+    probes = trial.probes.get(path)
+    if not probes:
+        return None
+    try:
+        *_, context = repeatable(run_plan)(build_plan(forward), trial.values)
+        made = repeatable(Trace().run)(forward, trial.values)
+        traces = [Trace().run(backward, [context, *(seeds[i] for i in pair.grad_outputs)]) for seeds in trial.seeds]
+    except (TooLong, RuntimeFailure, ValueError, TypeError, KeyError):
+        return None
+    weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
+    expected = [np.array([float(np.sum(w * p.slope.value)) for p in probes]) for w in weights]
+    names = [argument.name for argument in subject.schema.arguments]
+    arguments = context_arrays(trial.values, names)
+    others = _others(trial, path)
+    return Evidence(backward, traces, path, [p.direction for p in probes], expected, others, arguments, made)
+
+
+def _others(trial: Trial, path: Path) -> dict[int, list[Any]]:
+    indices = [i for i in range(len(trial.values)) if i != path[0]]
+    return {i: [g[i] for g in trial.gradients] for i in indices if isinstance(trial.gradients[0][i], np.ndarray)}
+
+
+def blame_shape(subject: Subject, trial: Trial, path: Path) -> Blame:
+    """Why a gradient has the wrong shape: not summed, transposed, or that of another parameter."""
+    pair = subject.pair
+    if pair is None:
+        return Blame(subject.function.graph.span)
+    span = Spans(subject.function).returned(pair.backward, path[0])
+    leaf, gradient = at(trial.values, path), at(trial.gradients[0], path)
+    name = subject.schema.arguments[path[0]].name
+    if not isinstance(gradient, np.ndarray) or not isinstance(leaf, np.ndarray):
+        return Blame(span)
+    others = _other_shapes(subject, trial, path)
+    if gradient.ndim >= 2 and gradient.swapaxes(-1, -2).shape == leaf.shape:
+        return Blame(span, f"{quoted(span)} is transposed")
+    if gradient.shape in others.values() and _place_of(others, gradient.shape) is not None:
+        other = _place_of(others, gradient.shape)
+        if np.shape(trial.gradients[0][_index(subject, other)]) == leaf.shape:
+            return Blame(span, f"the gradients of '{name}' and '{other}' seem to be swapped")
+    if sum_to(gradient, leaf.shape) is not None:
+        return Blame(span, f"'{name}' was broadcast, so its gradient is summed: `.sum_to_size({name}.size())`")
+    return Blame(span)
+
+
+def _other_shapes(subject: Subject, trial: Trial, path: Path) -> dict[str, tuple[int, ...]]:
+    arguments = subject.schema.arguments
+    return {
+        arguments[i].name: value.shape
+        for i, value in enumerate(trial.values)
+        if i != path[0] and isinstance(value, np.ndarray)
+    }
+
+
+def _place_of(shapes: dict[str, tuple[int, ...]], shape: tuple[int, ...]) -> str | None:
+    return next((name for name, other in shapes.items() if other == shape), None)
+
+
+def _index(subject: Subject, name: str | None) -> int:
+    return [argument.name for argument in subject.schema.arguments].index(name or "")
+
+
+def returned_span(subject: Subject, index: int) -> Span:
+    """Where the gradient of a parameter is returned; the function's header if it has no backward."""
+    if subject.pair is None:
+        return subject.function.graph.span
+    return Spans(subject.function).returned(subject.pair.backward, index)
+
+
+def second_span(subject: Subject, index: int | None, order: Sequence[int]) -> Span:
+    """Where a second derivative is written: in the author's second-order formula if there is one."""
+    pair = subject.pair
+    if pair is None:
+        return subject.function.graph.span
+    spans = Spans(subject.function)
+    if pair.second is not None and index is not None and index < len(pair.second.backward.outputs):
+        return spans.returned(pair.second.backward, index)
+    return spans.returned(pair.backward, order[0]) if order else pair.backward.span

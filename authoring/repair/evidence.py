@@ -1,0 +1,86 @@
+"""What a wrong gradient is held against: traces of the backward, and the projections that a right one would have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir.graph import Graph
+from ..trials.leaves import Array, Path, at, floating_leaves
+from ..trials.trace import Trace
+
+MATCH = 1e-7
+"""Relative: how near an edit must bring the gradient to the truth."""
+MIN_EQUATIONS = 3
+
+
+@dataclass(slots=True)
+class Evidence:
+    """One trace per choice of output gradients. `directions` and `expected` say what the right gradient gives."""
+
+    graph: Graph
+    traces: list[Trace]
+    path: Path
+    directions: list[Array]
+    expected: list[Array]
+    """Per trace, the derivative along each direction."""
+    others: dict[int, list[Any]]
+    """Per trace-independent parameter number: its gradients, one per trace, as the backward gave them."""
+    arguments: dict[str, Array]
+    """Floating arguments of the function by name."""
+    forward: Trace
+    """How the forward went: what it names, the backward could have captured."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.directions[0].shape
+
+    @property
+    def equations(self) -> int:
+        return len(self.directions)
+
+    def result(self, trace: Trace) -> int:
+        """The number of the value that is the wrong gradient."""
+        return trace.results[self.path[0]]
+
+    def of_result(self, gradient: Any) -> Any:
+        """The tensor of a gradient that may be a list."""
+        return gradient if len(self.path) == 1 else at([gradient], (0, *self.path[1:]))
+
+    def project(self, gradient: Any) -> Array | None:
+        """The derivative along each direction that a gradient gives; None if it has another shape."""
+        array = self.of_result(gradient)
+        if not isinstance(array, np.ndarray) or array.shape != self.shape:
+            return None
+        with np.errstate(all="ignore"):
+            return np.array([float(np.sum(array * direction)) for direction in self.directions])
+
+    def matches(self, gradients: Sequence[Any]) -> bool:
+        """Whether these gradients, one per trace, are the right ones."""
+        for gradient, expected in zip(gradients, self.expected, strict=True):
+            found = self.project(gradient)
+            if found is None or not np.isfinite(found).all():
+                return False
+            scale = float(np.abs(expected).max(initial=0.0)) or float(np.abs(found).max(initial=0.0)) or 1.0
+            if float(np.abs(found - expected).max(initial=0.0)) > MATCH * scale:
+                return False
+        return True
+
+    def named_values(self, trace: Trace) -> dict[str, Array]:
+        """Arrays that an expression of the backward could name, by name."""
+        found: dict[str, Array] = dict(self.arguments)
+        forward = zip(self.forward.values, self.forward.names, strict=True)
+        for value, name in chain(zip(trace.values, trace.names, strict=True), forward):
+            if name and name not in found and isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                found[name] = value
+        return found
+
+
+def context_arrays(values: Sequence[Any], names: Sequence[str]) -> dict[str, Array]:
+    """The floating tensors among arguments, by name; elements of lists are left out."""
+    leaves = floating_leaves(values)
+    return {names[path[0]]: leaf for path, leaf in leaves.items() if len(path) == 1}

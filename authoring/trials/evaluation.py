@@ -1,0 +1,192 @@
+"""One function as the checker runs it: forward, gradient by its own backward, gradient by autodiff, second order.
+
+Each evaluation starts from the same seed, so that all of them draw the same random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...compiler.autodiff import differentiate
+from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.ir.builder import Builder
+from ...compiler.ir.graph import Callee, Graph, Value, copy_nodes
+from ...compiler.lift import without_closure
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.passes.inline_functions import inline_functions
+from ...compiler.specialize.optionals import specialize_optionals
+from ...compiler.types.schema import Argument, FunctionSchema
+from ...compiler.types.types import UNDEFINED, is_differentiable
+from ...runtime.face.function import Function
+from ...runtime.face.transforms import vjp
+from ...runtime.plans.build import PlanCache
+from ...runtime.plans.interpreter import run_plan
+from ...runtime.plans.plan import ExecutionPlan
+from ...runtime.settings.random import local_seed
+from .leaves import array_leaves, floating_leaves, is_floating
+from .trace import summed_like
+
+repeatable = local_seed(0)
+"""Decorates what is to draw the same random numbers in each call."""
+
+
+class Subject:
+    """A function under check. Values are one per parameter, as `Function.bind` gives them."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.schema = function.schema
+        self.pair = function.pair
+        self._plans = PlanCache()
+        self.sums_where_broadcast = False
+        self._joint: dict[tuple[Any, ...], Joint] = {}
+
+    @cached_property
+    def _forward(self) -> ExecutionPlan:
+        return self._plans.plan(self.function.graph)
+
+    @cached_property
+    def is_pointwise(self) -> bool:
+        """Whether every op of the forward works element by element, so that any shapes may be broadcast."""
+        graph = without_closure(self.function.graph).copy()
+        inline_functions(graph)
+        ops = [OPS.of(node.schema) for node in graph.all_nodes() if node.schema is not None]
+        return all(op is None or op.has(Trait.POINTWISE | Trait.SHAPE_ONLY) or not _on_tensors(op) for op in ops)
+
+    @cached_property
+    def sums_to_sizes(self) -> bool:
+        """Whether the backward sums a gradient to its input's size: then it takes on broadcasting, for all of them."""
+        if self.pair is None:
+            return False
+        graph = self.pair.backward.copy()
+        inline_functions(graph)
+        named = {node.schema.base_name for node in graph.all_nodes() if node.schema is not None}
+        return bool(named & {"sum_to_size", "_grad_sum_to_size"})
+
+    def detaches(self, index: int) -> bool:
+        """Whether every use of a parameter in the forward is a detach."""
+        graph = without_closure(self.function.graph).copy()
+        inline_functions(graph)
+        return all(use.user.kind == "aten::detach" for use in graph.inputs[index].uses)
+
+    # --- values ---
+
+    @repeatable
+    def forward(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs."""
+        return run_plan(self._forward, values)
+
+    def seeds(self, outputs: Sequence[Any], make: Callable[[Any], Any]) -> list[Any]:
+        """A gradient for each output made from its floating arrays by `make`; None for an output that has none."""
+        return [_seed(output, make) for output in outputs]
+
+    @repeatable
+    def gradient(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """One gradient per parameter: by its own backward if it has one, else by autodiff.
+
+        With `sums_where_broadcast` it is summed to the parameter's shape, as differentiation does.
+        """
+        if self.pair is None:
+            return self.autodiff(values, seeds)
+        *_, context = run_plan(self._plans.plan(self.pair.forward), values)
+        given = [seeds[i] for i in self.pair.grad_outputs]
+        results = run_plan(self._plans.plan(self.pair.backward), [context, *given])
+        gradients = results[: len(self.schema.arguments)]
+        if not self.sums_where_broadcast:
+            return gradients
+        return [summed_like(gradient, value) for gradient, value in zip(gradients, values, strict=True)]
+
+    @repeatable
+    def autodiff(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """One gradient per parameter by `gs.vjp`."""
+        positional = [v for a, v in zip(self.schema.arguments, values, strict=True) if not a.keyword_only]
+        keywords = {a.name: v for a, v in zip(self.schema.arguments, values, strict=True) if a.keyword_only}
+        outputs, pullback = vjp(self.function, *positional, **keywords)
+        count = len(outputs) if isinstance(outputs, tuple) else 1
+        return list(pullback(seeds[0] if count == 1 else tuple(seeds)))
+
+    def second(self, values: Sequence[Any], seeds: Sequence[Any]) -> Joint:
+        """The gradient as a function of arguments and output gradients, which can itself be differentiated."""
+        absent = tuple(i for i, value in enumerate(values) if value is None)
+        floating = tuple(bool(floating_leaves([value])) for value in values)
+        key = (absent, floating, tuple(seed is None for seed in seeds))
+        if key not in self._joint:
+            self._joint[key] = Joint(self.function.callee, absent, floating, seeds)
+        return self._joint[key]
+
+
+def _on_tensors(op: Any) -> bool:
+    types = [*op.schema.arguments, *op.schema.returns]
+    return any(is_differentiable(argument.type) for argument in types)
+
+
+def _seed(output: Any, make: Callable[[Any], Any]) -> Any:
+    if isinstance(output, list):
+        items = [_seed(item, make) for item in output]
+        return None if all(item is None for item in items) else items
+    return make(output) if is_floating(output) else None
+
+
+class Joint:
+    """(arguments, output gradients) → gradients, as one Function; `wrt` are the parameters that get a gradient."""
+
+    def __init__(self, callee: Callee, absent: Sequence[int], floating: Sequence[bool], seeds: Sequence[Any]) -> None:
+        graph, self.wrt, self.seeded = _joint_graph(callee, absent, floating, seeds)
+        arguments = tuple(Argument(v.name_hint or f"input{i}", v.type) for i, v in enumerate(graph.inputs))
+        returns = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(graph.outputs))
+        self.function = Function(Callee(FunctionSchema(graph.name, "", arguments, returns), graph))
+
+    def arguments(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        return [*values, *(seeds[i] for i in self.seeded)]
+
+    @repeatable
+    def run(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """One gradient per entry of `wrt`."""
+        result = self.function(*self.arguments(values, seeds))
+        return list(result) if len(self.wrt) > 1 else [result]
+
+    @repeatable
+    def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """The gradients of arguments, then of output gradients, given one cotangent per entry of `wrt`."""
+        _, pullback = vjp(self.function, *self.arguments(values, seeds))
+        return list(pullback(cotangents[0] if len(self.wrt) == 1 else tuple(cotangents)))
+
+
+def _joint_graph(
+    callee: Callee, absent: Sequence[int], floating: Sequence[bool], seeds: Sequence[Any]
+) -> tuple[Graph, list[int], list[int]]:
+    graph = specialize_optionals(differentiable_graph(callee), absent)
+    gradient = differentiate(graph, floating, temporaries=False)
+    joint = Graph(f"{callee.schema.name}_gradient", gradient.df.functions, graph.span)
+    builder = Builder(joint, span=graph.span)
+    inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
+    by_output: dict[int, Value] = {}
+    for i, vjp_input in zip(gradient.input_vjps, gradient.df.inputs, strict=False):
+        if i < gradient.num_real_outputs and seeds[i] is not None:
+            by_output[i] = joint.body.add_input(vjp_input.type, f"grad_output{i}")
+    env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))
+    outputs = copy_nodes(gradient.f.body, env, builder.insert)
+    zero = builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+    arguments = [by_output.get(i, zero) for i in gradient.input_vjps]
+    arguments += [inputs[i] for i in gradient.captured_inputs]
+    arguments += [outputs[i] for i in gradient.captured_outputs]
+    env = dict(zip(gradient.df.inputs, arguments, strict=True))
+    found = zip(gradient.output_vjps, copy_nodes(gradient.df.body, env, builder.insert), strict=True)
+    kept = [(i, value) for i, value in found if value.type != UNDEFINED]
+    builder.returns(*(value for _, value in kept))
+    return joint, [i for i, _ in kept], list(by_output)
+
+
+def flat(values: Sequence[Any], like: Sequence[Any] | None = None) -> np.ndarray[Any, Any]:
+    """The floating arrays of the values as one float64 vector; `like` says which there are, zeros for one missing."""
+    if like is None:
+        leaves = list(floating_leaves(values).values())
+    else:
+        found = array_leaves(values)
+        leaves = [found.get(path, np.zeros_like(leaf)) for path, leaf in floating_leaves(like).items()]
+    parts = [np.asarray(leaf, np.float64).ravel() for leaf in leaves]
+    return np.concatenate(parts) if parts else np.zeros(0)

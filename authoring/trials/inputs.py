@@ -1,0 +1,258 @@
+"""Finding arguments that fit a function: a search over shapes, domains and plain values, until the forward runs.
+
+The first fit is looked for in the order in which things are likely: tensors of real numbers before indices and masks,
+equal shapes before families such as matrix products, default values before others. From the first fit the rest
+follows: every other family of shapes that runs, every other plain value, small and large numbers, float32.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice, product
+from typing import Any
+
+import numpy as np
+
+from ...compiler.types.types import NONE, OptionalType
+from ...lang.diagnostics import CompileError
+from ...runtime.failures.failure import RuntimeFailure
+from .evaluation import Subject
+from .leaves import floating_leaves
+from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
+from .samples import choices, holds_tensors, looks_like_data
+from .shapes import STRUCTURED, Shapes, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
+
+SECONDS = 6.0
+"""The search for the first fit gives up after so long."""
+MAX_COMBINATIONS = 12
+"""Combinations of plain values that the first sweep tries."""
+LIMITS = {"equal": 6, "mixed": 12, "number": 1, "empty": 2}
+"""Trials kept of each kind of shapes; a pointwise function has every shape broadcast against every other."""
+POINTWISE_MIXED = 24
+
+Domains = tuple[str, ...]
+
+
+class InputSearch:
+    """Looks for arguments of one function, but for those that are `given`, by their number."""
+
+    def __init__(self, subject: Subject, seed: int = 0, given: Mapping[int, Entry] | None = None) -> None:
+        self.subject = subject
+        self.rng = np.random.default_rng(seed)
+        self.arguments = subject.schema.arguments
+        self.given: Mapping[int, Entry] = given or {}
+        wanted = [i for i in range(len(self.arguments)) if i not in self.given]
+        self.tensors = [i for i in wanted if holds_tensors(self.arguments[i].type)]
+        self.plain = [i for i in wanted if i not in self.tensors]
+        strings = _strings(subject)
+        self.choices = {i: choices(self.arguments[i], strings) for i in self.plain}
+
+    def recipes(self) -> list[Recipe]:
+        """Everything to try, likeliest first; nothing if no arguments fit."""
+        first = self.first_fit()
+        if first is None:
+            return []
+        found = [first, *self._other_shapes(first)]
+        found += self._other_domains(first)
+        found += self._other_values(first)
+        found += [r.with_dtype("float32") for r in (first, *found[1:3]) if self.fits(r.with_dtype("float32"))]
+        return _distinct(found)
+
+    # --- the first fit ---
+
+    def first_fit(self) -> Recipe | None:
+        """The first recipe on which the forward runs, and the backward too if there is such a one."""
+        start = time.monotonic()
+        forward_only: Recipe | None = None
+        for families in (self._candidates(len(self.tensors)), mixed(len(self.tensors)) if self.tensors else ()):
+            for recipe, status in self._attempts(list(families)):
+                if status == "fits" and self._goes_back(recipe):
+                    return recipe
+                if status == "fits" and forward_only is None:
+                    forward_only = recipe
+                if time.monotonic() - start > (SECONDS if forward_only is None else SECONDS / 6):
+                    return forward_only
+        return forward_only
+
+    def _goes_back(self, recipe: Recipe) -> bool:
+        """Whether the backward runs on what a recipe makes."""
+        try:
+            values = recipe.make(self.rng)
+            outputs = self.subject.forward(values)
+            self.subject.gradient(values, self.subject.seeds(outputs, np.ones_like))
+        except (RuntimeFailure, CompileError):
+            return False
+        return True
+
+    def _attempts(self, shapes: Sequence[Shapes]) -> Iterator[tuple[Recipe, str]]:
+        """Recipes in the order in which they are likely, and how they did. Where one gives NaN, domains vary."""
+        for combination in self._combinations():
+            for kinds in self._kinds():
+                for assignment in shapes:
+                    recipe = self._recipe(assignment, kinds, combination)
+                    status = self._status(recipe)
+                    yield recipe, status
+                    if status == "not finite":
+                        others = list(self._by_domain(assignment, kinds, combination))
+                        yield from ((other, self._status(other)) for other in others)
+                        break
+
+    def _by_domain(self, shapes: Shapes, kinds: Domains, combination: Sequence[Any]) -> Iterator[Recipe]:
+        """The same shapes with numbers from other domains: one domain for all, then one for each."""
+        others = ("positive", "unit", "signed unit", "above one", "rows", "definite", "negative")
+        for domain in others:
+            yield self._recipe(shapes, tuple(domain if k == "real" else k for k in kinds), combination)
+        free = [i for i, k in enumerate(kinds) if k == "real"]
+        if 1 < len(free) <= 3:
+            for chosen in product(("real", *others[:4]), repeat=len(free)):
+                named = dict(zip(free, chosen, strict=True))
+                yield self._recipe(shapes, tuple(named.get(i, k) for i, k in enumerate(kinds)), combination)
+
+    def _kinds(self) -> Iterator[Domains]:
+        """For each tensor whether it holds numbers, indices or flags: numbers first, unless its name says other."""
+        count = len(self.tensors)
+        base = tuple(self._likely_kind(i) for i in self.tensors)
+        yield base
+        if any(kind != "real" for kind in base):
+            yield tuple("index" if kind == "high index" else kind for kind in base)
+            yield ("real",) * count
+        for domain in ("unit", "positive"):
+            # A function may assert the domain of what it takes.
+            yield tuple(domain if kind == "real" else kind for kind in base)
+        for kind in ("high index", "index", "bool"):
+            for i in range(count):
+                if base[i] != kind:
+                    yield (*base[:i], kind, *base[i + 1 :])
+        if count == 2:
+            yield ("index", "index")
+        if count > 2:
+            yield from (t for t in product(("real", "index", "bool"), repeat=min(count, 4)) if len(t) == count)
+
+    def _likely_kind(self, index: int) -> str:
+        kind = looks_like_data(self.arguments[index].name)
+        if kind is None or not self._has_no_gradient(index):
+            return "real"
+        return "high index" if kind == "index" else kind
+
+    def _has_no_gradient(self, index: int) -> bool:
+        pair = self.subject.pair
+        return pair is None or pair.backward.outputs[index].type == NONE
+
+    def _combinations(self) -> list[tuple[Any, ...]]:
+        """Values for the plain parameters together, first choices first."""
+        lists = [self.choices[i] for i in self.plain]
+        if not lists:
+            return [()]
+        ranked = sorted(product(*(range(min(len(c), 14)) for c in lists[:4])), key=sum)[: MAX_COMBINATIONS * 4]
+        tails = tuple(c[0] for c in lists[4:])
+        return [(*(c[i] for c, i in zip(lists, picks, strict=False)), *tails) for picks in ranked]
+
+    def _recipe(self, shapes: Shapes, kinds: Domains, combination: Sequence[Any]) -> Recipe:
+        entries = dict(self.given) | {i: PlainEntry(v) for i, v in zip(self.plain, combination, strict=True)}
+        for i, shape, kind in zip(self.tensors, shapes, kinds, strict=True):
+            entries[i] = tensor_entry(self.arguments[i].type, shape, kind)
+        return Recipe(tuple(entries[i] for i in range(len(self.arguments))))
+
+    def fits(self, recipe: Recipe) -> bool:
+        return self._status(recipe) == "fits"
+
+    def _status(self, recipe: Recipe) -> str:
+        """Whether the forward runs on a recipe and gives finite numbers."""
+        try:
+            outputs = self.subject.forward(recipe.make(self.rng))
+        except (RuntimeFailure, ValueError, TypeError):
+            return "raises"
+        leaves = floating_leaves(outputs)
+        if not leaves:
+            return "raises"
+        return "fits" if all(np.isfinite(leaf).all() for leaf in leaves.values()) else "not finite"
+
+    # --- what follows from it ---
+
+    def _other_shapes(self, first: Recipe) -> list[Recipe]:
+        present = [e for e in first.entries if isinstance(e, TensorEntry)]
+        limits = dict(LIMITS)
+        if self.subject.is_pointwise:
+            limits["mixed"] = POINTWISE_MIXED
+        found: list[Recipe] = []
+        seen = {(signature(first.shapes), len(set(first.shapes)))}
+        deadline = time.monotonic() + SECONDS / 3
+        for shapes in self._variations(first, len(present)):
+            kind = kind_of(shapes)
+            key = (signature(shapes), len(set(shapes)))
+            if key in seen or limits[kind] <= 0:
+                continue
+            recipe = first.with_shapes(shapes)
+            if self._is_natural(recipe, first) and self.fits(recipe):
+                seen.add(key)
+                limits[kind] -= 1
+                found.append(recipe)
+            if time.monotonic() > deadline:
+                break
+        return found
+
+    def _candidates(self, count: int) -> Iterator[Shapes]:
+        given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
+        return chain(beside(list(given), count), candidates(count, self.subject.is_pointwise))
+
+    def _variations(self, first: Recipe, count: int) -> Iterator[Shapes]:
+        """Shapes to try once one assignment fits: broadcasting only if tensors of equal shapes go together."""
+        if count <= 1 or self.subject.is_pointwise:
+            return self._candidates(count)
+        even = next((s for s in equal(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
+        return chain(STRUCTURED.get(count, ()), equal(count), broadcast(count) if even else ())
+
+    def _is_natural(self, recipe: Recipe, first: Recipe) -> bool:
+        """Indices keep the dimensions of the first fit, and masks are not what the numbers are broadcast to."""
+        tensors = [e for e in recipe.entries if isinstance(e, TensorEntry)]
+        if not any(e.is_data for e in tensors):
+            return True
+        if any(e.domain != "bool" and e.is_data for e in tensors):
+            return signature(recipe.shapes) == signature(first.shapes)
+        return not is_stretched(tuple(e.shape for e in tensors if not e.is_data), recipe.shapes)
+
+    def _other_domains(self, first: Recipe) -> list[Recipe]:
+        """Other signs and magnitudes, and more of the same, so that every branch of the function is met."""
+        domains = ["positive", "negative", "small", "large"]
+        return [r for r in map(first.with_domain, domains) if r != first and self.fits(r)]
+
+    def _other_values(self, first: Recipe) -> list[Recipe]:
+        """Each plain parameter at its other values, each optional tensor left out, lists of other lengths."""
+        found: list[Recipe] = []
+        for i in self.plain:
+            options = [PlainEntry(v) for v in self.choices[i][:8]]
+            found += self._fitting([first.with_entry(i, o) for o in options if o != first.entries[i]])
+        absent = [i for i in self.tensors if isinstance(self.arguments[i].type, OptionalType)]
+        for group in [[i] for i in absent] + ([absent] if len(absent) > 1 else []):
+            recipe = first
+            for i in group:
+                recipe = recipe.with_entry(i, PlainEntry(None))
+            found += self._fitting([recipe])
+        for i in self.tensors:
+            entry = first.entries[i]
+            if isinstance(entry, TensorEntry) and entry.count is not None:
+                found += self._fitting([first.with_entry(i, replace(entry, count=n)) for n in (1, 3)])
+        return found
+
+    def _fitting(self, recipes: Sequence[Recipe]) -> list[Recipe]:
+        """Each recipe that runs, with other shapes if need be."""
+        found = []
+        for recipe in recipes:
+            count = sum(isinstance(e, TensorEntry) for e in recipe.entries)
+            shapes = (recipe.with_shapes(s) for s in islice(self._candidates(count), 40))
+            fitting = next((r for r in (recipe, *shapes) if self.fits(r)), None)
+            if fitting is not None:
+                found.append(fitting)
+        return found[:6]
+
+
+def _strings(subject: Subject) -> list[str]:
+    """The texts that the function compares with or passes on."""
+    constants = [n.attr("value") for n in subject.function.graph.all_nodes() if n.kind == "prim::Constant"]
+    return list(dict.fromkeys(value for value in constants if isinstance(value, str)))
+
+
+def _distinct(recipes: Sequence[Recipe]) -> list[Recipe]:
+    return list({repr(recipe): recipe for recipe in recipes}.values())

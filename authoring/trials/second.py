@@ -1,0 +1,136 @@
+"""Second order: the derivative of the gradient, by autodiff, against finite differences of the gradient itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...lang.diagnostics import CompileError
+from ...runtime.failures.failure import RuntimeFailure
+from .evaluation import Joint, Subject, flat
+from .finite_differences import slope
+from .leaves import Array, Path, at, floating_leaves, replaced
+from .samples import Rng
+from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, new_seed
+
+DIRECTIONS = 2
+
+
+@dataclass(slots=True)
+class SecondFinding:
+    """What is known of the derivative of the gradient in one input: a parameter, or the gradient of an output.
+
+    `index` counts the parameters, then the gradients of outputs. `kind` is None where all is right.
+    """
+
+    index: int
+    name: str
+    kind: str | None = None
+    message: str = ""
+    error: float | None = None
+
+
+class NotTwice(Exception):
+    """The gradient has no derivative that autodiff could take; the text says why."""
+
+
+def check_second(subject: Subject, trial: Trial, rng: Rng) -> list[SecondFinding]:
+    """One finding per parameter and per gradient of an output. `trial` must have passed at first order."""
+    values, seeds = trial.values, trial.seeds[0]
+    try:
+        joint = subject.second(values, seeds)
+    except CompileError as error:
+        raise NotTwice(error.message) from error
+    inputs = joint.arguments(values, seeds)
+    like = [values[i] for i in joint.wrt]
+    cotangents = [_cotangent(value, rng) for value in like]
+    names = _names(subject, joint)
+    try:
+        pulled = joint.pull_back(values, seeds, cotangents) if joint.wrt else [None] * len(inputs)
+    except CompileError as error:
+        raise NotTwice(error.message) from error
+    except RuntimeFailure as failure:
+        raised = f"taking the derivative of the gradient raises: {failure.message}"
+        return [SecondFinding(0, names[0], "second_order", raised)]
+    check = _SecondCheck(subject, joint, trial, cotangents, like)
+    return [check.finding(i, names[i], pulled[i], inputs, rng) for i, v in enumerate(inputs) if floating_leaves([v])]
+
+
+def _cotangent(value: Any, rng: Rng) -> Any:
+    make = new_seed(rng)
+    return [make(item) for item in value] if isinstance(value, list) else make(value)
+
+
+def _names(subject: Subject, joint: Joint) -> list[str]:
+    names = [argument.name for argument in subject.schema.arguments]
+    if subject.pair is None:
+        return names + [f"grad_output{i}" if len(joint.seeded) > 1 else "grad_output" for i in joint.seeded]
+    parameters = [value.name_hint or "grad_output" for value in subject.pair.backward.inputs[1:]]
+    by_output = dict(zip(subject.pair.grad_outputs, parameters, strict=True))
+    return names + [by_output.get(i, "grad_output") for i in joint.seeded]
+
+
+@dataclass(slots=True)
+class _SecondCheck:
+    subject: Subject
+    joint: Joint
+    trial: Trial
+    cotangents: list[Any]
+    like: list[Any]
+
+    def gradient(self, inputs: Sequence[Any]) -> Array:
+        """The first-order gradient, by the function's own backward, as one vector."""
+        count = len(self.trial.values)
+        seeds: list[Any] = [None] * len(self.trial.outputs)
+        for i, seed in zip(self.joint.seeded, inputs[count:], strict=True):
+            seeds[i] = seed
+        found = self.subject.gradient(inputs[:count], seeds)
+        return flat([found[i] for i in self.joint.wrt], self.like)
+
+    def finding(self, index: int, name: str, pulled: Any, inputs: Sequence[Any], rng: Rng) -> SecondFinding:
+        result = SecondFinding(index, name)
+        base, weight = self.gradient(inputs), flat(self.cotangents)
+        for path, leaf in floating_leaves(inputs).items():
+            if path[0] != index or not leaf.size:
+                continue
+            second = at([pulled], (0, *path[1:]))
+            if second is not None and np.shape(second) != leaf.shape:
+                result.kind, result.message = "second_order", f"has shape {np.shape(second)}, and '{name}' {leaf.shape}"
+                return result
+            for direction in directions(leaf, rng, basis=False)[:DIRECTIONS]:
+                probe = Probe(direction, slope(self._along(inputs, path, direction, base), base))
+                self._compare(result, second, weight, probe)
+        return result
+
+    def _along(self, inputs: Sequence[Any], path: Path, direction: Array, base: Array) -> Any:
+        leaf = np.asarray(at(inputs, path))
+
+        def along(step: float) -> Array:
+            try:
+                return self.gradient(replaced(inputs, path, np.asarray(leaf + step * direction, leaf.dtype)))
+            except (RuntimeFailure, ValueError):
+                return np.full(base.shape, np.nan)
+
+        return along
+
+    def _compare(self, result: SecondFinding, second: Any, weight: Array, probe: Probe) -> None:
+        found = probe.slope
+        with np.errstate(all="ignore"):
+            size = float(np.abs(weight * found.value).sum())
+            noise = float((np.abs(weight) * found.error).sum())
+            expected = float((weight * found.value).sum())
+            actual = 0.0 if second is None else float(np.sum(second * probe.direction))
+            if second is not None:
+                size = max(size, float(np.abs(second * probe.direction).max(initial=0.0)))
+        if not noise <= HOPELESS * (size + 1e-9):
+            result.kind = result.kind or "unreliable"
+            return
+        allowed = 10 * TOLERANCE * size + ERROR_FACTOR * noise + 1e-10
+        largest = max(abs(actual), abs(expected), 1e-3 * size)
+        error = abs(actual - expected) / largest if largest > 1e-10 else 0.0
+        result.error = max(error, result.error or 0.0)
+        if not abs(actual - expected) <= allowed:
+            result.kind = "second_order"

@@ -1,0 +1,282 @@
+"""One trial: arguments, gradients of them, and the finite differences they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...runtime.failures.failure import RuntimeFailure
+from .evaluation import Subject, flat
+from .finite_differences import Slope, slope
+from .leaves import Array, Path, at, floating_leaves, is_floating, replaced
+from .recipes import Recipe
+from .samples import Rng
+from .trace import sum_to, summed_like
+
+TOLERANCE = 1e-6
+"""Relative to the sum of the magnitudes of what adds up to a derivative."""
+ERROR_FACTOR = 20.0
+"""The estimated error of a finite difference may be short by so much."""
+SETTLED = 1e-5
+"""A finite difference whose estimated relative error is larger calls for another point."""
+HOPELESS = 1e-2
+"""One whose estimated error stays larger says nothing."""
+NOTHING = 1e-11
+"""Derivatives smaller than this count as zero: the noise of rounding."""
+MAX_BASIS = 8
+DIRECTIONS = 3
+
+Function = Callable[[Sequence[Any]], list[Any]]
+
+
+@dataclass(slots=True)
+class Probe:
+    """A direction of one leaf, and the slope of every output along it."""
+
+    direction: Array
+    slope: Slope
+
+
+@dataclass(slots=True)
+class Finding:
+    """What a trial says of one parameter: `kind` is None where the gradient is right."""
+
+    index: int
+    kind: str | None = None
+    message: str = ""
+    error: float | None = None
+    path: Path = ()
+    notes: tuple[str, ...] = ()
+    cause: RuntimeFailure | None = None
+    unsummed: bool = False
+    """Of a wrong shape: whether summing over broadcast dimensions would make the gradient right."""
+    summable: bool = False
+    """Of a wrong shape: whether it is that of something the parameter was broadcast to."""
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """Arguments of one call with gradients given for its outputs; what has been measured on them."""
+
+    recipe: Recipe
+    values: list[Any]
+    outputs: list[Any]
+    seeds: list[list[Any]] = field(default_factory=list)
+    """Several choices of one gradient per output."""
+    gradients: list[list[Any]] = field(default_factory=list)
+    """For each choice one gradient per parameter."""
+    probes: dict[Path, list[Probe]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every slope came with a small error."""
+        return not any(f.kind == "unreliable" for f in self.findings) and all(
+            _is_settled(probe.slope, SETTLED).all() for probes in self.probes.values() for probe in probes
+        )
+
+    def sum_gradient(self, index: int) -> None:
+        """Sum the gradients of a parameter over what it was broadcast to, as differentiation does."""
+        for gradient in self.gradients:
+            gradient[index] = summed_like(gradient[index], self.values[index])
+
+
+def _is_settled(found: Slope, limit: float) -> Array:
+    scale = np.abs(found.value) + 1e-3 * np.max(np.abs(found.value), initial=0.0) + 1e-12
+    return np.asarray(found.error <= limit * scale)
+
+
+def new_seed(rng: Rng) -> Callable[[Array], Array]:
+    """Makes a random gradient for an output, no element of it near zero."""
+
+    def make(output: Array) -> Array:
+        signs = rng.choice(np.array([-1.0, 1.0]), output.shape)
+        return np.asarray(signs * rng.uniform(0.5, 1.5, output.shape)).astype(output.dtype)
+
+    return make
+
+
+# --- directions ---
+
+
+def directions(leaf: Array, rng: Rng, basis: bool) -> list[Array]:
+    """Directions in which to vary a leaf, each about as long as its numbers."""
+    base = np.asarray(leaf, np.float64)
+    scale = np.maximum(np.abs(base), 0.05 * np.max(np.abs(base), initial=0.0))
+    scale = np.where(scale == 0, 1.0, scale)
+    if base.size <= (MAX_BASIS if not basis else 64):
+        return [unit.reshape(base.shape) * scale for unit in np.eye(base.size)]
+    signs = rng.choice(np.array([-1.0, 1.0]), (DIRECTIONS, *base.shape))
+    return [np.asarray(s * rng.uniform(0.3, 1.0, base.shape) * scale) for s in signs]
+
+
+def probe_leaf(
+    function: Function, values: Sequence[Any], path: Path, toward: Sequence[Array], base: Array
+) -> list[Probe]:
+    """The slopes of a function's outputs along directions of one leaf. Where it cannot be run, nothing is known."""
+    leaf = np.asarray(at(values, path))
+    found = []
+    for direction in toward:
+
+        def along(step: float, direction: Array = direction) -> Array:
+            moved = np.asarray(leaf + step * direction, leaf.dtype)
+            try:
+                result = flat(function(replaced(values, path, moved)))
+            except (RuntimeFailure, ValueError):
+                return np.full(base.shape, np.nan)
+            return result if result.shape == base.shape else np.full(base.shape, np.nan)
+
+        found.append(Probe(direction, slope(along, base)))
+    return found
+
+
+# --- comparing ---
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A gradient against slopes: the relative error, and whether it is more than can be explained."""
+
+    error: float | None
+    wrong: bool
+    unreliable: bool
+
+
+def compare(gradients: Sequence[Any], weights: Sequence[Array], probes: Sequence[Probe]) -> Comparison:
+    """Hold gradients of one leaf, one per choice of output weights, against the slopes weighted alike."""
+    pairs = list(zip(gradients, weights, strict=True))
+    numbers = [_deviation(gradient, weight, probe) for gradient, weight in pairs for probe in probes]
+    known = [(actual, expected, allowed) for actual, expected, size, allowed in numbers if allowed <= HOPELESS * size]
+    if not known:
+        return Comparison(None, False, bool(numbers))
+    largest = max(max(abs(actual), abs(expected)) for actual, expected, _ in known)
+    size = max(size for _, _, size, _ in numbers)
+    errors = [abs(actual - expected) for actual, expected, _ in known]
+    wrong = any(not abs(actual - expected) <= allowed + 1e-10 * size for actual, expected, allowed in known)
+    nothing = largest <= NOTHING or (not wrong and largest <= 1e-9 * size)
+    error = 0.0 if nothing else max(errors) / largest
+    return Comparison(error, wrong, False)
+
+
+def _deviation(gradient: Any, weight: Array, probe: Probe) -> tuple[float, float, float, float]:
+    """The derivative along a probe by the gradient and by the slope, the size of its parts, the error allowed."""
+    found = probe.slope
+    with np.errstate(all="ignore"):
+        actual = 0.0 if gradient is None else float(np.sum(np.asarray(gradient, np.float64) * probe.direction))
+        parts = np.abs(weight * found.value)
+        size = float(parts.sum())
+        noise = float(np.where(weight == 0, 0.0, np.abs(weight) * found.error).sum())
+        if gradient is not None:
+            size = max(size, float(np.abs(np.asarray(gradient, np.float64) * probe.direction).max(initial=0.0)))
+    allowed = TOLERANCE * size + ERROR_FACTOR * noise + 1e-12
+    return actual, float(np.sum(weight * found.value)), size + 1e-9, allowed
+
+
+# --- first order ---
+
+
+def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: bool = False) -> Trial:
+    """Make arguments, run forward and gradient, and measure. RuntimeFailure only from the forward."""
+    values = recipe.make(rng, attempt)
+    outputs = subject.forward(values)
+    trial = Trial(recipe, values, outputs)
+    for _ in range(2):
+        trial.seeds.append(subject.seeds(outputs, new_seed(rng)))
+    differentiable = [i for i, value in enumerate(values) if floating_leaves([value])]
+    try:
+        trial.gradients = [subject.gradient(values, seeds) for seeds in trial.seeds]
+    except RuntimeFailure as failure:
+        trial.findings = [Finding(i, "error", failure.message, cause=failure) for i in differentiable]
+        return trial
+    trial.findings = [_inspect(trial, i) or Finding(i) for i in differentiable]
+    if recipe.dtype == "float64":
+        measure(subject, trial, rng, basis)
+    else:
+        _compare_with_double(subject, trial)
+    return trial
+
+
+def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> None:
+    """Take finite differences of the forward in every parameter and hold its gradient against them."""
+    base = flat(trial.outputs)
+    weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
+    for finding in trial.findings:
+        for path, leaf in floating_leaves(trial.values).items():
+            if path[0] != finding.index or not leaf.size:
+                continue
+            toward = directions(leaf, rng, basis)
+            trial.probes[path] = probe_leaf(subject.forward, trial.values, path, toward, base)
+            if finding.kind is None:
+                gradients = [at(gradient, path) for gradient in trial.gradients]
+                _judge(finding, path, gradients, compare(gradients, weights, trial.probes[path]))
+            elif finding.kind == "shape" and finding.path == path:
+                finding.unsummed = _is_unsummed(trial, finding, path, weights)
+
+
+def _judge(finding: Finding, path: Path, gradients: Sequence[Any], found: Comparison) -> None:
+    finding.error = max(filter(None, (finding.error, found.error)), default=found.error)
+    finding.path = finding.path or path
+    if found.unreliable:
+        finding.kind, finding.path = "unreliable", path
+    elif found.wrong:
+        finding.kind, finding.path = ("none" if gradients[0] is None else "value"), path
+
+
+def _is_unsummed(trial: Trial, finding: Finding, path: Path, weights: Sequence[Array]) -> bool:
+    """Whether a gradient of the wrong shape is right once it is summed over what was broadcast."""
+    leaf = at(trial.values, path)
+    summed = [sum_to(np.asarray(at(gradient, path)), leaf.shape) for gradient in trial.gradients]
+    if any(gradient is None for gradient in summed) or np.size(at(trial.gradients[0], path)) <= leaf.size:
+        return False
+    found = compare(summed, weights, trial.probes[path])
+    finding.error, finding.summable = found.error, True
+    return not found.wrong and not found.unreliable
+
+
+def _inspect(trial: Trial, index: int) -> Finding | None:
+    """What is wrong with a gradient without knowing its value: shape, dtype, NaN."""
+    value, gradient = trial.values[index], trial.gradients[0][index]
+    if gradient is None:
+        return None
+    if isinstance(value, list) and (not isinstance(gradient, list) or len(gradient) != len(value)):
+        return Finding(index, "shape", f"is no list of {len(value)} tensors")
+    for path, leaf in floating_leaves(trial.values).items():
+        found = at(trial.gradients[0], path) if path[0] == index else None
+        if found is None:
+            continue
+        if np.shape(found) != leaf.shape:
+            return Finding(index, "shape", f"has shape {np.shape(found)}, and the input {leaf.shape}", path=path)
+        if found.dtype != leaf.dtype:
+            return Finding(index, "dtype", f"is {found.dtype}, and the input {leaf.dtype}", path=path)
+        if is_floating(found) and not np.isfinite(np.asarray(found, np.float64)).all():
+            return Finding(index, "nan", "holds NaN or infinity where the result is finite", path=path)
+    return None
+
+
+def _compare_with_double(subject: Subject, trial: Trial) -> None:
+    """In a shorter dtype: the gradient must be near that in float64 at the same numbers."""
+    wide = [_widened(value) for value in trial.values]
+    outputs = subject.forward(wide)
+    seeds = [_widened(seed) for seed in trial.seeds[0]]
+    del outputs
+    reference = subject.gradient(wide, seeds)
+    for finding in trial.findings:
+        if finding.kind is not None:
+            continue
+        exact, rough = flat([reference[finding.index]]), flat([trial.gradients[0][finding.index]])
+        if exact.shape != rough.shape or not exact.size:
+            continue
+        scale = float(np.abs(exact).max()) or 1.0
+        finding.error = None
+        noise = 1e-4 * float(np.abs(flat(seeds)).max(initial=0.0))
+        if float(np.abs(exact - rough).max()) > 1e-2 * scale + noise:
+            finding.kind, finding.message = "value", f"in {trial.recipe.dtype} is far from that in float64"
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_widened(item) for item in value]
+    return value.astype(np.float64) if is_floating(value) else value

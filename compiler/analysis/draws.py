@@ -1,0 +1,32 @@
+"""Whether a graph draws random numbers, looked at through calls."""
+
+from __future__ import annotations
+
+from ..ir.graph import Graph, Node
+from ..ops.registry import OPS, Trait
+
+
+def is_random(node: Node) -> bool:
+    """Whether an op draws random numbers."""
+    op = OPS.of(node.schema)
+    return op is not None and op.has(Trait.RANDOM)
+
+
+def draws(graph: Graph) -> bool:
+    """Whether running a graph, or a function that it calls, draws random numbers."""
+    pending, seen = [graph], {graph}
+    while pending:
+        for node in pending.pop().all_nodes():
+            if is_random(node):
+                return True
+            called = called_graph(node, graph)
+            if called is not None and called not in seen:
+                seen.add(called)
+                pending.append(called)
+    return False
+
+
+def called_graph(node: Node, graph: Graph) -> Graph | None:
+    """The graph of the function that a node calls; None for any other node."""
+    callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+    return callee.graph if callee is not None else None

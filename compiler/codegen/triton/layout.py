@@ -1,0 +1,287 @@
+"""Where a schedule puts the axes of a kernel in Triton: the dimensions of the tile, their positions and masks.
+
+A dimension is one or several axes, flattened. Programs cut it into blocks (`program`), a loop walks it in blocks
+(`loop`), or one block covers it (`whole`). A block of one point is a scalar and no dimension of the tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Literal
+
+from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
+from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
+from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
+from ...scheduling.strides import extent, is_across
+from .primitives import PRODUCT, SUM, UNARY, Text
+
+INT32_LIMIT = 2**31
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """`label` is the name of its block's size in the text; `grid` the grid's dimension that cuts it into programs.
+
+    A loop's block is in so many `parts` where sums are rescaled.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    kind: Literal["program", "loop", "whole"]
+    block: int = 1
+    label: str = ""
+    grid: int = 0
+    parts: int = 1
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(axis.name for axis in self.axes)
+
+    @property
+    def extent(self) -> int:
+        return extent(self.axes)
+
+    @property
+    def is_vector(self) -> bool:
+        return bool(self.label)
+
+    @property
+    def is_dynamic(self) -> bool:
+        return any(axis.dynamic for axis in self.axes)
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether a tile may reach past the end."""
+        return self.is_vector and (self.is_dynamic or self.extent % self.block != 0 or not self.extent)
+
+    @property
+    def bound(self) -> Text:
+        """The number of points, which only sizes that may change are parameters in."""
+        fixed = prod(axis.size for axis in self.axes if not axis.dynamic)
+        factors = [size_parameter(axis) for axis in self.axes if axis.dynamic]
+        if fixed != 1 or not factors:
+            factors.append(str(fixed))
+        return Text(" * ".join(factors), PRODUCT if len(factors) > 1 else 0)
+
+    @property
+    def programs(self) -> int:
+        return -(-self.extent // self.block)
+
+
+def size_parameter(axis: Axis) -> str:
+    return f"size_{axis.name}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The dimensions: those of the grid, then the rest; `tile` are the vectors among them, as the text orders them."""
+
+    kernel: Kernel
+    dimensions: tuple[Dimension, ...]
+
+    @cached_property
+    def tile(self) -> tuple[Dimension, ...]:
+        """The vectors; the one along which memory is read without gaps last."""
+        vectors = [d for d in self.dimensions if d.is_vector]
+        if len(vectors) == 2 and is_across(self.kernel, vectors[0].axes, vectors[1].axes):
+            vectors.reverse()
+        return tuple(vectors)
+
+    @property
+    def loop(self) -> Dimension | None:
+        return next((d for d in self.dimensions if d.kind == "loop"), None)
+
+    def of(self, axis: str) -> Dimension:
+        return next(d for d in self.dimensions if axis in d.names)
+
+    def over(self, axes: frozenset[str]) -> list[Dimension]:
+        """The dimensions that axes lie in."""
+        return [d for d in self.dimensions if d.names & axes]
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether positions need 64 bits."""
+        sizes = self.kernel.sizes
+        if any(d.extent + d.block >= INT32_LIMIT for d in self.dimensions):
+            return True
+        for statement in self.kernel.body:
+            if isinstance(statement, Load | Store):
+                affine = Index(tuple(t for t in statement.index.terms if not isinstance(t[1], ValueAtom)))
+                if affine.range(sizes)[1] >= INT32_LIMIT or self._reach(statement.buffer) >= INT32_LIMIT:
+                    return True
+        return False
+
+    def _reach(self, name: str) -> int:
+        buffer: Buffer = self.kernel.buffer(name)
+        return sum((size - 1) * abs(stride) for size, stride in zip(buffer.shape, buffer.strides, strict=True) if size)
+
+    def suffix(self, dimension: Dimension) -> str:
+        """What turns a vector along a dimension into a tile."""
+        if len(self.tile) < 2:
+            return ""
+        return "[:, None]" if dimension == self.tile[0] else "[None, :]"
+
+    def shape(self, dimensions: list[Dimension]) -> str:
+        """The shape of a tile that varies along some dimensions, as text."""
+        sizes = [d.label if d in dimensions else "1" for d in self.tile]
+        if all(size == "1" for size in sizes):
+            return "()" if len(sizes) < 2 or not dimensions else "(1, 1)"
+        return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+
+
+def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
+    """The dimensions that a schedule cuts a kernel into; no dimension has no axes."""
+    parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
+    serial = kernel.with_role("serial")
+    match schedule:
+        case Flat():
+            found = [_program("offset", parallel, schedule.block, "BLOCK")]
+        case Tiled():
+            found = _tiled(kernel, schedule)
+        case Row():
+            found = _rows(parallel, schedule.rows, schedule.outer, _row_label(kernel))
+            found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
+        case LoopedRow():
+            found = _rows(parallel, schedule.rows, schedule.outer, _row_label(kernel))
+            found.append(_named("column", reduction, "loop", schedule.block, "BLOCK", schedule.parts))
+        case Serial():
+            found = _rows(parallel, 1 if reduction else schedule.columns, schedule.outer, "COLUMNS")
+            found.append(_named("step", serial, "loop", schedule.rows, "ROWS" if schedule.rows > 1 else ""))
+            found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
+        case _:
+            raise TypeError(f"no layout for {type(schedule).__name__}")
+    return Layout(kernel, tuple(_apart(kernel, dimension) for dimension in found if dimension.axes))
+
+
+def _apart(kernel: Kernel, dimension: Dimension) -> Dimension:
+    """The dimension under a name that is none of an axis, unless it is that axis."""
+    name = dimension.name
+    while len(dimension.axes) > 1 and name in kernel.sizes:
+        name += "_"
+    return replace(dimension, name=name)
+
+
+def _tiled(kernel: Kernel, schedule: Tiled) -> list[Dimension]:
+    last, row = kernel.axes[-1], kernel.axis(schedule.row_axis)
+    found = [_program(last.name, (last,), schedule.columns, "COLUMNS")]
+    if schedule.outer:
+        outer = tuple(kernel.axis(name) for name in schedule.outer)
+        found.append(_program("row", outer, 1, "", 2))
+    return [_program(row.name, (row,), schedule.rows, "ROWS", 1), *found]
+
+
+def _row_label(kernel: Kernel) -> str:
+    """What several points of the parallel axes are: rows above each other, or lanes next to each other."""
+    return "LANES" if is_across(kernel, kernel.with_role("parallel"), kernel.with_role("reduction")) else "ROWS"
+
+
+def _rows(parallel: tuple[Axis, ...], block: int, outer: tuple[str, ...], label: str) -> list[Dimension]:
+    inner = tuple(axis for axis in parallel if axis.name not in outer)
+    chunks = tuple(axis for axis in parallel if axis.name in outer)
+    return [_program("chunk", chunks, 1, "", 1), _program("row", inner, block, label)]
+
+
+def _program(flat: str, axes: tuple[Axis, ...], block: int, label: str, grid: int = 0) -> Dimension:
+    name = axes[0].name if len(axes) == 1 else flat
+    return Dimension(name, axes, "program", block, label if block > 1 else "", grid)
+
+
+def _named(
+    flat: str, axes: tuple[Axis, ...], kind: Literal["loop", "whole"], block: int, label: str, parts: int = 1
+) -> Dimension:
+    name = axes[0].name if len(axes) == 1 else flat
+    return Dimension(name, axes, kind, block, label, parts=parts)
+
+
+# --- indices as text ---
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Indices of a kernel as text, over the names that positions have in it."""
+
+    layout: Layout
+    names: dict[str, str]
+    """Axes, and dimensions of several axes, by name → their variable."""
+    used: set[str]
+    """Filled as texts are made: the axes and flattened dimensions whose variables they need."""
+    values: dict[str, Text]
+
+    def text(self, index: Index) -> Text:
+        """A sum of terms, the largest strides first."""
+        terms, number = self._terms(index)
+        terms.sort(key=lambda term: -abs(term[0]))
+        if number or not terms:
+            leads = not terms or (terms[0][0] < 0 < number)
+            terms.insert(0 if leads else len(terms), (number, Text("")))
+        parts: list[str] = []
+        for coefficient, atom in terms:
+            part = _term(abs(coefficient), atom)
+            sign = "-" if coefficient < 0 else "+"
+            parts.append(f" {sign} {part}" if parts else (f"-{part}" if sign == "-" else part))
+        if len(parts) > 1:
+            return Text("".join(parts), SUM)
+        ((coefficient, atom),) = terms
+        return Text(parts[0], atom.level if coefficient == 1 or not atom.text else PRODUCT)
+
+    def _terms(self, index: Index) -> tuple[list[tuple[int, Text]], int]:
+        """Terms as text, and the constant."""
+        flattened: dict[str, int] = {}
+        for dimension in self.layout.dimensions:
+            factor = _flat_factor(index, dimension)
+            if factor:
+                flattened[dimension.name] = factor
+        taken = {n for d in self.layout.dimensions if d.name in flattened for n in d.names}
+        found = [(factor, self._variable(name)) for name, factor in flattened.items()]
+        number = index.constant
+        for coefficient, atom in index.terms:
+            if isinstance(atom, AxisAtom) and atom.name in taken:
+                continue
+            text, shift = self._atom(atom)
+            found.append((coefficient, text))
+            number -= coefficient * shift
+        return found, number
+
+    def _variable(self, name: str) -> Text:
+        self.used.add(name)
+        return Text(self.names[name])
+
+    def _atom(self, atom: Atom) -> tuple[Text, int]:
+        """An atom as text, and by how much the text is too large."""
+        if isinstance(atom, AxisAtom):
+            return self._variable(atom.name), 0
+        if isinstance(atom, ValueAtom):
+            return self.values[atom.name], 0
+        inner, shift = self._not_negative(atom)
+        operator = "//" if isinstance(atom, Quotient) else "%"
+        return Text(f"{self.text(inner).at(UNARY)} {operator} {atom.divisor}", PRODUCT), shift
+
+    def _not_negative(self, atom: Quotient | Remainder) -> tuple[Index, int]:
+        """The index made positive by a multiple of the divisor, for Triton's `//` and `%` round towards zero."""
+        low, _ = atom.index.range(self.layout.kernel.sizes)
+        if low >= 0 or low == float("-inf"):
+            return atom.index, 0
+        multiple = -(-int(-low) // atom.divisor)
+        return atom.index + multiple * atom.divisor, multiple if isinstance(atom, Quotient) else 0
+
+
+def _term(size: int, atom: Text) -> str:
+    """A multiple of an atom, or a number where there is none."""
+    if not atom.text:
+        return str(size)
+    return atom.at(PRODUCT) if size == 1 else f"{size} * {atom.at(UNARY)}"
+
+
+def _flat_factor(index: Index, dimension: Dimension) -> int:
+    """a where the index goes by a times the flattened position; 0 where it does not."""
+    if len(dimension.axes) < 2:
+        return 0
+    factor = index.coefficient(dimension.axes[-1].name)
+    stride = 1
+    for axis in reversed(dimension.axes):
+        if index.coefficient(axis.name) != factor * stride:
+            return 0
+        stride *= axis.size
+    return factor

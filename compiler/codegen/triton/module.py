@@ -1,0 +1,374 @@
+"""From kernel IR and a schedule to the text of a Triton module.
+
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def scale(x_ptr, result_ptr, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = i < 1000
+        x = tl.load(x_ptr + i, mask=mask)
+        tl.store(result_ptr + i, x * 0.5, mask=mask)
+
+Parameters are the buffers' pointers, the sizes of dynamic axes, the kernel's numbers, and the schedule's block sizes.
+Sizes and strides of other axes are literals. Halves are computed in float32 and rounded where they are stored.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from textwrap import dedent, indent
+from typing import Any
+
+from ...kernel_ir.kernel import Axis, Kernel, Statement
+from ...scheduling.casts import without_round_trips
+from ...scheduling.padding import choose_others
+from ...scheduling.phases import phases_of
+from ...scheduling.schedule import WARP, Schedule
+from ...types.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+)
+from ..naming import Names
+from .body import INDENT, Body
+from .expressions import Scope
+from .helpers import HELPERS
+from .layout import Dimension, Layout, layout_of, size_parameter
+from .primitives import TYPES, Unsupported, supports
+
+__all__ = [
+    "COMPILE_OPTIONS",
+    "Unsupported",
+    "configuration",
+    "constants",
+    "divisible_sizes",
+    "dynamic_axes",
+    "emit_triton",
+    "function_name",
+    "grid",
+    "most_registers",
+    "parameter_names",
+    "signature",
+    "supports",
+]
+
+REGISTERS = 65_536
+"""32-bit registers that the programs of a multiprocessor share, of compute capability 8.0 to 10.0."""
+MAX_REGISTERS = 255
+"""Of a thread."""
+COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
+"""Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
+does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
+
+WIDTH = 100
+_TAIL = re.compile(r"(?<=\))(\.to\(tl\.\w+\)|:)$")
+"""What follows a call and stays behind its closing parenthesis."""
+_RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPERS}
+_TYPE_NAMES = {
+    BOOL: "i1",
+    UINT8: "u8",
+    INT8: "i8",
+    INT16: "i16",
+    INT32: "i32",
+    INT64: "i64",
+    FLOAT16: "fp16",
+    BFLOAT16: "bf16",
+    FLOAT32: "fp32",
+    FLOAT64: "fp64",
+}
+
+
+def grid(kernel: Kernel, schedule: Schedule) -> tuple[int, int, int]:
+    """The programs to launch; a 0 among them says that there is nothing to do."""
+    programs = [1, 1, 1]
+    for dimension in layout_of(kernel, schedule).dimensions:
+        if dimension.kind == "program":
+            programs[dimension.grid] = dimension.programs
+    return programs[0], programs[1], programs[2]
+
+
+def constants(kernel: Kernel, schedule: Schedule) -> dict[str, int]:
+    """The block sizes by the names of their parameters."""
+    return {d.label: d.block for d in _labelled(layout_of(kernel, schedule))}
+
+
+def most_registers(num_warps: int, wanted: int = MAX_REGISTERS) -> int:
+    """The `maxnreg` with which a program of so many warps is compiled for NVIDIA's devices: all that it should have.
+
+    Left to itself the assembler spills a few values where that lets one more program run beside, and elsewhere takes
+    registers by which fewer do.
+    """
+    return min(wanted, MAX_REGISTERS, REGISTERS // (WARP * num_warps))
+
+
+def configuration(schedule: Schedule) -> dict[str, int]:
+    """The options of a launch that the schedule decides; `maxnreg` for NVIDIA's devices only."""
+    warps = schedule.num_warps
+    registers = most_registers(warps, schedule.most_registers)
+    return {"num_warps": warps, "num_stages": schedule.num_stages, "maxnreg": registers}
+
+
+def dynamic_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    """The axes whose sizes are passed, after the buffers, as `size_…`."""
+    return tuple(axis for axis in kernel.axes if axis.dynamic)
+
+
+def divisible_sizes(kernel: Kernel) -> list[str]:
+    """The parameters of such axes that are multiples of 16, which Triton compiles a launch for apart."""
+    return [size_parameter(axis) for axis in dynamic_axes(kernel) if axis.size % 16 == 0]
+
+
+def function_name(kernel: Kernel) -> str:
+    """The name of the kernel's function in its module."""
+    return Names(_RESERVED).take(kernel.name)
+
+
+def parameter_names(kernel: Kernel) -> list[str]:
+    """The parameters before the block sizes: pointers, sizes of dynamic axes, numbers."""
+    passed = _passed(kernel)
+    return [
+        *(passed[buffer.name] for buffer in kernel.buffers),
+        *(size_parameter(axis) for axis in dynamic_axes(kernel)),
+        *(passed[parameter.name] for parameter in kernel.parameters),
+    ]
+
+
+def signature(kernel: Kernel, schedule: Schedule) -> dict[str, str | int]:
+    """Every parameter in order → Triton's name of its type, or the number that a block size is."""
+    types = [f"*{_TYPE_NAMES[buffer.dtype]}" for buffer in kernel.buffers]
+    types += ["i32" for _ in dynamic_axes(kernel)]
+    types += [_TYPE_NAMES[parameter.dtype] for parameter in kernel.parameters]
+    return {**dict(zip(parameter_names(kernel), types, strict=True)), **constants(kernel, schedule)}
+
+
+def _passed(kernel: Kernel) -> dict[str, str]:
+    """The parameters of buffers and numbers, by the name of either."""
+    names = Names(_RESERVED)
+    found = {buffer.name: names.take(f"{buffer.name}_ptr") for buffer in kernel.buffers}
+    return {**found, **{parameter.name: names.take(parameter.name) for parameter in kernel.parameters}}
+
+
+def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
+    """The text of a module with one kernel of `kernel.name`.
+
+    Raises: Unsupported, for a primitive without a text, or a reduction that the schedule does not reach.
+    """
+    kernel = without_round_trips(kernel)
+    layout = layout_of(kernel, schedule)
+    padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
+    if padded:
+        kernel = kernel.with_body(choose_others(kernel.body, padded))
+        layout = Layout(kernel, layout.dimensions)
+    return _Module(kernel, layout, schedule.num_stages).text()
+
+
+def _labelled(layout: Layout) -> list[Dimension]:
+    return [d for d in layout.tile if d.label]
+
+
+@dataclass
+class _Module:
+    kernel: Kernel
+    layout: Layout
+    stages: int
+
+    def __post_init__(self) -> None:
+        self.passed = _passed(self.kernel)
+        self.function = function_name(self.kernel)
+        taken = {d.label for d in _labelled(self.layout)} | set(self.passed.values()) | {self.function}
+        names = Names(_RESERVED | taken | {size_parameter(axis) for axis in dynamic_axes(self.kernel)})
+        self.positions = self._position_names(names)
+        self.body = Body(self.kernel, self.layout, names, self.positions, self.passed)
+
+    def _position_names(self, names: Names) -> dict[str, str]:
+        """Variables for the positions along axes and flattened dimensions, and for masks."""
+        found: dict[str, str] = {}
+        masked = [d for d in self.layout.dimensions if d.is_masked]
+        for dimension in self.layout.dimensions:
+            for axis in dimension.axes:
+                found[axis.name] = names.take(axis.name)
+            if dimension.name not in found:
+                found[dimension.name] = names.take(dimension.name)
+            if dimension.is_masked:
+                mask = "mask" if len(masked) == 1 else f"{found[dimension.name]}_mask"
+                found[f"mask {dimension.name}"] = names.take(mask)
+        return found
+
+    # --- the module ---
+
+    def text(self) -> str:
+        lines = self._lines()
+        imports = ["import triton", "import triton.language as tl"]
+        helpers = [dedent(HELPERS[name]).strip() for name in self.body.helpers]
+        definition = "\n".join([*self._signature(), *indent(self._docstring(), INDENT).splitlines(), *lines])
+        functions = [*(f"@triton.jit\n{helper}" for helper in helpers), definition]
+        if any("libdevice." in function for function in functions):
+            imports.append("from triton.language.extra import libdevice")
+        return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(functions) + "\n"
+
+    def _signature(self) -> list[str]:
+        numbers = [self.passed[p.name] for p in self.kernel.parameters]
+        typed = {self.passed[p.name]: f": {TYPES[p.dtype]}" for p in self.kernel.parameters}
+        parameters = [name + typed.get(name, "") for name in parameter_names(self.kernel)]
+        parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
+        quoted = ", ".join(f'"{number}"' for number in numbers)
+        decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if numbers else "@triton.jit"
+        return [decorator, *_wrapped(f"def {self.function}({', '.join(parameters)}):", "")]
+
+    def _docstring(self) -> str:
+        """What it computes over how many points, and the source lines that it came from."""
+        sizes = " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes)
+        lines = [f"{self.kernel.name} over {sizes}." if sizes else f"{self.kernel.name} of one point."]
+        places: dict[str, None] = {}
+        for span in self.kernel.sources:
+            source = span.source.line(span.line).strip()
+            places[f"{span.source.filename}:{span.line}: {source}"] = None
+        if not places:
+            return f'"""{_plain(lines[0])}"""'
+        lines += ["", *(_plain(place) for place in places)]
+        return '"""' + "\n".join(lines) + '\n"""'
+
+    # --- the body ---
+
+    def _lines(self) -> list[str]:
+        loop = self.layout.loop
+        phases = phases_of(self.kernel.body, loop.names if loop is not None else frozenset())
+        scope = Scope()
+        for phase in phases:
+            self.body.straight(phase.straight, scope)
+            if phase.loop:
+                self._loop(phase.loop, scope)
+        header = [*self._casts(), *self._definitions(scope.used, loop, False)]
+        lines = [wrapped for line in [*header, *scope.lines] for wrapped in _wrapped(line, INDENT)]
+        return lines or [f"{INDENT}pass"]
+
+    def _loop(self, statements: list[Statement], scope: Scope) -> None:
+        loop = self.layout.loop
+        assert loop is not None
+        before, inner, after = self.body.loop(statements)
+        position = "start" if loop.is_vector else self.positions[loop.name]
+        scope.used |= {name for name in inner.used if not self._is_along(name, loop)}
+        scope.lines += before
+        scope.lines.append(f"for {position} in {self._turns(loop)}:")
+        definitions = self._definitions(inner.used, loop, True)
+        scope.lines += [INDENT + line for line in [*definitions, *inner.lines]]
+        scope.lines += after
+
+    def _turns(self, loop: Dimension) -> str:
+        """What the loop goes over; Triton fetches the loads of its next turns ahead only where it is told to."""
+        bounds = f"0, {loop.bound.text}, {loop.label}" if loop.is_vector else loop.bound.text
+        return f"tl.range({bounds}, num_stages={self.stages})" if self.stages > 1 else f"range({bounds})"
+
+    def _is_along(self, name: str, loop: Dimension) -> bool:
+        return name.removeprefix("mask ") in {loop.name, *loop.names}
+
+    def _casts(self) -> list[str]:
+        """Numbers in the dtypes that operations ask for; the one that takes the parameter's own name last."""
+        declared = {(p.name, p.dtype) for p in self.kernel.parameters}
+        return [
+            f"{variable} = tl.cast({self.passed[name]}, {TYPES[dtype]})"
+            for (name, dtype), variable in reversed(self.body.parameters.items())
+            if variable != self.passed[name] or (name, dtype) not in declared
+        ]
+
+    def _definitions(self, used: set[str], loop: Dimension | None, in_loop: bool) -> list[str]:
+        """Positions and masks that are used: those of the loop's dimension in it, others before."""
+        lines: list[str] = []
+        for dimension in self.layout.dimensions:
+            if (dimension == loop) == in_loop:
+                lines += self._dimension(dimension, used)
+        return lines
+
+    def _dimension(self, dimension: Dimension, used: set[str]) -> list[str]:
+        flat = self.positions[dimension.name]
+        axes = [axis for axis in dimension.axes if axis.name in used and axis.name != dimension.name]
+        mask = f"mask {dimension.name}" in used
+        lines: list[str] = []
+        if dimension.name in used or axes or mask:
+            lines += self._flat(dimension, flat)
+        if mask:
+            lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {dimension.bound.text}")
+        return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a)}" for a in axes]
+
+    def _flat(self, dimension: Dimension, name: str) -> list[str]:
+        wide = ".to(tl.int64)" if self.layout.is_wide else ""
+        program = f"tl.program_id({dimension.grid}){wide}"
+        lanes = f"tl.arange(0, {dimension.label})"
+        suffix = self.layout.suffix(dimension)
+        if dimension.kind == "program" and not dimension.is_vector:
+            return [f"{name} = {program}"]
+        if dimension.kind == "loop" and not dimension.is_vector:
+            return []
+        if dimension.kind == "whole":
+            return [f"{name} = {lanes}{suffix}{wide}"]
+        start = f"{program} * {dimension.label}" if dimension.kind == "program" else "start"
+        if dimension.kind == "loop" and wide:
+            lanes = f"{lanes}{wide}"
+        return [f"{name} = ({start} + {lanes}){suffix}" if suffix else f"{name} = {start} + {lanes}"]
+
+
+def _decoded(flat: str, dimension: Dimension, axis: Axis) -> str:
+    """The position along an axis from that along the flattened ones."""
+    position = dimension.axes.index(axis)
+    inner = dimension.axes[position + 1 :]
+    text = flat
+    if inner:
+        divisor = Dimension("", inner, "whole").bound
+        text = f"{flat} // {divisor.at(0)}"
+    if position:
+        text = f"{text} % {Dimension('', (axis,), 'whole').bound.at(0)}"
+    return text
+
+
+def _plain(text: str) -> str:
+    """Text that may stand in a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def _wrapped(line: str, margin: str) -> list[str]:
+    """A line, and where it is too long, the arguments of its outermost call on lines of their own."""
+    if len(margin + line) <= WIDTH:
+        return [margin + line]
+    text = line.lstrip()
+    margin += line[: len(line) - len(text)]
+    found = _TAIL.search(text)
+    tail = found.group() if found else ""
+    call = text.removesuffix(tail)
+    if not call.endswith(")"):
+        return [margin + text]
+    opening = _opening(call)
+    arguments = _arguments(call[opening + 1 : -1])
+    inner = margin + INDENT
+    together = inner + ", ".join(arguments)
+    if len(together) <= WIDTH:
+        return [margin + text[: opening + 1], together, f"{margin}){tail}"]
+    return [margin + text[: opening + 1], *(f"{inner}{a}," for a in arguments), f"{margin}){tail}"]
+
+
+def _opening(text: str) -> int:
+    """Where the parenthesis opens that closes the text."""
+    depth = 0
+    for position in range(len(text) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[position], 0)
+        if not depth:
+            return position
+    raise AssertionError("unbalanced")
+
+
+def _arguments(text: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if character == "," and not depth:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    return [*parts, text[start:].strip()]

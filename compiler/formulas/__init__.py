@@ -1,0 +1,1 @@
+"""The library of formulas: which op is differentiated by what, compiled from stdlib_grads."""

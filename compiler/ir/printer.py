@@ -1,0 +1,189 @@
+"""Graphs as text, which `ir_parser.parse_ir` reads back.
+
+    graph mul(%self : Tensor, %other : Tensor):
+      %backward : Closure = prim::Function[name="backward"]()
+        block(%grad_output : Tensor):
+          %1 : Tensor = aten::mul.Tensor(%grad_output, %other)
+          return (%1)
+      %2 : Tensor = aten::mul.Tensor(%self, %other)
+      return (%2, %backward)
+
+The graphs of the functions that it calls follow, in the order met.
+
+`return` ends a block and `block` opens another one of the node before it, so indentation carries no meaning; it
+stops growing at some depth, lest the text of a deeply nested graph grow with the square of its depth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from ...lang.source import NO_SOURCE
+from ..lift import with_closure
+from .constants import TensorConstant
+from .graph import Block, Callee, Graph, Node, Value
+
+MAX_INDENT = 40
+PLAIN_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
+"""A graph's name that stands without quotes."""
+
+_SUFFIX = re.compile(r"(\.[0-9]+)+\Z")
+_NOT_IN_NAMES = re.compile(r"[^\w.]")
+_LONGEST_DECIMAL = 4096
+"""Bits; longer ints are written in hexadecimal, which Python converts at any length."""
+
+
+def print_graph(graph: Graph, *, with_spans: bool = False, alone: bool = False) -> str:
+    """The graph's text, and behind it, unless it is to stand `alone`, the texts of what it calls.
+
+    With spans, each node that came from source says where: `# mul.grad:3:12`.
+    """
+    texts = [_graph_text(graph.name, graph, with_spans)]
+    if not alone:
+        texts += [_graph_text(name, with_closure(callee), with_spans) for name, callee in _called(graph).items()]
+    return "\n".join(texts)
+
+
+def _called(graph: Graph) -> dict[str, Callee]:
+    """The functions that a graph calls, and those that they call, by name."""
+    found: dict[str, Callee] = {}
+    pending = deque([graph])
+    while pending:
+        current = pending.popleft()
+        for node in current.all_nodes():
+            name = str(node.attrs.get("callee"))
+            callee = current.functions.get(name) if node.kind == "prim::CallFunction" and name not in found else None
+            if callee is not None:
+                found[name] = callee
+                pending.append(with_closure(callee))
+    return found
+
+
+def _graph_text(name: str, graph: Graph, with_spans: bool) -> str:
+    printer = _Printer(with_spans)
+    shown = name if PLAIN_NAME.match(name) else quote(name)
+    printer.lines.append(f"graph {shown}({printer.definitions(graph.inputs)}):")
+    printer.block_body(graph.body, 1)
+    return "\n".join(printer.lines) + "\n"
+
+
+def print_node(node: Node, *, inside: bool = True) -> str:
+    """A node's text with all inside it; values from outside get names made up for this text."""
+    printer = _Printer(False)
+    for value in node.inputs:
+        printer.name(value)
+    if inside:
+        printer.nodes(iter([node]), 0)
+    else:
+        printer.line(node, 0)
+    return "\n".join(printer.lines) + "\n"
+
+
+def print_block(block: Block) -> str:
+    """A block's text, as it stands under its node."""
+    printer = _Printer(False)
+    printer.lines.append(f"block({printer.definitions(block.inputs)}):")
+    printer.block_body(block, 1)
+    return "\n".join(printer.lines) + "\n"
+
+
+def constant_text(value: Any) -> str:
+    """An attribute's value: a number, string, bool, None, a tensor, or a list of such."""
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, TensorConstant):
+        return value.text
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(constant_text, value))}]"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_DECIMAL:
+        return hex(value)
+    return repr(value)
+
+
+def quote(text: str) -> str:
+    """A string literal; what does not print is escaped, each code point on its own, lone surrogates too."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    named = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
+    code = ord(character)
+    return named or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+
+
+def base_name(hint: str) -> str:
+    """What is left of a hint without the suffix that made it unique; empty for a number, which names nothing."""
+    base = _SUFFIX.sub("", _NOT_IN_NAMES.sub("_", hint))
+    return "" if base.isdecimal() else base
+
+
+class _Printer:
+    """Lines so far, and the name of each value met. Bases never end in a number, so `base.k` is unique."""
+
+    def __init__(self, with_spans: bool) -> None:
+        self.lines: list[str] = []
+        self._with_spans = with_spans
+        self._names: dict[Value, str] = {}
+        self._used: dict[str, int] = {}
+
+    def name(self, value: Value) -> str:
+        found = self._names.get(value)
+        if found is None:
+            base = base_name(value.name_hint)
+            count = self._used.get(base, 0)
+            self._used[base] = count + 1
+            found = self._names[value] = f"%{base}.{count}" if base and count else f"%{base or count + 1}"
+        return found
+
+    def definitions(self, values: list[Value]) -> str:
+        return ", ".join(f"{self.name(v)} : {v.type}" for v in values)
+
+    def uses(self, values: list[Value]) -> str:
+        return ", ".join(map(self.name, values))
+
+    def block_body(self, block: Block, depth: int) -> None:
+        self.nodes(block.nodes, depth)
+        self._add(depth, f"return ({self.uses(block.outputs)})")
+
+    def nodes(self, nodes: Iterator[Node], depth: int) -> None:
+        """Print nodes and all inside them. The stack holds what is still to print, each with its depth."""
+        stack: list[tuple[int, Iterator[Node] | Block]] = [(depth, nodes)]
+        while stack:
+            depth, pending = stack.pop()
+            if isinstance(pending, Block):
+                self._add(depth - 1, f"block({self.definitions(pending.inputs)}):")
+                stack += [(depth, _with_return(pending))]
+                continue
+            node = next(pending, None)
+            if node is None:
+                continue
+            stack.append((depth, pending))
+            self.line(node, depth)
+            stack += [(depth + 2, block) for block in reversed(node.blocks)]
+
+    def line(self, node: Node, depth: int) -> None:
+        """Print a node without what is inside it."""
+        if node.kind == "prim::Return":
+            self._add(depth, f"return ({self.uses(node.inputs)})")
+            return
+        attrs = ", ".join(f"{key}={constant_text(value)}" for key, value in sorted(node.attrs.items()))
+        uses = self.uses(node.inputs)
+        results = f"{self.definitions(node.outputs)} = " if node.outputs else ""
+        known = self._with_spans and node.span.source is not NO_SOURCE
+        place = "  # " + "".join(c if c.isprintable() else "?" for c in str(node.span)) if known else ""
+        self._add(depth, f"{results}{node.kind}{f'[{attrs}]' if attrs else ''}({uses}){place}")
+
+    def _add(self, depth: int, text: str) -> None:
+        self.lines.append("  " * min(depth, MAX_INDENT) + text)
+
+
+def _with_return(block: Block) -> Iterator[Node]:
+    yield from block.nodes
+    yield block.ret

@@ -1,0 +1,352 @@
+"""What each kind of node must look like: structural kinds by a table of rules, ops by their schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..types.schema import FunctionSchema
+from ..types.types import (
+    BOOL,
+    CLOSURE,
+    DEVICE,
+    FLOAT,
+    INT,
+    INT_LIST,
+    NONE,
+    STR,
+    TENSOR,
+    UNDEFINED,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_differentiable,
+    is_subtype,
+    strip_optional,
+    unify,
+)
+from .constants import TensorConstant
+from .graph import RETURN, Block, Graph, Node, Value, walk
+from .signature import Bindings, argument_matches, substitute
+
+
+class Broken(Exception):
+    """A node breaks a rule, which is the text."""
+
+
+Rule = Callable[[Node, Graph], None]
+STAGE = "stage"
+"""An attribute that any node may have: "mirror" for one that a backward computes again."""
+SEGMENT = "segment"
+"""An attribute that a prim::Loop may have: its backward runs so many rounds again at a time, and keeps their start."""
+GRADIENT_OF = "gradient_of"
+"""An attribute of what brings a user's gradient to the size of an argument: the argument's name, for messages."""
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+
+def require(holds: bool, rule: str) -> None:
+    """For rules whose text costs nothing; where it is put together, `if` keeps that for the case of need."""
+    if not holds:
+        raise Broken(rule)
+
+
+def check_node(node: Node, graph: Graph) -> None:
+    """Raise Broken unless the node is what its kind says; `graph` names the functions it may call."""
+    rule = RULES.get(node.kind)
+    if rule is not None:
+        require(node.schema is None, "a structural node has no schema")
+        rule(node, graph)
+    elif node.schema is not None:
+        require(node.kind == node.schema.full_name, "the kind is the schema's full name")
+        require(not node.blocks, "an op has no blocks")
+        _check_call(node, node.schema)
+    else:
+        raise Broken(f"{node.kind} is neither structural nor an op with a schema")
+    for value in node.outputs:
+        if value.type == CLOSURE:
+            _check_closure(node, value)
+
+
+def check_attrs(node: Node) -> None:
+    """Attributes have names and hold constants only."""
+    for key, value in node.attrs.items():
+        if not _ATTRIBUTE.match(key) or not _is_constant(value):
+            raise Broken(f"attribute {key!r} has no proper name, or is no constant")
+
+
+def _is_constant(value: Any) -> bool:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list | tuple):
+            pending += item
+        elif item is not None and not isinstance(item, int | float | bool | str | TensorConstant):
+            return False
+    return True
+
+
+def _check_closure(node: Node, value: Value) -> None:
+    require(node.kind == "prim::Function", "only prim::Function makes a Closure")
+    for user, index in value.uses:
+        block = user.owner
+        of_function = block is not None and (block.node is None or block.node.kind == "prim::Function")
+        placed = user.kind == RETURN and of_function and block is node.owner and index == len(user.inputs) - 1
+        require(placed, "a Closure may only be the last result of the function that defines it")
+
+
+def _check_call(node: Node, schema: FunctionSchema) -> None:
+    """Arguments fit the schema; a result's type is that of the schema, or more or less precise."""
+    if len(node.inputs) != len(schema.arguments):
+        raise Broken(f"{schema.full_name} takes {len(schema.arguments)} arguments, not {len(node.inputs)}")
+    bound: Bindings = {}
+    for argument, value in zip(schema.arguments, node.inputs, strict=True):
+        if not argument_matches(value.type, argument, bound):
+            raise Broken(f"argument '{argument.name}' is {argument.type}, not {value.type}")
+    if len(node.outputs) != len(schema.returns):
+        raise Broken(f"{schema.full_name} has {len(schema.returns)} results, not {len(node.outputs)}")
+    for result, value in zip(schema.returns, node.outputs, strict=True):
+        # A variable that no argument binds, as in the result of an op with a rule of its own, leaves any type.
+        if not argument_matches(value.type, result, dict(bound)):
+            expected = substitute(result.type, bound)
+            if not is_subtype(expected, value.type):
+                raise Broken(f"a result is {expected}, not {value.type}")
+
+
+def _shape(node: Node, inputs: int | None, outputs: int | None, *, blocks: int = 0, attrs: Sequence[str] = ()) -> None:
+    """Counts of inputs, outputs and blocks (None: any), and the attributes there must be."""
+    for name, count, found in (
+        ("inputs", inputs, node.inputs),
+        ("outputs", outputs, node.outputs),
+        ("blocks", blocks, node.blocks),
+    ):
+        if count is not None and len(found) != count:
+            raise Broken(f"{node.kind} has {count} {name}, not {len(found)}")
+    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT}:
+        raise Broken(f"{node.kind} has attributes {list(attrs)}, not {list(node.attrs)}")
+
+
+def _flows(values: Sequence[Value], into: Sequence[Value], what: str) -> None:
+    """As many values as there are in `into`, each of a type that fits there."""
+    if len(values) != len(into):
+        raise Broken(f"{what}: {len(values)} values for {len(into)}")
+    for i, (value, target) in enumerate(zip(values, into, strict=True)):
+        if not is_subtype(value.type, target.type):
+            raise Broken(f"{what}: number {i} is {value.type}, which does not fit {target.type}")
+
+
+def _input_types(node: Node, *types: Type) -> None:
+    for i, (value, type) in enumerate(zip(node.inputs, types, strict=False)):
+        if not is_subtype(value.type, type):
+            raise Broken(f"input {i} of {node.kind} is {type}, not {value.type}")
+
+
+def _check_constant(node: Node, _: Graph) -> None:
+    _shape(node, 0, 1, attrs=["value"])
+    if not constant_fits(node.attrs["value"], node.output.type):
+        raise Broken(f"the constant is no {node.output.type}")
+
+
+def constant_fits(value: Any, type: Type) -> bool:
+    """Whether a constant is of a type."""
+    pending = [(value, type)]
+    while pending:
+        value, type = pending.pop()
+        inner = strip_optional(type) if value is not None else type
+        if isinstance(value, list | tuple) and isinstance(inner, ListType):
+            pending += [(item, inner.element) for item in value]
+        elif isinstance(value, list | tuple) or not _is_scalar(value, inner):
+            return False
+    return True
+
+
+def _is_scalar(value: Any, type: Type) -> bool:
+    if value is None:
+        return type == NONE or isinstance(type, OptionalType)
+    if isinstance(value, bool):
+        return type == BOOL
+    if isinstance(value, TensorConstant):
+        return is_subtype(value.type, type)
+    if isinstance(value, str):
+        return type in (STR, DEVICE)
+    return is_subtype(FLOAT if isinstance(value, float) else INT, type)
+
+
+def _check_uninitialized(node: Node, _: Graph) -> None:
+    _shape(node, 0, 1)
+
+
+def _check_tuple_construct(node: Node, _: Graph) -> None:
+    _shape(node, None, 1)
+    require(isinstance(node.output.type, TupleType), "prim::TupleConstruct makes a Tuple")
+    made = TupleType(tuple(v.type for v in node.inputs))
+    if not is_subtype(made, node.output.type):
+        raise Broken(f"the elements make {made}, which does not fit {node.output.type}")
+
+
+def _elements(node: Node) -> tuple[Type, ...]:
+    type = node.inputs[0].type
+    if not isinstance(type, TupleType):
+        raise Broken(f"{node.kind} takes a Tuple, not {type}")
+    return type.elements
+
+
+def _check_tuple_unpack(node: Node, _: Graph) -> None:
+    _shape(node, 1, None)
+    elements = _elements(node)
+    if len(elements) != len(node.outputs):
+        raise Broken(f"{len(elements)} elements for {len(node.outputs)} outputs")
+    for element, value in zip(elements, node.outputs, strict=True):
+        _check_projection(element, value)
+
+
+def _check_tuple_index(node: Node, _: Graph) -> None:
+    _shape(node, 1, 1, attrs=["index"])
+    elements, index = _elements(node), node.attrs["index"]
+    if not isinstance(index, int) or not 0 <= index < len(elements):
+        raise Broken(f"no element {index} among {len(elements)}")
+    _check_projection(elements[index], node.output)
+
+
+def _check_projection(element: Type, value: Value) -> None:
+    if not is_subtype(element, value.type):
+        raise Broken(f"an element is {element}, which does not fit {value.type}")
+
+
+def _check_list_construct(node: Node, _: Graph) -> None:
+    _shape(node, None, 1)
+    made = node.output.type
+    if not isinstance(made, ListType):
+        raise Broken("prim::ListConstruct makes a List")
+    _input_types(node, *[made.element] * len(node.inputs))
+
+
+def _check_list_unpack(node: Node, _: Graph) -> None:
+    _shape(node, 1, None)
+    type = node.inputs[0].type
+    if not isinstance(type, ListType):
+        raise Broken(f"prim::ListUnpack takes a List, not {type}")
+    for value in node.outputs:
+        _check_projection(type.element, value)
+
+
+def _check_if(node: Node, _: Graph) -> None:
+    _shape(node, 1, None, blocks=2)
+    _input_types(node, BOOL)
+    for block in node.blocks:
+        require(not block.inputs, "a branch of prim::If has no parameters")
+        _flows(block.outputs, node.outputs, "results of a branch")
+
+
+def _check_loop(node: Node, _: Graph) -> None:
+    _shape(node, None, None, blocks=1)
+    length = node.attrs.get(SEGMENT, 1)
+    require(type(length) is int and length > 0, "a segment is a positive number of rounds")
+    (block,) = node.blocks
+    require(len(node.inputs) >= 2, "prim::Loop takes a trip count and a condition")
+    _input_types(node, INT, BOOL)
+    require(bool(block.inputs) and block.inputs[0].type == INT, "a loop body's first parameter is the int index")
+    require(bool(block.outputs) and block.outputs[0].type == BOOL, "a loop body's first result is the condition")
+    for values, what in ((node.inputs[2:], "initial values"), (block.outputs[1:], "results of the body")):
+        _flows(values, block.inputs[1:], f"{what} of prim::Loop")
+        _flows(values, node.outputs, f"{what} of prim::Loop")
+
+
+def _check_function(node: Node, _: Graph) -> None:
+    _shape(node, 0, 1, blocks=1, attrs=["name"])
+    require(node.output.type == CLOSURE, "the output of prim::Function is a Closure")
+    require(isinstance(node.attrs["name"], str), "the name of a closure is a string")
+
+
+def _check_call_function(node: Node, graph: Graph) -> None:
+    _shape(node, None, None, attrs=["callee"])
+    name = node.attrs["callee"]
+    require(isinstance(name, str), "the callee is named by a string")
+    callee = graph.functions.get(name)
+    if callee is not None:
+        _check_call(node, callee.schema)
+
+
+def _check_grad_of(node: Node, _: Graph) -> None:
+    _shape(node, None, None, blocks=1, attrs=["name"])
+    (block,) = node.blocks
+    require(isinstance(node.attrs["name"], str), "prim::GradOf names the forward op by a string")
+    require(not block.inputs, "the block of prim::GradOf has no parameters")
+    _flows(block.outputs, node.outputs, "results of prim::GradOf")
+
+
+def _check_differentiable_graph(node: Node, _: Graph) -> None:
+    _shape(node, None, None, blocks=1)
+    (block,) = node.blocks
+    _flows(node.inputs, block.inputs, "inputs of prim::DifferentiableGraph")
+    _flows(block.outputs, node.outputs, "results of prim::DifferentiableGraph")
+    inside: set[Block] = {block}
+    for inner in walk(block.nodes):
+        inside.update(inner.blocks)
+        require(_stands_in(inner, inside), "prim::DifferentiableGraph takes what it uses as inputs")
+    require(_stands_in(block.ret, inside), "prim::DifferentiableGraph takes what it returns as inputs")
+
+
+def _stands_in(node: Node, blocks: set[Block]) -> bool:
+    return all(value.node.owner in blocks for value in node.inputs)
+
+
+def _check_autograd_add(node: Node, _: Graph) -> None:
+    _shape(node, 2, 1)
+    if isinstance(node.output.type, ListType):
+        # How deep a list is nested, a formula that works on lists of any kind does not say.
+        lists = all(isinstance(v.type, ListType) or v.type == UNDEFINED for v in node.inputs)
+        require(lists and is_differentiable(node.output.type), "prim::AutogradAdd of lists takes two lists of tensors")
+        return
+    _input_types(node, TENSOR, TENSOR)
+    require(is_subtype(node.output.type, TENSOR), "prim::AutogradAdd gives a Tensor")
+
+
+def _check_autograd_zero(node: Node, _: Graph) -> None:
+    _shape(node, 0, 1)
+    require(node.output.type == UNDEFINED, "the output of prim::AutogradZero is Undefined")
+
+
+def _check_materialize_grad(node: Node, _: Graph) -> None:
+    _shape(node, 3, 1)
+    _input_types(node, TENSOR, INT_LIST, INT)
+    defined = is_subtype(node.output.type, TENSOR) and node.output.type != UNDEFINED
+    require(defined, "prim::MaterializeGrad gives a Tensor")
+
+
+def _check_unwrap(node: Node, _: Graph) -> None:
+    _shape(node, 1, 1)
+    given, made = strip_optional(node.inputs[0].type), node.output.type
+    if given != NONE and not is_subtype(given, made):
+        raise Broken(f"{node.inputs[0].type} does not unwrap to {made}")
+
+
+def _check_cast(node: Node, _: Graph) -> None:
+    _shape(node, 1, 1)
+    given, made = node.inputs[0].type, node.output.type
+    if unify(given, made) is None:
+        raise Broken(f"a {given} is never a {made}")
+
+
+RULES: dict[str, Rule] = {
+    "prim::Constant": _check_constant,
+    "prim::Uninitialized": _check_uninitialized,
+    "prim::TupleConstruct": _check_tuple_construct,
+    "prim::TupleUnpack": _check_tuple_unpack,
+    "prim::TupleIndex": _check_tuple_index,
+    "prim::ListConstruct": _check_list_construct,
+    "prim::ListUnpack": _check_list_unpack,
+    "prim::If": _check_if,
+    "prim::Loop": _check_loop,
+    "prim::Function": _check_function,
+    "prim::CallFunction": _check_call_function,
+    "prim::GradOf": _check_grad_of,
+    "prim::DifferentiableGraph": _check_differentiable_graph,
+    "prim::AutogradAdd": _check_autograd_add,
+    "prim::AutogradZero": _check_autograd_zero,
+    "prim::MaterializeGrad": _check_materialize_grad,
+    "prim::unchecked_unwrap_optional": _check_unwrap,
+    "prim::unchecked_cast": _check_cast,
+}
+"""Every structural kind: a node of one has no schema."""

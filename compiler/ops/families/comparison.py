@@ -1,0 +1,174 @@
+"""Comparisons, logic, bits, and choosing between elements: `where`, `masked_fill`, `clamp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import scalar as s
+from ..arrays import dtype_of, element
+from ..elementwise import pointwise
+from ..registry import Trait
+from ..scalar import Operand, Scalar
+from .pointwise import COMMUTATIVE, NONDIFFERENTIABLE, binary
+
+# --- comparisons ---
+
+binary("eq", lambda x, y: x == y, dtype="bool", traits=COMMUTATIVE | NONDIFFERENTIABLE)
+binary("ne", lambda x, y: x != y, dtype="bool", traits=COMMUTATIVE | NONDIFFERENTIABLE, aliases=("not_equal",))
+binary("lt", lambda x, y: x < y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less",))
+binary("le", lambda x, y: x <= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("less_equal",))
+binary("gt", lambda x, y: x > y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater",))
+binary("ge", lambda x, y: x >= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater_equal",))
+
+
+def _is_close(x: Scalar, y: Scalar, rtol: Operand, atol: Operand, equal_nan: bool) -> Scalar:
+    distance = abs(x - y)
+    is_near = (distance <= abs(y * rtol) + atol) & ~s.isinf(distance)
+    close = (x == y) | is_near
+    return close | (s.isnan(x) & s.isnan(y)) if equal_nan else close
+
+
+def _check_tolerances(self: object, other: object, rtol: float, atol: float, equal_nan: bool) -> None:
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must not be negative, but are {rtol} and {atol}")
+
+
+pointwise(
+    "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    _is_close,
+    dtype="bool of uniform",
+    traits=NONDIFFERENTIABLE,
+    check=_check_tolerances,
+)
+pointwise("aten::isnan(Tensor self) -> Tensor", s.isnan, dtype="bool", traits=NONDIFFERENTIABLE)
+pointwise("aten::isinf(Tensor self) -> Tensor", s.isinf, dtype="bool", traits=NONDIFFERENTIABLE)
+pointwise(
+    "aten::isfinite(Tensor self) -> Tensor",
+    lambda x: ~(s.isnan(x) | s.isinf(x)),
+    dtype="bool",
+    traits=NONDIFFERENTIABLE,
+)
+pointwise(
+    "aten::isposinf(Tensor self) -> Tensor", lambda x: s.isinf(x) & (x > 0), dtype="bool", traits=NONDIFFERENTIABLE
+)
+pointwise(
+    "aten::isneginf(Tensor self) -> Tensor", lambda x: s.isinf(x) & (x < 0), dtype="bool", traits=NONDIFFERENTIABLE
+)
+pointwise("aten::signbit(Tensor self) -> Tensor", s.signbit, dtype="bool", traits=NONDIFFERENTIABLE)
+
+# --- logic and bits ---
+
+LOGIC = COMMUTATIVE | NONDIFFERENTIABLE
+binary("logical_and", lambda x, y: (x != 0) & (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
+binary("logical_or", lambda x, y: (x != 0) | (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
+binary("logical_xor", lambda x, y: (x != 0) ^ (y != 0), dtype="bool", traits=LOGIC, overloads=("",))
+pointwise("aten::logical_not(Tensor self) -> Tensor", lambda x: x == 0, dtype="bool", traits=NONDIFFERENTIABLE)
+
+BITWISE = ("Tensor", "Scalar", "Scalar_Tensor")
+SHIFTS = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
+binary("bitwise_and", lambda x, y: x & y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__and__",))
+binary("bitwise_or", lambda x, y: x | y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__or__",))
+binary("bitwise_xor", lambda x, y: x ^ y, dtype="integral", traits=LOGIC, overloads=BITWISE, aliases=("__xor__",))
+binary(
+    "bitwise_left_shift",
+    lambda x, y: x << y,
+    dtype="integer",
+    traits=NONDIFFERENTIABLE,
+    overloads=SHIFTS,
+    aliases=("__lshift__",),
+)
+binary(
+    "bitwise_right_shift",
+    lambda x, y: x >> y,
+    dtype="integer",
+    traits=NONDIFFERENTIABLE,
+    overloads=SHIFTS,
+    aliases=("__rshift__",),
+)
+pointwise(
+    "aten::bitwise_not(Tensor self) -> Tensor",
+    lambda x: ~x,
+    dtype="integral",
+    traits=NONDIFFERENTIABLE,
+    aliases=("__invert__",),
+)
+
+# --- choosing ---
+
+for overload, kinds in {
+    "self": ("Tensor", "Tensor"),
+    "ScalarSelf": ("Scalar", "Tensor"),
+    "ScalarOther": ("Tensor", "Scalar"),
+    "Scalar": ("Scalar", "Scalar"),
+}.items():
+    pointwise(
+        f"aten::where.{overload}(Tensor condition, {kinds[0]} self, {kinds[1]} other) -> Tensor",
+        s.where,
+        traits=NONDIFFERENTIABLE if overload == "Scalar" else Trait.NONE,
+        conditions=("condition",),
+    )
+
+
+def _check_fill_value(x: Any, mask: Any, value: Any) -> None:
+    if mask.dtype.kind != "b":
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got dtype {mask.dtype}")
+    if not isinstance(value, np.ndarray):
+        element(value, dtype_of(x))
+    elif value.ndim:
+        raise ValueError(f"masked_fill: the value is a number or a 0-d tensor, not a tensor of shape {value.shape}")
+
+
+for value in ("Scalar", "Tensor"):
+    pointwise(
+        f"aten::masked_fill.{value}(Tensor self, Tensor mask, {value} value) -> Tensor",
+        lambda x, mask, value: s.where(mask, value, x),
+        dtype="self",
+        conditions=("mask",),
+        check=_check_fill_value,
+    )
+pointwise(
+    "aten::heaviside(Tensor self, Tensor values) -> Tensor",
+    lambda x, values: s.where(x == 0, values, x > 0),
+    dtype="uniform",
+    traits=NONDIFFERENTIABLE,
+)
+
+
+def clamp(x: Scalar, low: Any, high: Any) -> Scalar:
+    """x between bounds, either of which may be absent; the upper wins where they cross. NaN and signed zeros stay."""
+    if low is None and high is None:
+        raise ValueError("clamp takes a min, a max or both")
+    x = x if low is None else s.maximum(low, x)
+    return x if high is None else s.minimum(high, x)
+
+
+def _check_ends(x: Any, *bounds: Any) -> None:
+    """Bounds that are whole numbers are elements of a tensor of integers."""
+    if x.dtype.kind in "iu":
+        for bound in bounds:
+            if isinstance(bound, int):
+                element(bound, dtype_of(x))
+
+
+for bound, overload in (("Scalar", ""), ("Tensor", ".Tensor")):
+    pointwise(
+        f"aten::clamp{overload}(Tensor self, {bound}? min=None, {bound}? max=None) -> Tensor",
+        clamp,
+        dtype="promote" if overload else "number",
+        aliases=("clip",),
+        check=_check_ends,
+    )
+    pointwise(
+        f"aten::clamp_min{overload}(Tensor self, {bound} min) -> Tensor",
+        lambda x, low: clamp(x, low, None),
+        dtype="promote" if overload else "number",
+        check=_check_ends,
+    )
+    pointwise(
+        f"aten::clamp_max{overload}(Tensor self, {bound} max) -> Tensor",
+        lambda x, high: clamp(x, None, high),
+        dtype="promote" if overload else "number",
+        check=_check_ends,
+    )

@@ -1,0 +1,368 @@
+"""Ops that make tensors from numbers, and ops that convert a tensor to another dtype.
+
+Source: torch's documentation of each op. `empty` gives zeros: a value here never depends on what memory held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+
+from ...types.dtypes import (
+    ALIASES,
+    BOOL,
+    BY_CODE,
+    BY_NAME,
+    DEFAULT_FLOAT,
+    FLOAT64,
+    INT64,
+    DType,
+)
+from ...types.types import TensorType, Type
+from .. import rules
+from ..arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
+from ..registry import Trait, declare
+
+Number = bool | int | float
+_OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+"""torch's tensor options; layout, device and pin_memory make no difference to a value."""
+
+
+def filled(size: Sequence[int], value: Number, dtype: DType) -> Array:
+    """A tensor of one value."""
+    if any(s < 0 for s in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
+    # Halves overflow to infinity here, as they do in torch.
+    fill = value if dtype.is_half else element(value, dtype)
+    with np.errstate(over="ignore"):
+        return np.full(tuple(size), fill, numpy_dtype(dtype))
+
+
+def _dtype(code: int | None, default: DType) -> DType:
+    return default if code is None else BY_CODE[code]
+
+
+def _constant(value: Number) -> Callable[..., Array]:
+    return lambda size, dtype, *options: filled(size, value, _dtype(dtype, DEFAULT_FLOAT))
+
+
+def _constant_like(value: Number) -> Callable[..., Array]:
+    return lambda self, dtype, *options: filled(self.shape, value, _dtype(dtype, dtype_of(self)))
+
+
+def _new_constant(value: Number) -> Callable[..., Array]:
+    return lambda self, size, dtype, *options: filled(size, value, _dtype(dtype, dtype_of(self)))
+
+
+def _full(size: Sequence[int], fill_value: Number, dtype: int | None, *options: object) -> Array:
+    return filled(size, fill_value, _dtype(dtype, scalar_dtype(fill_value)))
+
+
+def _full_like(self: Array, fill_value: Number, dtype: int | None, *options: object) -> Array:
+    return filled(self.shape, fill_value, _dtype(dtype, dtype_of(self)))
+
+
+def _new_full(self: Array, size: Sequence[int], fill_value: Number, dtype: int | None, *options: object) -> Array:
+    return filled(size, fill_value, _dtype(dtype, dtype_of(self)))
+
+
+def in_steps_of(dtype: int | None, *numbers: Number) -> list[Number]:
+    """The numbers of an `arange` as it counts with them: in integers they lose their fractions first, as in torch."""
+    if dtype is None or BY_CODE[dtype].is_floating:
+        return [*numbers]
+    return [int(element(number, INT64)) for number in numbers]
+
+
+def arange_length(start: Number, end: Number, step: Number, dtype: int | None) -> int:
+    """How many elements: by the numbers as they were given, but in int64 by what they are without fractions."""
+    asked = None if dtype is None else BY_CODE[dtype]
+    if asked == BOOL:
+        raise RuntimeError("arange: bools have no steps; make it of ints, and convert it with .bool()")
+    if not isfinite(start) or not isfinite(end):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
+    counted = in_steps_of(dtype, start, end, step) if asked == INT64 else [start, end, step]
+    for first, last, pace in ([start, end, step], counted):
+        if last != first and (last > first) != (pace > 0):
+            raise RuntimeError(f"arange: no way from {start} to {end} in steps of {step}")
+    first, last, pace = counted
+    if pace == 0:
+        raise RuntimeError(f"arange: step must be nonzero, but is {step}; in int64 it must be 1 at least")
+    if all(isinstance(number, int) for number in counted):
+        return -int((first - last) // pace)
+    rounds = (last - first) / pace
+    if not isfinite(rounds):
+        raise RuntimeError(f"arange: steps of {step} do not lead from {start} to {end}")
+    return ceil(rounds)
+
+
+def _arange(start: Number, end: Number, step: Number, dtype: int | None, *options: object) -> Array:
+    whole = not any(isinstance(number, float) for number in (start, end, step))
+    length = arange_length(start, end, step, dtype)
+    start, step = in_steps_of(dtype, start, step)
+    of_ints = isinstance(start, int) and isinstance(step, int)
+    steps = np.arange(length).astype(np.int64 if of_ints else np.float64)
+    return cast(np.add(start, np.multiply(steps, step)), _dtype(dtype, INT64 if whole else DEFAULT_FLOAT))
+
+
+def _arange_end(end: Number, dtype: int | None, *options: object) -> Array:
+    return _arange(0, end, 1, dtype)
+
+
+def _arange_start(start: Number, end: Number, dtype: int | None, *options: object) -> Array:
+    return _arange(start, end, 1, dtype)
+
+
+def _linspace(start: Number, end: Number, steps: int, dtype: int | None, *options: object) -> Array:
+    if steps < 0:
+        raise RuntimeError(f"linspace: the number of steps must not be negative, but is {steps}")
+    return cast(np.linspace(start, end, steps, dtype=np.float64), _dtype(dtype, DEFAULT_FLOAT))
+
+
+def _logspace(start: Number, end: Number, steps: int, base: float, dtype: int | None, *options: object) -> Array:
+    return cast(np.power(float(base), _linspace(start, end, steps, FLOAT64.code)), _dtype(dtype, DEFAULT_FLOAT))
+
+
+def _eye(n: int, dtype: int | None, *options: object) -> Array:
+    return _eye_m(n, n, dtype)
+
+
+def _eye_m(n: int, m: int, dtype: int | None, *options: object) -> Array:
+    if n < 0 or m < 0:
+        raise RuntimeError(f"eye: sizes must not be negative, but are {n} and {m}")
+    return np.eye(n, m, dtype=numpy_dtype(_dtype(dtype, DEFAULT_FLOAT)))
+
+
+def _triangle(find: Callable[..., Any]) -> Callable[..., Array]:
+    def evaluate(row: int, col: int, offset: int, dtype: int | None, *options: object) -> Array:
+        return cast(np.stack(find(row, offset, col)), _dtype(dtype, INT64))
+
+    return evaluate
+
+
+def _scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
+    target = _dtype(dtype, scalar_dtype(value))
+    return np.asarray(value, numpy_dtype(target)) if target.is_floating else np.asarray(element(value, target))
+
+
+def _default_scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
+    return np.asarray(element(value, _dtype(dtype, DEFAULT_FLOAT)))
+
+
+def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) -> Array:
+    """A tensor of nested lists of numbers; float if one of them is, as with `torch.tensor`."""
+    leaves: list[Any] = list(data)
+    while any(isinstance(leaf, list | tuple) for leaf in leaves):
+        leaves = [item for leaf in leaves for item in (leaf if isinstance(leaf, list | tuple) else [leaf])]
+    for leaf in leaves:
+        if leaf is None or isinstance(leaf, str):
+            raise RuntimeError(f"tensor: {leaf!r} is no number; a tensor is made of numbers and bools")
+    kinds = [dtype_of(leaf) if isinstance(leaf, np.ndarray) else scalar_dtype(leaf) for leaf in leaves]
+    found = max(kinds, key=lambda kind: kind.category, default=DEFAULT_FLOAT)
+    target = _dtype(dtype, found)
+    try:
+        array = np.asarray(data, numpy_dtype(found if target.category == 1 else target))
+    except ValueError:
+        raise ValueError("tensor: the nested lists must have equal lengths at every level") from None
+    if target.category == 1 and target != found:
+        array = np.reshape([element(value.item(), target) for value in array.flat], array.shape)
+    return cast(array, target)
+
+
+def _to(self: Array, dtype: int | None) -> Array:
+    return self if dtype is None else cast(self, BY_CODE[dtype])
+
+
+def _to_dtype(self: Array, dtype: int | None, *options: object) -> Array:
+    return _to(self, dtype)
+
+
+def _to_device(self: Array, device: object, dtype: int | None = None, *options: object) -> Array:
+    return _to(self, dtype)
+
+
+def _to_other(self: Array, other: Array, *options: object) -> Array:
+    return self.astype(other.dtype, copy=False)
+
+
+def _converter(dtype: DType) -> Callable[..., Array]:
+    return lambda self, *options: cast(self, dtype)
+
+
+def _fill(self: Array, value: Number | Array) -> Array:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if not isinstance(value, np.ndarray):
+        return filled(self.shape, value, dtype_of(self))
+    return np.full(self.shape, value.astype(self.dtype), self.dtype)
+
+
+def _zero(self: Array) -> Array:
+    return np.zeros(self.shape, self.dtype)
+
+
+def _copy(self: Array, src: Array, non_blocking: bool) -> Array:
+    del non_blocking
+    try:
+        return np.broadcast_to(src.astype(self.dtype, copy=False), self.shape)
+    except ValueError:
+        raise RuntimeError(f"copy: a source of shape {src.shape} does not fit shape {self.shape}") from None
+
+
+def _asked(argument: int, default: DType | None, rank: int | None = None) -> rules.TypeRule:
+    """The default, unless a dtype is asked for."""
+    return rules.unless_asked(argument, rules.fixed(default, rank))
+
+
+def _as_other(types: Sequence[Type]) -> Type:
+    """The dtype of the second argument with the rank of the first."""
+    return TensorType(rules.tensor_at(types, 1).dtype, rules.tensor_at(types, 0).rank)
+
+
+def _converted(dtype: DType) -> rules.TypeRule:
+    """Another dtype, the same rank."""
+    return lambda types: TensorType(dtype, rules.tensor_at(types, 0).rank)
+
+
+def _of_unknown_dtype(types: Sequence[Type]) -> Type:
+    return TensorType(None, rules.tensor_at(types, 0).rank)
+
+
+for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
+    _overload = ".memory_format" if _name == "empty" else ""
+    _more = ", MemoryFormat? memory_format=None" if _name == "empty" else ""
+    declare(
+        f"aten::{_name}{_overload}(int[] size, {_OPTIONS}{_more}) -> Tensor",
+        _constant(_value),
+        result=_asked(1, DEFAULT_FLOAT),
+    )
+    declare(
+        f"aten::{_name}_like(Tensor self, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
+        _constant_like(_value),
+        traits=Trait.SHAPE_ONLY,
+        result=rules.unless_asked(1, rules.same()),
+    )
+    declare(
+        f"aten::new_{_name}(Tensor self, int[] size, {_OPTIONS}) -> Tensor",
+        _new_constant(_value),
+        traits=Trait.SHAPE_ONLY,
+        result=rules.unless_asked(2, rules.like()),
+    )
+
+declare(f"aten::full(int[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", _full)
+declare(
+    f"aten::full_like(Tensor self, Scalar fill_value, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
+    _full_like,
+    traits=Trait.SHAPE_ONLY,
+    result=rules.unless_asked(2, rules.same()),
+)
+declare(
+    f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {_OPTIONS}) -> Tensor",
+    _new_full,
+    traits=Trait.SHAPE_ONLY,
+    result=rules.unless_asked(3, rules.like()),
+)
+declare(f"aten::arange(Scalar end, {_OPTIONS}) -> Tensor", _arange_end, result=rules.fixed(None, 1))
+declare(
+    f"aten::arange.start(Scalar start, Scalar end, {_OPTIONS}) -> Tensor", _arange_start, result=rules.fixed(None, 1)
+)
+declare(
+    f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {_OPTIONS}) -> Tensor",
+    _arange,
+    result=rules.fixed(None, 1),
+)
+declare(
+    f"aten::linspace(Scalar start, Scalar end, int steps, {_OPTIONS}) -> Tensor",
+    _linspace,
+    result=_asked(3, DEFAULT_FLOAT, 1),
+)
+declare(
+    f"aten::logspace(Scalar start, Scalar end, int steps, float base=10., {_OPTIONS}) -> Tensor",
+    _logspace,
+    result=_asked(4, DEFAULT_FLOAT, 1),
+)
+declare(f"aten::eye(int n, {_OPTIONS}) -> Tensor", _eye, result=_asked(1, DEFAULT_FLOAT, 2))
+declare(f"aten::eye.m(int n, int m, {_OPTIONS}) -> Tensor", _eye_m, result=_asked(2, DEFAULT_FLOAT, 2))
+for _name, _find in (("tril", np.tril_indices), ("triu", np.triu_indices)):
+    declare(
+        f"aten::{_name}_indices(int row, int col, int offset=0, {_OPTIONS.replace('dtype=None', 'dtype=4')}) -> Tensor",
+        _triangle(_find),
+        result=rules.fixed(None, 2),
+    )
+
+declare(
+    f"aten::scalar_tensor(Scalar s, {_OPTIONS}) -> Tensor", _default_scalar_tensor, result=_asked(1, DEFAULT_FLOAT, 0)
+)
+for _name, _more in (("tensor", ", bool requires_grad=False"), ("as_tensor", "")):
+    _rest = f"*, ScalarType? dtype=None, Device? device=None{_more}) -> Tensor"
+    for _kind, _default in (("bool", BOOL), ("int", INT64), ("float", DEFAULT_FLOAT), ("number", None)):
+        declare(f"aten::{_name}.{_kind}({_kind} t, {_rest}", _scalar_tensor, result=_asked(1, _default, 0))
+declare(
+    "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    _tensor_of_list,
+)
+declare(
+    "aten::as_tensor(Tensor data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+)
+declare("aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", _tensor_of_list)
+
+_COPY = "bool non_blocking=False, bool copy=False"
+_COPY_AS = f"{_COPY}, MemoryFormat? memory_format=None"
+declare(
+    f"aten::to.dtype(Tensor self, ScalarType dtype, {_COPY_AS}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=_of_unknown_dtype,
+)
+declare(
+    f"aten::to.device(Tensor self, Device device, ScalarType dtype, {_COPY_AS}) -> Tensor",
+    _to_device,
+    traits=Trait.MAY_ALIAS,
+    result=_of_unknown_dtype,
+)
+declare(
+    f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor",
+    _to_other,
+    traits=Trait.MAY_ALIAS,
+    result=_as_other,
+)
+declare(
+    f"aten::to.prim_Device(Tensor self, Device? device, int? dtype=None, {_COPY}) -> Tensor",
+    _to_device,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(2, rules.same()),
+)
+declare(
+    f"aten::to.prim_dtype(Tensor self, int? dtype=None, {_COPY}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+)
+declare(
+    f"aten::to.dtype_layout(Tensor self, {_OPTIONS}, {_COPY_AS}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+)
+declare("aten::type_as(Tensor self, Tensor other) -> Tensor", _to_other, traits=Trait.MAY_ALIAS, result=_as_other)
+
+_CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
+"""The methods that convert: `x.float()`."""
+for _name in _CONVERSIONS:
+    _target = ALIASES.get(_name) or BY_NAME[_name]
+    declare(
+        f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
+        _converter(_target),
+        traits=Trait.MAY_ALIAS if _target.is_floating else Trait.MAY_ALIAS | Trait.NONDIFFERENTIABLE,
+        result=_converted(_target),
+    )
+
+declare("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", _fill, traits=Trait.SHAPE_ONLY, result=rules.same())
+declare("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same())
+declare("aten::zero(Tensor self) -> Tensor", _zero, traits=Trait.SHAPE_ONLY, result=rules.same())
+declare("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", _copy, result=rules.same())

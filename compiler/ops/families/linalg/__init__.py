@@ -1,0 +1,1 @@
+"""Matrices: products, solvers and factorizations, structure."""

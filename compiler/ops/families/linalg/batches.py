@@ -1,0 +1,76 @@
+"""Ops that the compiler puts in the place of several small matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....types.types import TENSOR_LIST, ListType, TensorType, Type
+from ...arrays import Array
+from ...registry import OPS, Trait, declare
+
+MAX_NUMEL = 1 << 14
+"""Operands with more elements are not worth the copy that joining them takes."""
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _products(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
+    multiply = OPS.named("aten::mm").evaluate
+    return [multiply(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def _are_alike(arrays: Sequence[Array]) -> bool:
+    first = arrays[0]
+    if first.ndim != 2 or first.dtype not in _FLOATS or first.size > MAX_NUMEL:
+        return False
+    return all(array.shape == first.shape and array.dtype == first.dtype for array in arrays)
+
+
+def _sum_of_products(left: Sequence[Array], right: Sequence[Array]) -> Array:
+    """left[0] @ right[0] + left[1] @ right[1] + …, as one product where all are small and alike."""
+    joins = _are_alike(left) and _are_alike(right) and left[0].dtype == right[0].dtype
+    if joins and left[0].shape[1] == right[0].shape[0]:
+        return np.matmul(np.concatenate(left, axis=1), np.concatenate(right, axis=0))
+    add = OPS.named("aten::add.Tensor").evaluate
+    total, *rest = _products(left, right)
+    for product in rest:
+        total = add(total, product)
+    return total
+
+
+def _shared_left(left: Array, others: Sequence[Array]) -> list[Array]:
+    """left @ others[i] for each i."""
+    joins = _are_alike(others) and left.ndim == 2 and left.dtype == others[0].dtype
+    if not joins or left.shape[1] != others[0].shape[0]:
+        return _products([left] * len(others), others)
+    width = others[0].shape[1]
+    whole = np.matmul(left, np.concatenate(others, axis=1))
+    return [whole[:, i * width : (i + 1) * width] for i in range(len(others))]
+
+
+def _shared_right(right: Array, others: Sequence[Array]) -> list[Array]:
+    """others[i] @ right for each i."""
+    joins = _are_alike(others) and right.ndim == 2 and right.dtype == others[0].dtype
+    if not joins or right.shape[0] != others[0].shape[1]:
+        return _products(others, [right] * len(others))
+    height = others[0].shape[0]
+    whole = np.matmul(np.concatenate(others, axis=0), right)
+    return [whole[i * height : (i + 1) * height] for i in range(len(others))]
+
+
+def _element(types: Sequence[Type]) -> TensorType:
+    """What a list of matrices says of their product."""
+    inner = types[0].element if isinstance(types[0], ListType) else types[0]
+    return TensorType(inner.dtype, 2) if isinstance(inner, TensorType) else TensorType(None, 2)
+
+
+_M = Trait.MATMUL | Trait.NONDIFFERENTIABLE
+declare("prim::mm_tree(Tensor[] left, Tensor[] right) -> Tensor", _sum_of_products, traits=_M, result=_element)
+for _name, _evaluate in {"mm_shared_left": _shared_left, "mm_shared_right": _shared_right}.items():
+    declare(
+        f"prim::{_name}(Tensor side, Tensor[] others) -> Tensor[]",
+        _evaluate,
+        traits=_M,
+        result=lambda types: ListType(_element(types)) if types else TENSOR_LIST,
+    )

@@ -1,0 +1,282 @@
+"""Matrix products. Halves multiply in float32 and are rounded once.
+
+Source: torch's documentation of each op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ....types.dtypes import INT64, DType, promote
+from ... import rules
+from ...arrays import Array, cast, dtype_of, result_dtype, widen
+from ...dims import wrap_dim
+from ...registry import Trait, declare
+
+Number = bool | int | float
+_M = Trait.MATMUL
+
+
+def _require_one_dtype(name: str, *arrays: Array) -> None:
+    if len({a.dtype for a in arrays}) > 1:
+        dtypes = " and ".join(str(dtype_of(a)) for a in arrays)
+        raise RuntimeError(f"{name}: expected operands of one dtype, but got {dtypes}; convert one with .to()")
+
+
+def _require_ranks(name: str, arrays: Sequence[Array], ranks: Sequence[int]) -> None:
+    if tuple(a.ndim for a in arrays) != tuple(ranks):
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise RuntimeError(f"{name}: expected tensors of rank {', '.join(map(str, ranks))}, but got shapes {shapes}")
+
+
+def product(left: Array, right: Array) -> Array:
+    """`left @ right` by NumPy's rules, computed in float32 at least and rounded once."""
+    dtype = dtype_of(left)
+    wide_left, wide_right = widen(left), widen(right)
+    try:
+        return cast(np.matmul(wide_left, wide_right), dtype)
+    except ValueError:
+        raise RuntimeError(f"matrix product: shapes {left.shape} and {right.shape} do not fit") from None
+
+
+def _matmul(self: Array, other: Array) -> Array:
+    _require_one_dtype("matmul", self, other)
+    if not self.ndim or not other.ndim:
+        raise RuntimeError(
+            f"matmul: both arguments need at least one dimension, but got {self.shape} and {other.shape}"
+        )
+    return product(self, other)
+
+
+def _ranked_product(name: str, *ranks: int) -> Callable[[Array, Array], Array]:
+    """A product that takes operands of these ranks only."""
+
+    def evaluate(self: Array, other: Array) -> Array:
+        _require_ranks(name, (self, other), ranks)
+        _require_one_dtype(name, self, other)
+        if ranks == (3, 3) and self.shape[0] != other.shape[0]:
+            raise RuntimeError(f"{name}: batch sizes differ: {self.shape} and {other.shape}")
+        return product(self, other)
+
+    return evaluate
+
+
+def _inner(self: Array, other: Array) -> Array:
+    if not self.ndim or not other.ndim:
+        dtype = result_dtype(self, other)
+        return np.asarray(np.multiply(cast(self, dtype), cast(other, dtype)))
+    _require_one_dtype("inner", self, other)
+    return _tensordot(self, other, [-1], [-1])
+
+
+def _outer(self: Array, vec2: Array) -> Array:
+    _require_ranks("outer", (self, vec2), (1, 1))
+    dtype = result_dtype(self, vec2)
+    return np.multiply(cast(self, dtype)[:, None], cast(vec2, dtype))
+
+
+def _added(multiply: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """`beta * self + alpha * multiply(left, right)`; beta = 0 ignores self, NaN and infinities included."""
+
+    def evaluate(self: Array, left: Array, right: Array, beta: Number, alpha: Number) -> Array:
+        _require_one_dtype("add of a product", self, left, right)
+        dtype = dtype_of(left)
+        _require_whole(dtype.is_floating, beta, alpha)
+        term = multiply(widen(left), widen(right))
+        term = term if alpha == 1 else term * np.asarray(alpha, term.dtype)
+        wide = np.broadcast_to(widen(self), term.shape)
+        if beta == 0:
+            return cast(term, dtype)
+        return cast(term + (wide if beta == 1 else wide * np.asarray(beta, term.dtype)), dtype)
+
+    return evaluate
+
+
+def _require_whole(floating: bool, *factors: Number) -> None:
+    if not floating and any(isinstance(factor, float) for factor in factors):
+        raise RuntimeError("beta and alpha must be integers for integer tensors")
+
+
+def _batch_sum(left: Array, right: Array) -> Array:
+    _require_ranks("addbmm", (left, right), (3, 3))
+    return np.asarray(product(left, right).sum(0, dtype=left.dtype))
+
+
+def _linear(input: Array, weight: Array, bias: Array | None) -> Array:
+    _require_one_dtype("linear", input, weight, *([] if bias is None else [bias]))
+    if weight.ndim not in (1, 2) or not input.ndim or input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(f"linear: input of shape {input.shape} does not fit weight of shape {weight.shape}")
+    result = product(widen(input), widen(weight.T))
+    if bias is not None:
+        if np.broadcast_shapes(bias.shape, result.shape) != result.shape:
+            raise RuntimeError(f"linear: a bias of shape {bias.shape} does not fit a result of shape {result.shape}")
+        result = result + widen(bias)
+    return cast(result, dtype_of(input))
+
+
+def _bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None) -> Array:
+    result = np.einsum("...i,kij,...j->...k", widen(input1), widen(weight), widen(input2), optimize=True)
+    return cast(result if bias is None else result + widen(bias), dtype_of(input1))
+
+
+def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None) -> Array:
+    del path  # It says in which order to multiply, not what.
+    try:
+        dtype = einsum_dtype(equation, [t.shape for t in tensors], [dtype_of(t) for t in tensors])
+        operands = [widen(cast(tensor, dtype)) for tensor in tensors]
+        result = np.einsum(equation, *operands, optimize=len(tensors) > 1)
+    except ValueError as error:
+        shapes = ", ".join(str(t.shape) for t in tensors)
+        raise RuntimeError(f"einsum({equation!r}): {error} (shapes {shapes})") from None
+    return cast(result, dtype)
+
+
+def einsum_dtype(equation: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[DType]) -> DType:
+    """What torch's steps from the left give: products promote, matrix products ask for one dtype, sums are int64."""
+    terms, result = dimension_labels(equation, [len(shape) for shape in shapes])
+    wide = [
+        {label for label, size in zip(term, shape, strict=True) if size != 1}
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
+    done, found = wide[0], dtypes[0]
+    for i, dtype in enumerate(dtypes[1:], 1):
+        wanted = set(result).union(*wide[i + 1 :])
+        left, right = found, dtype
+        left = _summed(left) if done - wide[i] - wanted else left
+        right = _summed(right) if wide[i] - done - wanted else right
+        if left != right and (done & wide[i]) - wanted:
+            raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
+        done, found = (done | wide[i]) & wanted, promote(left, right)
+    return _summed(found) if len(dtypes) == 1 and set(terms[0]) - set(result) else found
+
+
+def _summed(dtype: DType) -> DType:
+    return dtype if dtype.is_floating else INT64
+
+
+def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """The labels of each operand's dimensions, and of the result's; those that `...` stands for are numbers."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    spans = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
+    dots = [str(i) for i in range(max([s for term, s in zip(terms, spans, strict=True) if "..." in term], default=0))]
+
+    def expanded(term: str, span: int) -> list[str]:
+        before, ellipsis, after = term.partition("...")
+        return [*before, *(dots[len(dots) - span :] if ellipsis else ()), *after]
+
+    letters = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
+    result = expanded(right, len(dots)) if arrow else [*dots, *letters]
+    return [expanded(term, span) for term, span in zip(terms, spans, strict=True)], result
+
+
+def _einsum_adjoint(grad_output: Array, equation: str, tensors: Sequence[Array], operand: int) -> Array:
+    """The gradient of einsum's operand number `operand`, whose elements do not matter.
+
+    A label that nothing else has was summed away: every element along it receives the same. A dimension of size 1
+    that was broadcast adds up what it was broadcast to; a repeated label stands for a diagonal.
+    """
+    terms, result = dimension_labels(equation, [t.ndim for t in tensors])
+    size = dict(zip(terms[operand], tensors[operand].shape, strict=True))
+    others = [(term, t) for i, (term, t) in enumerate(zip(terms, tensors, strict=True)) if i != operand]
+    factors = [(result, grad_output), *others]
+    full: dict[str, int] = {}
+    for labels, factor in factors:
+        for label, length in zip(labels, factor.shape, strict=True):
+            full[label] = length if full.get(label, 1) == 1 else full[label]
+    kept = [label for label in size if label in full and (size[label] == full[label] or full[label] == 1)]
+    number = {label: i for i, label in enumerate({**full, **size})}
+    operands = [x for labels, factor in factors for x in (widen(factor), [number[label] for label in labels])]
+    total = np.einsum(*operands, [number[label] for label in kept], optimize=len(factors) > 1)
+    sums = total.reshape([total.shape[kept.index(label)] if label in kept else 1 for label in size])
+    gradient = np.zeros(tensors[operand].shape, total.dtype)
+    np.einsum(gradient, [number[label] for label in terms[operand]], [number[label] for label in size])[...] = sums
+    return cast(gradient, dtype_of(grad_output))
+
+
+def _summed_to_one(array: Array, dims: Sequence[int], other: Array, other_dims: Sequence[int]) -> Array:
+    """Summed over the dimensions that meet one of size 1, which stands for as many as there are."""
+    met = tuple(i for i, j in zip(dims, other_dims, strict=False) if other.shape[j] == 1 != array.shape[i])
+    return cast(np.sum(widen(array), met, keepdims=True), dtype_of(array)) if met else array
+
+
+def _tensordot(self: Array, other: Array, dims_self: Sequence[int], dims_other: Sequence[int]) -> Array:
+    _require_one_dtype("tensordot", self, other)
+    left = [wrap_dim(dim, self.ndim) for dim in dims_self]
+    right = [wrap_dim(dim, other.ndim) for dim in dims_other]
+    self, other = _summed_to_one(self, left, other, right), _summed_to_one(other, right, self, left)
+    if [self.shape[i] for i in left] != [other.shape[i] for i in right]:
+        raise RuntimeError(f"tensordot: dims {left} of {self.shape} do not fit dims {right} of {other.shape}")
+    return cast(np.tensordot(widen(self), widen(other), (left, right)), dtype_of(self))
+
+
+def _tensordot_int(self: Array, other: Array, dims: int) -> Array:
+    return _tensordot(self, other, range(self.ndim - dims, self.ndim), range(dims))
+
+
+def _kron(self: Array, other: Array) -> Array:
+    dtype = result_dtype(self, other)
+    return np.asarray(np.kron(cast(self, dtype), cast(other, dtype)))
+
+
+_PRODUCTS: tuple[tuple[str, Callable[..., Array], int | None], ...] = (
+    ("aten::matmul(Tensor self, Tensor other) -> Tensor", _matmul, None),
+    ("aten::mm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("mm", 2, 2), 2),
+    ("aten::bmm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("bmm", 3, 3), 3),
+    ("aten::mv(Tensor self, Tensor vec) -> Tensor", _ranked_product("mv", 2, 1), 1),
+    ("aten::dot(Tensor self, Tensor tensor) -> Tensor", _ranked_product("dot", 1, 1), 0),
+    ("aten::vdot(Tensor self, Tensor other) -> Tensor", _ranked_product("vdot", 1, 1), 0),
+    ("aten::inner(Tensor self, Tensor other) -> Tensor", _inner, None),
+    ("aten::outer(Tensor self, Tensor vec2) -> Tensor", _outer, 2),
+    ("aten::ger(Tensor self, Tensor vec2) -> Tensor", _outer, 2),
+    ("aten::kron(Tensor self, Tensor other) -> Tensor", _kron, None),
+    (
+        "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+        _tensordot,
+        None,
+    ),
+    ("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", _tensordot_int, None),
+    (
+        "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+        _bilinear,
+        None,
+    ),
+)
+"""Products of the first two arguments, with the rank of the result where it is always the same."""
+
+_SUMS_OF_PRODUCTS: tuple[tuple[str, str, Callable[[Array, Array], Array], int], ...] = (
+    ("addmm", "Tensor mat1, Tensor mat2", _ranked_product("addmm", 2, 2), 2),
+    ("addmv", "Tensor mat, Tensor vec", _ranked_product("addmv", 2, 1), 1),
+    ("addbmm", "Tensor batch1, Tensor batch2", _batch_sum, 2),
+    ("baddbmm", "Tensor batch1, Tensor batch2", _ranked_product("baddbmm", 3, 3), 3),
+    ("addr", "Tensor vec1, Tensor vec2", _outer, 2),
+)
+
+for _schema, _evaluate, _rank in _PRODUCTS:
+    declare(_schema, _evaluate, traits=_M, result=rules.agreed(0, 1, rank=_rank))
+
+for _name, _operands, _multiply, _rank in _SUMS_OF_PRODUCTS:
+    declare(
+        f"aten::{_name}(Tensor self, {_operands}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        _added(_multiply),
+        traits=_M,
+        result=rules.agreed(0, 1, 2, rank=_rank),
+    )
+
+declare(
+    "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    _linear,
+    traits=_M,
+    result=rules.agreed(0, 1),
+)
+declare(
+    "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", _einsum, traits=_M | Trait.MAY_ALIAS
+)
+declare(
+    "gs::einsum_adjoint(Tensor grad_output, str equation, Tensor[] tensors, int operand) -> Tensor",
+    _einsum_adjoint,
+    traits=_M,
+    result=rules.like(),
+)

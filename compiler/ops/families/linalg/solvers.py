@@ -1,0 +1,240 @@
+"""Inverses, determinants, solvers and factorizations, for float32 and float64 as in torch.
+
+Source: torch's documentation of each op. Signs of singular vectors and eigenvectors are LAPACK's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import rules
+from ...arrays import Array, cast, dtype_of, widen
+from ...registry import Trait, declare
+from .products import product
+
+_M = Trait.MATMUL
+
+
+def _require_matrices(name: str, array: Array, square: bool = True) -> Array:
+    """The array itself; RuntimeError unless it holds (square) matrices of float32 or float64."""
+    if array.ndim < 2 or (square and array.shape[-1] != array.shape[-2]):
+        kind = "batches of square matrices" if square else "at least 2 dimensions"
+        raise RuntimeError(f"{name}: A must have {kind}, but its shape is {array.shape}")
+    dtype = dtype_of(array)
+    if not dtype.is_floating or dtype.is_half:
+        raise RuntimeError(f"{name}: expected float32 or float64, but got {dtype}")
+    return array
+
+
+def _lapack(name: str, call: Callable[..., Any], *arrays: Array) -> Any:
+    """The result of a call; RuntimeError where the matrix is singular or the like."""
+    try:
+        return call(*arrays)
+    except np.linalg.LinAlgError as error:
+        raise RuntimeError(f"{name}: {error} (shapes {', '.join(str(a.shape) for a in arrays)})") from None
+
+
+def _inverse(self: Array) -> Array:
+    return np.asarray(_lapack("linalg.inv", np.linalg.inv, _require_matrices("linalg.inv", self)))
+
+
+def _det(self: Array) -> Array:
+    return cast(np.linalg.det(_require_matrices("linalg.det", widen(self))), dtype_of(self))
+
+
+def _cofactor(self: Array) -> Array:
+    """The derivative of the determinant, finite for singular matrices too.
+
+    For A = U S V^T it is det(U) det(V) U C V^T, where C holds the products of all singular values but one.
+    """
+    u, s, vh = _svd(self, False, None)
+    n = s.shape[-1]
+    others = np.where(np.eye(n, dtype=bool), np.ones((), s.dtype), s[..., None, :])
+    factors = np.prod(others, axis=-1) * (np.linalg.det(u) * np.linalg.det(vh))[..., None]
+    return np.asarray((u * factors[..., None, :]) @ vh, self.dtype)
+
+
+def _slogdet(self: Array) -> tuple[Array, Array]:
+    sign, logabsdet = np.linalg.slogdet(_require_matrices("linalg.slogdet", self))
+    return np.asarray(sign, self.dtype), np.asarray(logabsdet, self.dtype)
+
+
+def _logdet(self: Array) -> Array:
+    sign, logabsdet = _slogdet(self)
+    return np.where(sign < 0, np.full((), np.nan, self.dtype), logabsdet)
+
+
+def _is_vector(A: Array, B: Array) -> bool:  # noqa: N803
+    """Whether B holds one right-hand side for each matrix of A, as torch decides it."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+
+
+def _solve(A: Array, B: Array, left: bool) -> Array:  # noqa: N803
+    _require_matrices("linalg.solve", A)
+    vector = _is_vector(A, B)
+    right = B[..., None] if vector else B
+    if not left and vector:
+        raise RuntimeError("linalg.solve: vectors can be solved for from the left only")
+    if A.dtype != B.dtype or right.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(f"linalg.solve: A {A.shape} {A.dtype} and B {B.shape} {B.dtype} do not fit")
+    if not left:
+        return np.asarray(
+            _lapack("linalg.solve", np.linalg.solve, A.swapaxes(-1, -2), right.swapaxes(-1, -2))
+        ).swapaxes(-1, -2)
+    found = np.asarray(_lapack("linalg.solve", np.linalg.solve, A, right))
+    return found[..., 0] if vector else found
+
+
+def _solve_triangular(self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:  # noqa: N803
+    matrix = np.triu(self) if upper else np.tril(self)
+    if unitriangular:
+        matrix = np.where(np.eye(matrix.shape[-1], dtype=bool), np.ones((), matrix.dtype), matrix)
+    return _solve(matrix, B, left)
+
+
+def _cholesky(self: Array, upper: bool) -> Array:
+    _require_matrices("linalg.cholesky", self)
+    # Only one triangle counts, as in torch.
+    triangle = np.triu(self).swapaxes(-1, -2) if upper else np.tril(self)
+    whole = triangle + np.tril(triangle, -1).swapaxes(-1, -2)
+    factor = np.asarray(_lapack("linalg.cholesky", np.linalg.cholesky, whole))
+    return factor.swapaxes(-1, -2) if upper else factor
+
+
+def _cholesky_solve(self: Array, input2: Array, upper: bool) -> Array:
+    factor = np.triu(input2).swapaxes(-1, -2) if upper else np.tril(input2)
+    return _solve(factor.swapaxes(-1, -2), _solve(factor, self, True), True)
+
+
+def _qr(A: Array, mode: str) -> tuple[Array, Array]:  # noqa: N803
+    _require_matrices("linalg.qr", A, square=False)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f'linalg.qr: mode must be "reduced", "complete" or "r", not {mode!r}')
+    if mode == "r":
+        return np.zeros((0,), A.dtype), np.asarray(np.linalg.qr(A, mode="r"))
+    q, r = np.linalg.qr(A, mode="reduced" if mode == "reduced" else "complete")
+    return q, r
+
+
+def _old_qr(self: Array, some: bool) -> tuple[Array, Array]:
+    return _qr(self, "reduced" if some else "complete")
+
+
+def _svd(A: Array, full_matrices: bool, driver: str | None) -> tuple[Array, Array, Array]:  # noqa: N803
+    del driver
+    _require_matrices("linalg.svd", A, square=False)
+    u, s, vh = _lapack("linalg.svd", lambda a: np.linalg.svd(a, full_matrices=full_matrices), A)
+    return u, s, vh
+
+
+def _svdvals(A: Array, driver: str | None) -> Array:  # noqa: N803
+    return _svd(A, False, driver)[1]
+
+
+def _old_svd(self: Array, some: bool, compute_uv: bool) -> tuple[Array, Array, Array]:
+    u, s, vh = _svd(self, not some, None)
+    v = vh.swapaxes(-1, -2)
+    return (u, s, v) if compute_uv else (np.zeros_like(u), s, np.zeros_like(v))
+
+
+def _eigh(self: Array, uplo: str) -> tuple[Array, Array]:
+    _require_matrices("linalg.eigh", self)
+    if uplo.upper() not in ("L", "U"):
+        raise RuntimeError(f'linalg.eigh: UPLO must be "L" or "U", not {uplo!r}')
+    values, vectors = _lapack("linalg.eigh", lambda a: np.linalg.eigh(a, "L" if uplo.upper() == "L" else "U"), self)
+    return values, vectors
+
+
+def _eigvalsh(self: Array, uplo: str) -> Array:
+    return _eigh(self, uplo)[0]
+
+
+def _pinverse(self: Array, rcond: float) -> Array:
+    _require_matrices("pinverse", self, square=False)
+    return np.asarray(np.linalg.pinv(self, rcond), self.dtype)
+
+
+def _matrix_power(self: Array, n: int) -> Array:
+    if self.ndim < 2 or self.shape[-1] != self.shape[-2]:
+        raise RuntimeError(f"matrix_power: A must be batches of square matrices, but its shape is {self.shape}")
+    return cast(_lapack("matrix_power", lambda a: np.linalg.matrix_power(a, n), widen(self)), dtype_of(self))
+
+
+def _matrix_exp(self: Array) -> Array:
+    wide = _require_matrices("matrix_exp", widen(self))
+    import scipy.linalg  # Imported here: it is slow to load and nothing else needs it.
+
+    return cast(scipy.linalg.expm(wide), dtype_of(self)) if self.size else self
+
+
+def _multi_dot(tensors: list[Array]) -> Array:
+    if len(tensors) < 2:
+        raise RuntimeError("multi_dot(): expected at least 2 tensors")
+    dtype = dtype_of(tensors[0])
+    if len(tensors) == 2:
+        return product(*tensors)
+    return cast(np.linalg.multi_dot([widen(t) for t in tensors]), dtype)
+
+
+_lower = rules.shifted(-2)
+_vector = rules.shifted(-1)
+
+_UNARY: tuple[tuple[str, Callable[..., Array], rules.TypeRule], ...] = (
+    ("aten::inverse(Tensor self) -> Tensor", _inverse, rules.same()),
+    ("aten::linalg_inv(Tensor A) -> Tensor", _inverse, rules.same()),
+    ("aten::det(Tensor self) -> Tensor", _det, _lower),
+    ("aten::linalg_det(Tensor A) -> Tensor", _det, _lower),
+    ("gs::cofactor(Tensor self) -> Tensor", _cofactor, rules.same()),
+    ("aten::logdet(Tensor self) -> Tensor", _logdet, _lower),
+    ("aten::cholesky(Tensor self, bool upper=False) -> Tensor", _cholesky, rules.same()),
+    ("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", _cholesky, rules.same()),
+    ("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", _pinverse, rules.same()),
+    ("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", _svdvals, _vector),
+    ('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', _eigvalsh, _vector),
+    ("aten::matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same()),
+    ("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same()),
+    ("aten::matrix_exp(Tensor self) -> Tensor", _matrix_exp, rules.same()),
+    ("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", _solve, rules.like(1)),
+    (
+        "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
+        " -> Tensor",
+        _solve_triangular,
+        rules.same(1),
+    ),
+    (
+        "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+        _cholesky_solve,
+        rules.same(),
+    ),
+)
+
+_FACTORS: tuple[tuple[str, Callable[..., tuple[Array, ...]], tuple[rules.TypeRule, ...]], ...] = (
+    ("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", _slogdet, (_lower, _lower)),
+    ("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", _slogdet, (_lower, _lower)),
+    ("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", _old_qr, (rules.same(), rules.same())),
+    ('aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', _qr, (rules.like(), rules.same())),
+    (
+        "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+        _old_svd,
+        (rules.same(), _vector, rules.same()),
+    ),
+    (
+        "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+        _svd,
+        (rules.same(), _vector, rules.same()),
+    ),
+    (
+        'aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+        _eigh,
+        (_vector, rules.same()),
+    ),
+)
+
+for _schema, _evaluate, _rule in _UNARY:
+    declare(_schema, _evaluate, traits=_M, result=_rule)
+for _schema, _factor, _rules in _FACTORS:
+    declare(_schema, _factor, traits=_M, result=rules.results(*_rules))
+declare("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", _multi_dot, traits=_M)

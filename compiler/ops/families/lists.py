@@ -1,0 +1,222 @@
+"""Lists, ranges and the sequence side of strings. `t` in a schema is a type variable.
+
+Values are immutable: an op that changes a list in Python returns the changed list here, and the old one stays
+what it was. `l.append(x)` in source rebinds `l` to the result of `aten::append.t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cmp_to_key
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..registry import Trait, declare
+
+List = list[Any]
+
+
+# --- elements and slices ---
+
+
+def _index(length: int, idx: int) -> int:
+    """A position counted from the end if negative; IndexError outside the list."""
+    if not -length <= idx < length:
+        raise IndexError(f"index {idx} is out of range for a list of {length} elements")
+    return idx + length if idx < 0 else idx
+
+
+def _get(values: Sequence[Any], idx: int) -> Any:
+    return values[_index(len(values), idx)]
+
+
+def _slice(values: Any, start: int | None, end: int | None, step: int = 1) -> Any:
+    if step == 0:
+        raise ValueError("the step of a slice is not 0")
+    return values[start:end:step]
+
+
+def _length(tensor: Array) -> int:
+    if not tensor.ndim:
+        raise TypeError("a 0-d tensor has no len()")
+    return int(tensor.shape[0])
+
+
+declare("aten::len.t(t[] a) -> int", len)
+declare("aten::len.Tensor(Tensor t) -> int", _length, traits=Trait.SHAPE_ONLY)
+declare("aten::len.str(str s) -> int", len)
+declare("aten::__getitem__.t(t[] list, int idx) -> t", _get)
+declare("aten::__getitem__.str(str s, int index) -> str", _get)
+declare("aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]", _slice)
+declare("aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str", _slice)
+
+# --- changed lists ---
+
+
+def _set_item(values: List, idx: int, value: Any) -> List:
+    position = _index(len(values), idx)
+    return [*values[:position], value, *values[position + 1 :]]
+
+
+def _set_slice(values: List, items: List, start: int | None = None, end: int | None = None, step: int = 1) -> List:
+    positions = range(len(values))[slice(start, end, step)]
+    if len(positions) != len(items):
+        raise ValueError(f"{len(items)} elements for a slice of {len(positions)}")
+    replaced = dict(zip(positions, items, strict=True))
+    return [replaced.get(i, value) for i, value in enumerate(values)]
+
+
+def _insert(values: List, idx: int, value: Any) -> List:
+    result = list(values)
+    result.insert(idx, value)
+    return result
+
+
+def _pop(values: List, idx: int = -1) -> Any:
+    if not values:
+        raise IndexError("pop from an empty list")
+    return _get(values, idx)
+
+
+def _without(values: List, idx: int = -1) -> List:
+    position = _index(len(values), idx)
+    return [*values[:position], *values[position + 1 :]]
+
+
+def _remove(values: List, value: Any) -> List:
+    return _without(values, _find(values, value))
+
+
+def _find(values: List, value: Any) -> int:
+    for position, candidate in enumerate(values):
+        if equal(candidate, value):
+            return position
+    raise ValueError(f"{value!r} is not in the list")
+
+
+def _contains(values: List, value: Any) -> bool:
+    return any(equal(candidate, value) for candidate in values)
+
+
+declare("aten::append.t(t[] self, t el) -> t[]", lambda values, value: [*values, value])
+declare("aten::_set_item.t(t[] l, int idx, t el) -> t[]", _set_item)
+declare("aten::_set_slice.t(t[] l, t[] values, int? start=None, int? end=None, int step=1) -> t[]", _set_slice)
+declare("aten::insert.t(t[] self, int idx, t el) -> t[]", _insert)
+declare("aten::extend.t(t[] self, t[] other) -> t[]", lambda values, other: [*values, *other])
+declare("aten::pop.t(t[] self, int idx=-1) -> t", _pop)
+declare("aten::_without.t(t[] self, int idx=-1) -> t[]", _without, aliases=("Delete",))
+declare("aten::clear.t(t[] self) -> t[]", lambda values: [], traits=Trait.NONDIFFERENTIABLE)
+declare("aten::reverse.t(t[] self) -> t[]", lambda values: values[::-1])
+declare("aten::copy.t(t[] self) -> t[]", list)
+declare("aten::list.t(t[] l) -> t[]", list)
+declare("aten::list(str t) -> str[]", list)
+declare("aten::add.t(t[] a, t[] b) -> t[]", lambda a, b: [*a, *b])
+declare("aten::mul.left_t(t[] l, int n) -> t[]", lambda values, n: list(values) * n)
+declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) * n)
+
+# --- order and equality of elements ---
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such."""
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right)
+
+
+def _compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1 as `left` comes before, with or after `right`; tuples and lists by their first difference."""
+    if isinstance(left, list | tuple):
+        for a, b in zip(left, right, strict=False):
+            if not equal(a, b):
+                return _compare(a, b)
+        return (len(left) > len(right)) - (len(left) < len(right))
+    return -1 if left < right else int(bool(right < left))
+
+
+def _sorted_order(values: List, reverse: bool = False) -> list[int]:
+    """Positions in ascending order of what stands there; equal elements stay in their order."""
+    elements = list(map(cmp_to_key(_compare), values))
+    return sorted(range(len(values)), key=elements.__getitem__, reverse=reverse)
+
+
+def _ordered(values: List, order: Sequence[int]) -> List:
+    return [values[i] for i in order]
+
+
+# --- lists of numbers, bools and strings ---
+
+
+def _extreme(choose: Any, name: str) -> Any:
+    def evaluate(values: List) -> Any:
+        if not values:
+            raise ValueError(f"{name}() of an empty list")
+        return choose(values)
+
+    return evaluate
+
+
+for kind in ("int", "float", "bool", "str"):
+    declare(f"aten::eq.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a == b, traits=Trait.COMMUTATIVE)
+    declare(f"aten::ne.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a != b, traits=Trait.COMMUTATIVE)
+    declare(f"aten::__contains__.{kind}_list({kind}[] l, {kind} item) -> bool", lambda values, item: item in values)
+    declare(f"aten::index.list_{kind}({kind}[] self, {kind} el) -> int", _find)
+    declare(f"aten::count.{kind}({kind}[] self, {kind} el) -> int", lambda values, value: values.count(value))
+    declare(f"aten::remove.{kind}({kind}[] self, {kind} el) -> {kind}[]", _remove)
+    declare(f"aten::sorted.{kind}({kind}[] input) -> {kind}[]", sorted)
+    declare(
+        f"aten::sort.{kind}({kind}[] self, bool reverse=False) -> {kind}[]",
+        lambda values, reverse=False: sorted(values, reverse=reverse),
+    )
+
+# --- lists of anything ---
+
+declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::index.list(t[] self, t el) -> int", _find, traits=Trait.NONDIFFERENTIABLE)
+declare(
+    "aten::count.list(t[] self, t el) -> int",
+    lambda values, value: sum(equal(candidate, value) for candidate in values),
+    traits=Trait.NONDIFFERENTIABLE,
+)
+declare("aten::remove.list(t[] self, t el) -> t[]", _remove)
+declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_ordered(t[] input, int[] order) -> t[]", _ordered)
+declare(
+    "aten::sorted.list(t[] input, bool reverse=False) -> t[]",
+    lambda values, reverse=False: _ordered(values, _sorted_order(values, reverse)),
+)
+
+# --- what numbers amount to ---
+
+for kind in ("int", "float", "bool"):
+    declare(f"prim::min.self_{kind}({kind}[] self) -> {kind}", _extreme(min, "min"))
+    declare(f"prim::max.self_{kind}({kind}[] self) -> {kind}", _extreme(max, "max"))
+    declare(f"aten::all.{kind}({kind}[] self) -> bool", all)
+    declare(f"aten::any.{kind}({kind}[] self) -> bool", any)
+    declare(f"aten::sum.{kind}({kind}[] self) -> {'float' if kind == 'float' else 'int'}", sum)
+
+# --- Python's functions of what it goes over, of the rows of a tensor ---
+
+
+def _rows_all(name: str, test: Any) -> Any:
+    def evaluate(self: Array) -> bool:
+        if self.ndim == 0:
+            raise TypeError(f"{name}(): a 0-d tensor has no rows; write `bool(x)`")
+        if self.size > len(self):
+            raise ValueError(f"{name}(): a row of shape {list(self.shape[1:])} is no condition; write `x.{name}()`")
+        return bool(test(self != 0)) if self.size == len(self) else name == "all"
+
+    return evaluate
+
+
+declare("aten::_all_rows(Tensor self) -> bool", _rows_all("all", np.all), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_any_row(Tensor self) -> bool", _rows_all("any", np.any), traits=Trait.NONDIFFERENTIABLE)
+
+# --- ranges ---
+
+declare("aten::rangelist(int n) -> int[]", lambda n: list(range(n)))
+declare("aten::range_list.step(int start, int end, int step) -> int[]", lambda *bounds: list(range(*bounds)))

@@ -1,0 +1,146 @@
+"""What a tensor is rather than what is in it, identity, optionals, raising, and undoing a broadcast."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...types.dtypes import BOOL, INT64, UINT8
+from ..arrays import Array, cast, compute_dtype, dtype_of, result_dtype
+from ..registry import Trait, declare
+
+SHAPE_ONLY = Trait.SHAPE_ONLY
+DEVICE = "cpu"
+
+
+class GradscriptRaise(RuntimeError):
+    """What a `raise` or a failed `assert` in source raises; `kind` is the name of the exception written there."""
+
+    def __init__(self, message: str, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+# --- sizes ---
+
+
+def _dimension(tensor: Array, dim: int) -> int:
+    ndim = max(tensor.ndim, 1)
+    if not -ndim <= dim < ndim or not tensor.ndim:
+        raise IndexError(f"dimension {dim} is out of range for a tensor of shape {list(tensor.shape)}")
+    return dim
+
+
+def _index_rank(index: Array | None) -> int:
+    """How many dimensions an entry of a subscript takes: a mask as many as it has."""
+    return 1 if index is None or dtype_of(index) not in (BOOL, UINT8) else index.ndim
+
+
+def _contiguous_strides(tensor: Array) -> list[int]:
+    """Strides, in elements, of a contiguous tensor of this shape: layout is no part of a value."""
+    return [math.prod(max(size, 1) for size in tensor.shape[i + 1 :]) for i in range(tensor.ndim)]
+
+
+declare("aten::size(Tensor self) -> int[]", lambda x: list(x.shape), traits=SHAPE_ONLY, aliases=("shape",))
+declare("aten::size.int(Tensor self, int dim) -> int", lambda x, dim: x.shape[_dimension(x, dim)], traits=SHAPE_ONLY)
+declare("aten::dim(Tensor self) -> int", lambda x: x.ndim, traits=SHAPE_ONLY, aliases=("ndim", "ndimension"))
+declare("aten::_index_rank(Tensor? index) -> int", _index_rank, traits=SHAPE_ONLY)
+declare("aten::numel(Tensor self) -> int", lambda x: x.size, traits=SHAPE_ONLY, aliases=("nelement",))
+declare("aten::stride(Tensor self) -> int[]", _contiguous_strides, traits=SHAPE_ONLY)
+declare(
+    "aten::stride.int(Tensor self, int dim) -> int",
+    lambda x, dim: _contiguous_strides(x)[_dimension(x, dim)],
+    traits=SHAPE_ONLY,
+)
+declare("aten::is_same_size(Tensor self, Tensor other) -> bool", lambda x, y: x.shape == y.shape, traits=SHAPE_ONLY)
+
+# --- dtype, device and the like ---
+
+declare("prim::dtype(Tensor a) -> int", lambda x: dtype_of(x).code, traits=SHAPE_ONLY)
+declare("prim::device(Tensor a) -> Device", lambda x: DEVICE, traits=SHAPE_ONLY)
+declare("prim::layout(Tensor a) -> int", lambda x: 0, traits=SHAPE_ONLY)
+declare("prim::is_cpu(Tensor a) -> bool", lambda x: True, traits=SHAPE_ONLY)
+for name in ("is_cuda", "is_sparse", "is_mkldnn", "is_quantized"):
+    declare(f"prim::{name}(Tensor a) -> bool", lambda x: False, traits=SHAPE_ONLY)
+# Where gradients are recorded or computed, that is what decides: see `autodiff.requires_grad` and the tape.
+declare("prim::requires_grad(Tensor a) -> bool", lambda x: False, traits=Trait.NONDIFFERENTIABLE)
+declare("aten::device(str a) -> Device", lambda name: name)
+declare("aten::element_size(Tensor self) -> int", lambda x: dtype_of(x).itemsize, traits=SHAPE_ONLY)
+declare("aten::is_floating_point(Tensor self) -> bool", lambda x: dtype_of(x).is_floating, traits=SHAPE_ONLY)
+declare("aten::is_complex(Tensor self) -> bool", lambda x: False, traits=SHAPE_ONLY)
+for left, right in (("Tensor", "Tensor"), ("Tensor", "Scalar"), ("Scalar", "Tensor"), ("Scalar", "Scalar")):
+    overload = f"{left}_{right}" if left == "Scalar" else {"Tensor": "Tensor", "Scalar": "Scalar"}[right]
+    declare(
+        f"aten::result_type.{overload}({left} tensor, {right} other) -> ScalarType",
+        lambda x, y: result_dtype(x, y).code,
+        traits=SHAPE_ONLY,
+    )
+
+# --- identity and optionals ---
+
+
+def _unwrap(value: Any) -> Any:
+    if value is None:
+        raise ValueError("an optional that must have a value here is None")
+    return value
+
+
+declare("aten::__is__(t1 a, t2 b) -> bool", lambda a, b: a is b)
+declare("aten::__isnot__(t1 a, t2 b) -> bool", lambda a, b: a is not b)
+declare("aten::_unwrap_optional(t? optional) -> t", _unwrap, aliases=("unchecked_unwrap_optional",))
+
+# --- control ---
+
+
+def _raise(message: str, kind: str | None = None) -> NoReturn:
+    raise GradscriptRaise(message, kind)
+
+
+declare("prim::RaiseException(str msg, str? cls=None) -> ()", _raise, traits=Trait.SIDE_EFFECT)
+declare(
+    "aten::detach(Tensor self) -> Tensor",
+    lambda x: x,
+    traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
+    result=lambda types: types[0],
+)
+
+declare(
+    "aten::_without_gradient(t self) -> t",
+    lambda value: value,
+    traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
+)
+
+# --- undoing a broadcast ---
+
+
+def sum_to_size(tensor: Array, size: list[int] | tuple[int, ...]) -> Array:
+    """Sum over the dimensions in which `size` was broadcast to the tensor's shape.
+
+    Halves add up in float32. Sums of integers are int64; torch counts that of a 0-d tensor among them. Any other
+    tensor that has the size already is returned itself.
+    """
+    shape = tuple(size)
+    if tensor.shape == shape and (shape or dtype_of(tensor).is_floating):
+        return tensor
+    extra = tensor.ndim - len(shape)
+    if extra < 0 or any(s not in (1, t) for s, t in zip(shape, tensor.shape[extra:], strict=True)):
+        raise ValueError(f"size {list(shape)} is not expandable to the shape {list(tensor.shape)} of the tensor")
+    axes = [i for i, t in enumerate(tensor.shape) if i < extra or (shape[i - extra] == 1 and t != 1)]
+    dtype = dtype_of(tensor) if dtype_of(tensor).is_floating else INT64
+    total = np.add.reduce(cast(tensor, compute_dtype(dtype)), axis=tuple(axes), keepdims=True)
+    return cast(total, dtype).reshape(shape)
+
+
+def _size_if_not_equal(size: list[int], other: list[int]) -> list[int] | None:
+    return None if list(size) == list(other) else list(size)
+
+
+declare("aten::sum_to_size(Tensor self, int[] size) -> Tensor", sum_to_size, traits=Trait.REDUCTION | Trait.MAY_ALIAS)
+declare(
+    "aten::_grad_sum_to_size(Tensor self, int[]? size) -> Tensor",
+    lambda x, size: x if size is None else sum_to_size(x, size),
+    traits=Trait.REDUCTION | Trait.MAY_ALIAS,
+)
+declare("aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?", _size_if_not_equal)

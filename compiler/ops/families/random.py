@@ -1,0 +1,154 @@
+"""Random numbers: seeds that are drawn, and pure functions of a seed that give numbers.
+
+    seed = gs.seed()                               the next seed of the generator in force: this alone is random
+    u = gs.uniform(seed, x.size())                 a pure function: the same seed gives the same numbers again
+
+So a mask need not be kept for a backward: its seed is, and the mask is made again. Element i (row-major) of what a
+seed gives is made of a word of the block that Philox-4x32-10 has at the counter (i mod 2^32, i div 2^32, 0, 0) under
+the key (seed mod 2^32, seed div 2^32), the seed taken modulo 2^64. Word 0 makes the number that `tl.rand(seed, i)`
+gives in a Triton kernel, and it does not depend on who asks for it. Source: Salmon, Moraes, Dror and Shaw 2011,
+"Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from ...types.dtypes import BY_CODE, FLOAT32, INT64, DType
+from .. import rules
+from ..arrays import Array, cast, numpy_dtype
+from ..composite import composite
+from ..draw import draw_seed
+from ..registry import Trait, declare
+
+ROUNDS = 10
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+"""Of the words 0 and 2. Source: Salmon et al. 2011, as are the next two."""
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+"""What the halves of the key grow by each round."""
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_BLOCK = 1 << 14
+"""Elements made at a time: their temporaries stay in the cache."""
+_UNIT = np.float32(4.6566127342e-10)
+"""The largest float32 whose product with 2^31 is below 1."""
+
+
+def philox(seed: int, counters: Array, word: int = 0) -> Array:
+    """One word (0 to 3), as uint64 below 2^32, of the Philox blocks at integer counters, in their shape."""
+    wide = counters.astype(np.uint64)
+    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    zero = np.zeros((1,) * wide.ndim, np.uint64)
+    words: list[Array] = [wide & _LOW, wide >> _HALF, zero, zero]
+    for _ in range(ROUNDS):
+        left, right = words[0] * _MULTIPLIERS[0], words[2] * _MULTIPLIERS[1]
+        words = [
+            (right >> _HALF) ^ words[1] ^ np.uint64(key[0]),
+            right & _LOW,
+            (left >> _HALF) ^ words[3] ^ np.uint64(key[1]),
+            left & _LOW,
+        ]
+        key = [(half + step) & 0xFFFFFFFF for half, step in zip(key, _WEYL, strict=True)]
+    return words[word]
+
+
+def uniform_at(seed: int, counters: Array, word: int = 0) -> Array:
+    """The float32 numbers in [0, 1) at integer counters: a word's magnitude as a signed number, in units of 2^-31.
+
+    A negative word stands for its complement, as in Triton.
+    """
+    signed = np.asarray(philox(seed, counters, word)).astype(np.uint32).view(np.int32)
+    return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * _UNIT)
+
+
+def _bits_at(seed: int, counters: Array, word: int) -> Array:
+    return philox(seed, counters, word).astype(np.int64)
+
+
+def _elements(
+    seed: int, size: Sequence[int], word: int, dtype: DType, make: Callable[[int, Array, int], Array]
+) -> Array:
+    """A tensor of a size, made block by block."""
+    if any(s < 0 for s in size):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
+    if not 0 <= word < 4:
+        raise RuntimeError(f"a Philox block has the words 0 to 3, not {word}")
+    count = prod(size)
+    result: Array = np.empty(count, numpy_dtype(dtype))
+    for start in range(0, count, _BLOCK):
+        stop = min(start + _BLOCK, count)
+        result[start:stop] = make(seed, np.arange(start, stop), word)
+    return result.reshape(tuple(size))
+
+
+def _uniform(seed: int, size: Sequence[int], dtype: int | None, word: int) -> Array:
+    wanted = FLOAT32 if dtype is None else BY_CODE[dtype]
+    if not wanted.is_floating:
+        raise RuntimeError(f"uniform: numbers in [0, 1) are of a floating dtype, not {wanted}")
+    return cast(_elements(seed, size, word, FLOAT32, uniform_at), wanted)
+
+
+def _random_bits(seed: int, size: Sequence[int], word: int) -> Array:
+    return _elements(seed, size, word, INT64, _bits_at)
+
+
+declare("gs::seed() -> int", draw_seed, traits=Trait.RANDOM)
+declare(
+    "gs::uniform(int seed, int[] size, *, ScalarType? dtype=None, int word=0) -> Tensor",
+    _uniform,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=rules.unless_asked(2, rules.fixed(FLOAT32)),
+)
+declare(
+    "gs::random_bits(int seed, int[] size, *, int word=0) -> Tensor",
+    _random_bits,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=rules.fixed(INT64),
+)
+
+_OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+_LIKE = f"{_OPTIONS}, MemoryFormat? memory_format=None"
+for _schema in (
+    f"aten::rand(int[] size, {_OPTIONS}) -> Tensor",
+    f"aten::rand_like(Tensor self, {_LIKE}) -> Tensor",
+    f"aten::randn(int[] size, {_OPTIONS}) -> Tensor",
+    f"aten::randn_like(Tensor self, {_LIKE}) -> Tensor",
+    f"aten::randint(int high, int[] size, {_OPTIONS}) -> Tensor",
+    f"aten::randint.low(int low, int high, int[] size, {_OPTIONS}) -> Tensor",
+    f"aten::randint_like(Tensor self, int high, {_LIKE}) -> Tensor",
+    f"aten::randint_like.low_dtype(Tensor self, int low, int high, {_LIKE}) -> Tensor",
+    f"aten::randperm(int n, {_OPTIONS}) -> Tensor",
+    "aten::bernoulli(Tensor self) -> Tensor",
+    "aten::bernoulli.p(Tensor self, float p) -> Tensor",
+):
+    composite(_schema, traits=Trait.RANDOM | Trait.NONDIFFERENTIABLE)
+
+for _schema in (
+    "aten::dropout(Tensor input, float p, bool train) -> Tensor",
+    "aten::dropout.functional(Tensor input, float p=0.5, bool training=True) -> Tensor",
+    "gs::dropout1d(Tensor input, float p=0.5, bool training=True) -> Tensor",
+    "gs::dropout2d(Tensor input, float p=0.5, bool training=True) -> Tensor",
+    "gs::dropout3d(Tensor input, float p=0.5, bool training=True) -> Tensor",
+    "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor",
+    "gs::alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
+    "gs::feature_alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor",
+):
+    # Nothing is drawn outside of training: the input itself.
+    composite(_schema, traits=Trait.RANDOM | Trait.MAY_ALIAS)
+
+for _schema in (
+    "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+    "gs::dropout_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.,"
+    " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    "gs::rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) -> Tensor",
+):
+    composite(_schema, traits=Trait.RANDOM)
+
+for _schema in (
+    "gs::seeded_dropout(Tensor input, float p, int seed, int[]? size=None) -> Tensor",
+    "gs::seeded_rrelu(Tensor input, float lower, float upper, int seed) -> Tensor",
+):
+    composite(_schema)

@@ -1,0 +1,1 @@
+"""Many elements to fewer: sums and their kin, norms, order statistics, scans."""

@@ -1,0 +1,386 @@
+"""Reductions: sums, products, extremes, moments, truth and counts over some or all dimensions.
+
+Source: torch's documentation of each op. float32 accumulates in float64, halves likewise, rounded once at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ....types.dtypes import BY_CODE, INT64, DType
+from ....types.dtypes import UINT8 as UINT8_DTYPE
+from ... import rules
+from ...arrays import Array, cast, dtype_of, float_dtype, result_dtype, widen
+from ...dims import at_least_1d, axes_of, count, wrap_dim
+from ...registry import Trait, declare
+
+Dims = Sequence[int] | int | None
+_R = Trait.REDUCTION
+_TRUTH = Trait.REDUCTION | Trait.NONDIFFERENTIABLE
+
+
+def accumulator(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype in which values of `dtype` are added up."""
+    return np.dtype(np.float64) if dtype.is_floating else np.dtype(dtype.name)
+
+
+def accumulate(fold: Callable[..., Any], array: Array, axes: tuple[int, ...], keepdim: bool, dtype: DType) -> Array:
+    """Fold over `axes` with np.sum or np.prod, in the accumulator of `dtype`; not yet rounded to `dtype`."""
+    wide = widen(cast(array, dtype))
+    return np.asarray(fold(wide, axis=axes, dtype=accumulator(dtype), keepdims=keepdim))
+
+
+def total_dtype(array: Array, code: int | None) -> DType:
+    """The dtype of a sum: the one asked for, else int64 for integers and bool."""
+    dtype = dtype_of(array)
+    return BY_CODE[code] if code is not None else dtype if dtype.is_floating else INT64
+
+
+def require_float(name: str, dtype: DType) -> DType:
+    """The dtype itself; RuntimeError where it is not floating."""
+    if not dtype.is_floating:
+        raise RuntimeError(
+            f"{name}(): expected a floating point dtype, but got {dtype}; pass dtype or convert the input"
+        )
+    return dtype
+
+
+_PLAIN = frozenset(map(np.dtype, (np.float32, np.float64)))
+
+
+def _sum(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
+    if dim is None and dtype is None and not keepdim and self.dtype in _PLAIN:
+        # The sum of everything, as losses are: the same, without the way there.
+        return np.asarray(np.add.reduce(self, axis=None, dtype=np.float64), self.dtype)
+    target = total_dtype(self, dtype)
+    return cast(accumulate(np.sum, self, axes_of(dim, self.ndim), keepdim, target), target)
+
+
+def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """The overload over all dimensions of an `evaluate(self, dim, keepdim, dtype)`."""
+    return lambda self, dtype: reduce(self, None, False, dtype)
+
+
+def _mean(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
+    target = require_float("mean", BY_CODE[dtype] if dtype is not None else dtype_of(self))
+    axes = axes_of(dim, self.ndim)
+    return cast(np.true_divide(accumulate(np.sum, self, axes, keepdim, target), count(self, axes)), target)
+
+
+def _prod(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
+    target = total_dtype(self, dtype)
+    return cast(accumulate(np.prod, self, axes_of(dim, self.ndim), keepdim, target), target)
+
+
+def _nansum(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
+    return _sum(_without_nan(self), dim, keepdim, dtype)
+
+
+def _nanmean(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
+    target = require_float("nanmean", BY_CODE[dtype] if dtype is not None else dtype_of(self))
+    axes = axes_of(dim, self.ndim)
+    counts = np.count_nonzero(~_isnan(self), axis=axes, keepdims=keepdim)
+    return cast(np.true_divide(accumulate(np.sum, _without_nan(self), axes, keepdim, target), counts), target)
+
+
+def _isnan(array: Array) -> Array:
+    return np.isnan(widen(array)) if dtype_of(array).is_floating else np.zeros(array.shape, bool)
+
+
+def _without_nan(array: Array) -> Array:
+    return np.where(_isnan(array), np.zeros((), array.dtype), array)
+
+
+def extreme(fold: Callable[..., Any], array: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """The largest or smallest element (np.max, np.min); NaN wins. RuntimeError where there is none to take."""
+    if array.size == 0 and count(array, axes) == 0:
+        raise RuntimeError(f"cannot take the {fold.__name__} over dims {list(axes)} of an empty tensor {array.shape}")
+    return cast(fold(widen(array), axis=axes, keepdims=keepdim), dtype_of(array))
+
+
+def _extreme(fold: Callable[..., Any]) -> Callable[..., Array]:
+    def evaluate(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        return extreme(fold, self, axes_of(dim, self.ndim), keepdim)
+
+    return evaluate
+
+
+def _aminmax(self: Array, dim: int | None, keepdim: bool) -> tuple[Array, Array]:
+    axes = axes_of(dim, self.ndim)
+    return extreme(np.min, self, axes, keepdim), extreme(np.max, self, axes, keepdim)
+
+
+def _binary_extreme(fold: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+    def evaluate(self: Array, other: Array) -> Array:
+        dtype = result_dtype(self, other)
+        return cast(fold(widen(cast(self, dtype)), widen(cast(other, dtype))), dtype)
+
+    return evaluate
+
+
+def _arg_extreme(find: Callable[..., Any]) -> Callable[[Array, int | None, bool], Array]:
+    def evaluate(self: Array, dim: int | None, keepdim: bool) -> Array:
+        wide = widen(self).reshape(-1) if dim is None else at_least_1d(widen(self))
+        axis = 0 if dim is None else wrap_dim(dim, self.ndim)
+        if wide.shape[axis] == 0:
+            raise IndexError(f"{find.__name__}(): cannot reduce dimension {axis} of an empty tensor {self.shape}")
+        found = np.asarray(find(wide, axis=axis), np.int64)
+        if self.ndim == 0:
+            return found.reshape(())
+        if not keepdim:
+            return found
+        return found.reshape((1,) * self.ndim) if dim is None else np.expand_dims(found, axis)
+
+    return evaluate
+
+
+def _extreme_along(find: Callable[..., Any]) -> Callable[[Array, int, bool], tuple[Array, Array]]:
+    locate = _arg_extreme(find)
+
+    def evaluate(self: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+        return pick(self, dim, locate(self, dim, True), keepdim)
+
+    return evaluate
+
+
+def pick(array: Array, dim: int, index: Array, keepdim: bool) -> tuple[Array, Array]:
+    """Values at `index` (of size 1 in dimension `dim`) and the index, with or without that dimension."""
+    if array.ndim == 0:
+        return array, index.reshape(())
+    axis = wrap_dim(dim, array.ndim)
+    values = np.take_along_axis(array, index, axis)
+    return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
+
+
+def _logsumexp(self: Array, dim: Dims, keepdim: bool) -> Array:
+    dtype = float_dtype(dtype_of(self))
+    axes = axes_of(dim, self.ndim)
+    wide = widen(cast(self, dtype))
+    top = np.max(wide, axis=axes, keepdims=True, initial=-inf)
+    shift = np.where(np.isinf(top), np.zeros((), wide.dtype), top)
+    total = np.log(np.sum(np.exp(wide - shift), axis=axes, keepdims=True, dtype=np.float64)) + shift
+    return cast(total if keepdim else np.squeeze(total, axes), dtype)
+
+
+_MAX_STEPS = 100_000
+
+
+def _by_steps(wide: Array, axes: tuple[int, ...], divisor: float) -> tuple[Array, Array]:
+    """Variance and mean by Welford's steps, as torch takes them: what they lose to overflow is lost here, too."""
+    kept = [1 if axis in axes else size for axis, size in enumerate(wide.shape)]
+    sizes = [size for axis, size in enumerate(wide.shape) if axis not in axes]
+    rows = np.moveaxis(wide, axes, range(len(axes))).reshape(-1, *sizes)
+    mean, total = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
+    for number, row in enumerate(rows, 1):
+        step = row - mean
+        mean = mean + step / number
+        total = total + step * (row - mean)
+    return np.true_divide(total, divisor).reshape(kept), mean.reshape(kept)
+
+
+def moments(
+    self: Array, dim: Dims, correction: float, keepdim: bool, *, in_steps: bool = False
+) -> tuple[Array, Array, DType]:
+    """Variance and mean in the accumulator's precision, and the dtype to round them to."""
+    dtype = require_float("var", dtype_of(self))
+    axes = axes_of(dim, self.ndim)
+    size = count(self, axes)
+    mean = np.true_divide(accumulate(np.sum, self, axes, True, dtype), size)
+    squares = np.square(self.astype(np.float64) - mean)
+    divisor = max(size - correction, 0.0) if size else 0.0
+    variance = np.true_divide(np.sum(squares, axis=axes, keepdims=True), divisor)
+    if in_steps and 0 < size <= _MAX_STEPS and not np.all(np.isfinite(variance)):
+        variance, mean = _by_steps(self.astype(np.float64), axes, divisor)
+    if keepdim:
+        return variance, mean, dtype
+    return np.squeeze(variance, axes), np.squeeze(mean, axes), dtype
+
+
+def _identity(variance: Array) -> Array:
+    return variance
+
+
+def _moment(
+    finish: Callable[[Array], Any], with_mean: bool
+) -> Callable[[Array, Dims, float, bool], Array | tuple[Array, Array]]:
+    """var, std, var_mean or std_mean, by what becomes of the variance."""
+
+    def evaluate(self: Array, dim: Dims, correction: float, keepdim: bool) -> Array | tuple[Array, Array]:
+        variance, mean, dtype = moments(
+            self, dim, correction, keepdim, in_steps=with_mean or keepdim or dim not in (None, [], ())
+        )
+        spread = cast(finish(variance), dtype)
+        return (spread, cast(mean, dtype)) if with_mean else spread
+
+    return evaluate
+
+
+def _truth(fold: Callable[..., Any]) -> Callable[..., Array]:
+    def evaluate(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        found = np.asarray(fold(self != 0, axis=axes_of(dim, self.ndim), keepdims=keepdim))
+        return cast(found, UINT8_DTYPE) if dtype_of(self) == UINT8_DTYPE else found
+
+    return evaluate
+
+
+def _count_nonzero(self: Array, dim: Dims = None) -> Array:
+    return np.asarray(np.count_nonzero(self != 0, axis=axes_of(dim, self.ndim)), np.int64)
+
+
+def _trace(self: Array) -> Array:
+    if self.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got a tensor of shape {self.shape}")
+    return _sum(np.diagonal(self), None, False, None)
+
+
+declare(
+    "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    _whole(_sum),
+    traits=_R,
+    result=rules.accumulated(1, 0),
+)
+declare(
+    "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    _sum,
+    traits=_R,
+    result=rules.accumulated(3),
+)
+declare(
+    "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    _whole(_mean),
+    traits=_R,
+    result=rules.unless_asked(1, rules.like(rank=0)),
+)
+declare(
+    "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    _mean,
+    traits=_R,
+    result=rules.unless_asked(3, rules.like()),
+)
+declare(
+    "aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    _whole(_prod),
+    traits=_R,
+    result=rules.accumulated(1, 0),
+)
+declare(
+    "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    _prod,
+    traits=_R,
+    result=rules.accumulated(3),
+)
+declare(
+    "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    _nansum,
+    traits=_R,
+    result=rules.accumulated(3),
+)
+declare(
+    "aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    _nanmean,
+    traits=_R,
+    result=rules.unless_asked(3, rules.like()),
+)
+declare(
+    "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    _logsumexp,
+    traits=_R,
+    result=rules.floating(rules.like()),
+)
+declare("aten::trace(Tensor self) -> Tensor", _trace, traits=_R, result=rules.accumulated(None, 0))
+declare(
+    "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+    _aminmax,
+    traits=_R,
+    result=rules.results(rules.like(), rules.like()),
+)
+
+for _name, _fold, _find, _binary in (
+    ("max", np.max, np.argmax, np.maximum),
+    ("min", np.min, np.argmin, np.minimum),
+):
+    declare(
+        f"aten::a{_name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+        _extreme(_fold),
+        traits=_R,
+        result=rules.like(),
+    )
+    declare(f"aten::{_name}(Tensor self) -> Tensor", _extreme(_fold), traits=_R, result=rules.like(rank=0))
+    declare(
+        f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+        _extreme_along(_find),
+        traits=_R,
+        result=rules.results(rules.like(), rules.indices),
+    )
+    declare(
+        f"aten::{_name}.other(Tensor self, Tensor other) -> Tensor",
+        _binary_extreme(_binary),
+        traits=Trait.COMMUTATIVE,
+        result=rules.agreed(0, 1),
+    )
+    declare(
+        f"aten::arg{_name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+        _arg_extreme(_find),
+        traits=_TRUTH,
+        result=rules.indices,
+    )
+
+for _name, _finish, _with_mean in (
+    ("var", _identity, False),
+    ("std", np.sqrt, False),
+    ("var_mean", _identity, True),
+    ("std_mean", np.sqrt, True),
+):
+    _moments = _moment(_finish, _with_mean)
+    _returns = "(Tensor, Tensor)" if _with_mean else "Tensor"
+    _like = rules.results(rules.like(), rules.like()) if _with_mean else rules.like()
+    declare(
+        f"aten::{_name}(Tensor self, bool unbiased=True) -> {_returns}",
+        lambda self, unbiased, _f=_moments: _f(self, None, int(unbiased), False),
+        traits=_R,
+        result=_like,
+    )
+    declare(
+        f"aten::{_name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> {_returns}",
+        lambda self, dim, unbiased, keepdim, _f=_moments: _f(self, dim, int(unbiased), keepdim),
+        traits=_R,
+        result=_like,
+    )
+    declare(
+        f"aten::{_name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
+        f" -> {_returns}",
+        lambda self, dim, correction, keepdim, _f=_moments: _f(
+            self, dim, 1 if correction is None else correction, keepdim
+        ),
+        traits=_R,
+        result=_like,
+    )
+
+for _name, _test in (("all", np.all), ("any", np.any)):
+    declare(f"aten::{_name}(Tensor self) -> Tensor", _truth(_test), traits=_TRUTH, result=rules.truth(rank=0))
+    declare(
+        f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+        _truth(_test),
+        traits=_TRUTH,
+        result=rules.truth(),
+    )
+    declare(
+        f"aten::{_name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+        _truth(_test),
+        traits=_TRUTH,
+        result=rules.truth(),
+    )
+
+declare(
+    "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", _count_nonzero, traits=_TRUTH, result=rules.indices
+)
+declare(
+    "aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
+    _count_nonzero,
+    traits=_TRUTH,
+    result=rules.indices,
+)

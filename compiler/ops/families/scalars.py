@@ -1,0 +1,195 @@
+"""Ops on Python numbers, bools and strings, with TorchScript's names and overloads.
+
+Arithmetic is Python's: `/` of ints is a float, `//` and `%` round down, a zero divisor raises ZeroDivisionError.
+Where the static type could not follow Python, an op is narrower: an int to the power of an int is an int, so a
+negative exponent is an error that asks for a float base.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..registry import Trait, declare
+
+PURE = Trait.NONE
+COMMUTATIVE = Trait.COMMUTATIVE
+NONDIFFERENTIABLE = Trait.NONDIFFERENTIABLE
+Numeric = bool | int | float
+
+
+def _overloads(
+    name: str,
+    evaluate: Callable[..., Any],
+    results: dict[str, str],
+    traits: Trait = PURE,
+    aliases: tuple[str, ...] = (),
+) -> None:
+    """Declare an op of two scalars, once per entry of `results`: kinds of the operands → type of the result."""
+    for kinds, result in results.items():
+        left, _, right = kinds.partition("_")
+        overload = "" if kinds == "Scalar" else f".{kinds}"
+        schema = f"{name}{overload}({left} a, {right or left} b) -> {result}"
+        declare(schema, evaluate, traits=traits, aliases=aliases)
+
+
+def _unary(name: str, evaluate: Callable[..., Any], results: dict[str, str], aliases: tuple[str, ...] = ()) -> None:
+    for kind, result in results.items():
+        declare(f"{name}.{kind}({kind} a) -> {result}", evaluate, aliases=aliases)
+
+
+# --- arithmetic ---
+
+ARITHMETIC = {"int": "int", "float": "float", "int_float": "float", "float_int": "float", "Scalar": "Scalar"}
+TO_FLOAT = dict.fromkeys(ARITHMETIC, "float")
+
+
+def _power(base: Numeric, exponent: Numeric) -> Numeric:
+    if isinstance(base, int) and isinstance(exponent, int) and exponent < 0:
+        raise ValueError(f"an int to the negative power {exponent} is no int; write float({base}) ** {exponent}")
+    result: Any = base**exponent
+    if isinstance(result, complex):
+        raise ValueError(f"{base} ** {exponent} is not a real number")
+    number: Numeric = result
+    return number
+
+
+def _as_float(function: Callable[..., Any]) -> Callable[..., float]:
+    return lambda *operands: float(function(*operands))
+
+
+_overloads("aten::add", operator.add, {**ARITHMETIC, "str": "str"})
+_overloads("aten::sub", operator.sub, ARITHMETIC)
+_overloads("aten::mul", operator.mul, ARITHMETIC, COMMUTATIVE)
+_overloads("aten::div", operator.truediv, TO_FLOAT)
+_overloads("aten::floordiv", operator.floordiv, ARITHMETIC, aliases=("floor_divide",))
+_overloads("aten::remainder", operator.mod, ARITHMETIC)
+_overloads("aten::pow", _power, ARITHMETIC)
+_overloads("aten::fmod", math.fmod, {"Scalar": "float"})
+for name, choose in {"min": min, "max": max}.items():
+    same = {kind: kind for kind in ("int", "float", "Scalar")}
+    _overloads(f"prim::{name}", choose, same, COMMUTATIVE)
+    _overloads(f"prim::{name}", _as_float(choose), {"int_float": "float", "float_int": "float"}, COMMUTATIVE)
+_unary("aten::neg", operator.neg, {"int": "int", "float": "float", "Scalar": "Scalar"})
+_unary("prim::abs", abs, {"int": "int", "float": "float", "Scalar": "Scalar"})
+_unary("aten::round", round, {"int": "int", "float": "int", "Scalar": "int"})
+
+# --- comparisons ---
+
+EQUALITY = dict.fromkeys((*ARITHMETIC, "bool", "str", "Device"), "bool")
+ORDER = dict.fromkeys((*ARITHMETIC, "str"), "bool")
+
+_overloads("aten::eq", operator.eq, EQUALITY, COMMUTATIVE)
+_overloads("aten::ne", operator.ne, EQUALITY, COMMUTATIVE)
+_overloads("aten::lt", operator.lt, ORDER)
+_overloads("aten::le", operator.le, ORDER)
+_overloads("aten::gt", operator.gt, ORDER)
+_overloads("aten::ge", operator.ge, ORDER)
+
+# --- logic and bits ---
+
+BITS = {"bool": "bool", "int": "int"}
+
+_unary("aten::__not__", operator.not_, {"bool": "bool"})
+_overloads("aten::__and__", operator.and_, BITS, COMMUTATIVE)
+_overloads("aten::__or__", operator.or_, BITS, COMMUTATIVE)
+_overloads("aten::__xor__", operator.xor, BITS, COMMUTATIVE)
+_overloads("aten::__lshift__", operator.lshift, {"int": "int"})
+_overloads("aten::__rshift__", operator.rshift, {"int": "int"})
+_unary("aten::__invert__", operator.invert, {"int": "int"})
+
+# --- conversion ---
+
+
+def item(tensor: Array) -> Numeric:
+    """The Python number in a tensor of one element."""
+    if tensor.size != 1:
+        raise ValueError(f"only a tensor of one element is a number, not one of shape {list(tensor.shape)}")
+    value: Numeric = tensor.reshape(()).astype(float).item() if tensor.dtype.kind == "V" else tensor.item()
+    return value
+
+
+def _to_int(value: Numeric) -> int:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} has no int")
+    return int(value)
+
+
+def _constant(tensor: Array) -> Numeric:
+    """The number in a tensor for which a gradient is asked, which a floating one would lose."""
+    value = item(tensor)
+    if isinstance(value, float):
+        raise TypeError("a number is wanted, and a tensor that requires a gradient stands here: write float(…) of it")
+    return value
+
+
+def _implicit_int(tensor: Array) -> int:
+    """The int that a tensor stands for where one is wanted: a floating one stands for none."""
+    value = item(tensor)
+    if isinstance(value, float):
+        raise TypeError("an int is wanted, and a floating tensor stands here: write int(…) of it")
+    return int(value)
+
+
+declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE)
+for source in ("Scalar", "int", "float", "bool", "str"):
+    declare(f"aten::Float.{source}({source} a) -> float", float)
+    declare(f"aten::Int.{source}({source} a) -> int", int if source == "str" else _to_int)
+for source in ("Scalar", "int", "float", "bool"):
+    declare(f"aten::Bool.{source}({source} a) -> bool", bool)
+for name in ("Float.Tensor", "FloatImplicit"):
+    declare(f"aten::{name}(Tensor a) -> float", lambda a: float(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::Int.Tensor(Tensor a) -> int", lambda a: _to_int(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE)
+declare("aten::Bool.str(str a) -> bool", bool)
+declare("aten::Bool.t(t[] a) -> bool", bool)
+declare("aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE)
+declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE)
+declare("aten::FloatImplicit.constant(Tensor a) -> float", lambda a: float(_constant(a)), traits=NONDIFFERENTIABLE)
+declare("aten::ScalarImplicit.constant(Tensor a) -> Scalar", _constant, traits=NONDIFFERENTIABLE)
+
+# --- the math module: `math.sqrt` in source is the op `math_sqrt` ---
+
+MATH: dict[str, dict[str, Callable[..., Any]]] = {
+    "float": {
+        name: getattr(math, name)
+        for name in (
+            *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "fabs", "gamma", "lgamma", "erf", "erfc"),
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("degrees", "radians"),
+        )
+    },
+    "int": {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc},
+    "bool": {"isnan": math.isnan, "isinf": math.isinf, "isfinite": math.isfinite},
+}
+"""Functions of one number by the type of their result. Off their domain they raise ValueError."""
+
+for result, functions in MATH.items():
+    for name, function in functions.items():
+        declare(f"aten::math_{name}(Scalar a) -> {result}", function)
+
+
+def _as_tensor(name: str) -> Callable[[Numeric], float]:
+    """A function of one number as it is of a tensor's elements: off its domain NaN, at a pole infinite."""
+    function = getattr(np, name.replace("a", "arc", 1) if name[0] == "a" else name)
+
+    def evaluate(a: Numeric) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(np.float64(a)))
+
+    return evaluate
+
+
+for name in (
+    *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+):
+    declare(f"aten::{name}.Scalar(Scalar a) -> float", _as_tensor(name))
+for name in ("pow", "atan2", "hypot", "copysign", "fmod"):
+    declare(f"aten::math_{name}(Scalar a, Scalar b) -> float", getattr(math, name))
+declare("aten::math_log.base(Scalar a, Scalar base) -> float", math.log)

@@ -1,0 +1,82 @@
+"""A tensor without its elements, and the lattice of what may be known of a value before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ..types.dtypes import DType
+from .arrays import Array, dtype_of
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Shape and dtype of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @classmethod
+    def of(cls, array: Array) -> Meta:
+        return cls(tuple(array.shape), dtype_of(array))
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a contiguous tensor of this kind."""
+        return self.numel * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class UnknownType:
+    """The type of UNKNOWN: a value that depends on elements."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = UnknownType()
+
+
+def is_known(value: Any) -> bool:
+    """Whether no part of an abstract value is UNKNOWN."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if item is UNKNOWN:
+            return False
+        if isinstance(item, list | tuple):
+            pending += item
+    return True
+
+
+def _is_equal(left: Any, right: Any) -> bool:
+    """Zeros have a sign, and nan is nan."""
+    return repr(left) == repr(right) if isinstance(left, float) else bool(left == right)
+
+
+def join(left: Any, right: Any) -> Any:
+    """What two abstract values have in common. Lists nest as deep as a type in source does, so this recurses."""
+    if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and _is_equal(left, right)):
+        return left
+    if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
+        return type(left)(join(a, b) for a, b in zip(left, right, strict=True))
+    return UNKNOWN
+
+
+def is_defined(gradient: Any) -> bool | UnknownType:
+    """Whether a gradient is there, by its abstract value; of a list, whether one of its elements is."""
+    if not isinstance(gradient, list):
+        return UNKNOWN if gradient is UNKNOWN else gradient is not None
+    found = [is_defined(item) for item in gradient]
+    return True if True in found else UNKNOWN if UNKNOWN in found else False

@@ -1,0 +1,140 @@
+"""recompute: a Gradient under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..autodiff.gradient import Gradient
+from ..ir.graph import Value
+from ..shapes.propagate import Abstract
+from .checkpoints import checkpoints
+from .decisions import decisions
+from .in_rounds import with_chosen_rounds
+from .min_cut import minimum_cut, within_budget
+from .mirror import mirror
+from .peak import estimate
+from .plain import normalized, takes_temporaries
+from .policy import Policy
+from .problem import Problem
+from .rebuild import rebuild
+from .result import Recomputed
+from .segments import segmented
+
+MAX_WEIGHED = 3
+"""Sets of checkpoints that are rebuilt, which takes time, to weigh them: those that promise the lowest peaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """One choice of what to keep, rebuilt; `peak` and `kept` in bytes, None where shapes are not known."""
+
+    problem: Problem
+    saved: set[Value]
+    gradient: Gradient
+    env: dict[Value, Value]
+    peak: int | None
+    kept: int | None
+
+
+def recompute(gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy) -> Recomputed:
+    """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit.
+
+    `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
+    not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A
+    gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is.
+    """
+    if takes_temporaries(gradient):
+        return Recomputed(gradient, (), "save_all", None, None, None)
+    problem = Problem(normalized(gradient), shapes, policy.may_recompute)
+    plain = _candidate(problem, save_all(problem), shapes)
+    rank = _rank_in_registers if policy.in_registers else _rank
+    best = min(_candidates(gradient, shapes, policy, plain), key=rank, default=plain)
+    chosen, name = (best, policy.name) if _wins(best, plain, policy) else (plain, "save_all")
+    return Recomputed(
+        chosen.gradient,
+        decisions(chosen.problem, chosen.saved, chosen.env, name),
+        name,
+        chosen.kept,
+        plain.peak,
+        chosen.peak,
+    )
+
+
+def save_all(problem: Problem) -> set[Value]:
+    """What the plain gradient keeps, save where the source asks for recomputation."""
+    everything = {value for node in problem.nodes for value in node.outputs}
+    wanted = set(problem.wanted)
+    told = {value for value in wanted if not problem.may_save(value)}
+    return problem.closure(everything if told else wanted)
+
+
+def _candidates(
+    gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, plain: _Candidate
+) -> Iterator[_Candidate]:
+    """What the policy gives for the gradient, and for ones whose loops keep less: states at times, or chosen values."""
+    problems = [plain.problem]
+    if policy.name in ("recompute_all", "budget") and shapes is not None and policy.predicate is None:
+        in_segments = segmented(gradient, shapes)
+        if in_segments is not None:
+            problems.append(Problem(normalized(in_segments), shapes, policy.may_recompute))
+    choose = {"mirror": mirror, "min_cut": minimum_cut}.get(policy.name)
+    if choose is not None and shapes is not None and plain.problem.known is not None:
+        chosen = with_chosen_rounds(gradient, shapes, policy.may_recompute, choose)
+        if chosen is not None:
+            problems.append(Problem(normalized(chosen), shapes, policy.may_recompute))
+    for problem in problems:
+        for saved in _choices(problem, policy, plain):
+            yield _candidate(problem, saved, shapes)
+
+
+def _choices(problem: Problem, policy: Policy, plain: _Candidate) -> Iterator[set[Value]]:
+    """What to keep by the policy; nothing where it cannot decide, for want of shapes."""
+    if policy.name == "recompute_all":
+        yield problem.closure(set())
+    if problem.known is None:
+        return
+    if policy.name == "mirror":
+        yield mirror(problem)
+    elif policy.name == "min_cut":
+        yield minimum_cut(problem)
+    elif policy.budget is not None and (plain.kept is None or plain.kept > policy.budget):
+        yield from _within(problem, policy.budget)
+
+
+def _within(problem: Problem, budget: int) -> Iterator[set[Value]]:
+    cut = within_budget(problem, budget)
+    if cut is not None:
+        yield cut
+    fitting: list[tuple[int, int, set[Value]]] = []
+    for saved, stretch in checkpoints(problem):
+        size = problem.storages.nbytes(saved)
+        if size is not None and size <= budget:
+            fitting.append((size + stretch, len(fitting), saved))
+    yield from (saved for _, _, saved in sorted(fitting)[:MAX_WEIGHED])
+
+
+def _candidate(problem: Problem, saved: set[Value], shapes: Sequence[Abstract] | None) -> _Candidate:
+    gradient, env = rebuild(problem, saved)
+    found = estimate(gradient, shapes) if problem.known is not None and shapes is not None else None
+    peak, kept = found if found is not None else (None, None)
+    return _Candidate(problem, saved, gradient, env, peak, kept)
+
+
+def _rank(candidate: _Candidate) -> tuple[bool, int, int]:
+    return candidate.peak is None, candidate.peak or 0, candidate.kept or 0
+
+
+def _rank_in_registers(candidate: _Candidate) -> tuple[bool, int, int]:
+    return candidate.kept is None, candidate.kept or 0, 0
+
+
+def _wins(best: _Candidate, plain: _Candidate, policy: Policy) -> bool:
+    """Whether a choice is better than the plain gradient. Without shapes only a word of the user's counts."""
+    if best is plain:
+        return False
+    if best.peak is None or best.kept is None or plain.peak is None or plain.kept is None:
+        return policy.name == "recompute_all"
+    if policy.in_registers:
+        return best.kept < plain.kept
+    return (best.peak, best.kept) < (plain.peak, plain.kept)

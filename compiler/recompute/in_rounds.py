@@ -1,0 +1,46 @@
+"""The same policy for the rounds of loops: what each round keeps is chosen as for a gradient of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..autodiff.differentiate import differentiate
+from ..autodiff.gradient import Gradient
+from ..ir.graph import Graph, Value
+from ..shapes.propagate import Abstract
+from .plain import normalized, takes_temporaries
+from .policy import Predicate
+from .problem import Problem, known_values
+from .rebuild import rebuild
+from .segments import primal_of
+
+Choose = Callable[[Problem], set[Value]]
+
+
+def with_chosen_rounds(
+    gradient: Gradient, shapes: Sequence[Abstract], may_recompute: Predicate, choose: Choose
+) -> Gradient | None:
+    """The gradient with what its loops keep of each round chosen; None if there are no loops."""
+    primal = primal_of(gradient)
+    if not any(node.kind == "prim::Loop" for node in primal.all_nodes()):
+        return None
+    requires_grad = [i in gradient.output_vjps for i in range(len(primal.inputs))]
+    rounds = _ChosenRounds(shapes, may_recompute, choose)
+    return differentiate(primal, requires_grad, temporaries=False, rounds=rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChosenRounds:
+    shapes: Sequence[Abstract]
+    may_recompute: Predicate
+    choose: Choose
+
+    def known(self, graph: Graph, shapes: Sequence[Abstract]) -> Mapping[Value, Abstract]:
+        return known_values(graph, shapes) or {}
+
+    def kept(self, gradient: Gradient, shapes: Sequence[Abstract], carried: int) -> Gradient:
+        if takes_temporaries(gradient):
+            return gradient
+        problem = Problem(normalized(gradient), shapes, self.may_recompute, carried)
+        return gradient if problem.known is None else rebuild(problem, self.choose(problem))[0]

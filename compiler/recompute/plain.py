@@ -1,0 +1,89 @@
+"""A Gradient in the form in which captures can be counted: calls inlined, nothing computed or captured twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..autodiff.gradient import Gradient
+from ..ir.graph import Graph, Value, copy_node, copy_nodes
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.remove_hints import remove_hints
+from ..pipeline import run_recipe
+
+
+def takes_temporaries(gradient: Gradient) -> bool:
+    """Whether `df` takes gradients of captured temporaries, for a caller that differentiates it once more."""
+    return any(index >= gradient.num_real_outputs for index in gradient.input_vjps)
+
+
+def simplified(graph: Graph) -> Graph:
+    """A copy with calls inlined, as it is when it runs, but with what the source says to keep still in it."""
+    copied = graph.copy()
+    run_recipe(copied, "run", without=(remove_hints,))
+    return copied
+
+
+def normalized(gradient: Gradient) -> Gradient:
+    """The gradient with f and df simplified, and each value that df uses of f captured once.
+
+    A captured output that is an input of f becomes a captured input; one that is a constant is repeated in df. The
+    gradient is not to take gradients of temporaries.
+    """
+    f, df = simplified(gradient.f), simplified(gradient.df)
+    count = len(gradient.input_vjps)
+    captured = [f.inputs[i] for i in gradient.captured_inputs]
+    captured += [f.outputs[i] for i in gradient.captured_outputs]
+    sources = dict(zip(df.inputs[count:], captured, strict=True))
+    return with_captures(gradient, f, df, sources)
+
+
+def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, Value]) -> Gradient:
+    """The Gradient of an f and a df of which the inputs behind the vjps are what `sources` says of f.
+
+    `df` is copied; f loses the outputs beyond the real ones and gains those that are captured.
+    """
+    count = len(gradient.input_vjps)
+    used = dict.fromkeys(sources[v] for v in df.inputs[count:] if v.use_count)
+    inputs = [v for v in f.inputs if v in used]
+    temporaries = [v for node in f.nodes for v in node.outputs if v in used and node.kind != "prim::Constant"]
+    made, env = _with_inputs(df, count, [*inputs, *temporaries])
+    constants = [v for v in used if v.node.kind == "prim::Constant"]
+    for value in constants:
+        copy_node(value.node, env, made.body.append)
+    for value in df.inputs[count:]:
+        if sources[value] in env:
+            env[value] = env[sources[value]]
+    made.body.ret.replace_inputs(copy_nodes(df.body, env, made.body.append))
+    f.body.ret.replace_inputs(f.outputs[: gradient.num_real_outputs])
+    outputs = _capture(f, temporaries)
+    eliminate_dead_code(f)
+    position = {value: i for i, value in enumerate(f.inputs)}
+    return Gradient(
+        f,
+        made,
+        gradient.num_real_outputs,
+        gradient.input_vjps,
+        gradient.output_vjps,
+        tuple(position[value] for value in inputs),
+        tuple(outputs),
+        gradient.active_outputs,
+    )
+
+
+def _with_inputs(df: Graph, count: int, captured: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
+    """A graph with df's vjps and the captures as inputs, and where the values of both are in it."""
+    made = Graph(df.name, df.functions, df.span)
+    env: dict[Value, Value] = {}
+    for value in (*df.inputs[:count], *captured):
+        env[value] = made.body.add_input(value.type, value.name_hint)
+    return made, env
+
+
+def _capture(f: Graph, temporaries: Sequence[Value]) -> list[int]:
+    """The numbers of f's outputs that are these values, added where f does not return them."""
+    numbers = {value: i for i, value in reversed(list(enumerate(f.outputs)))}
+    for value in temporaries:
+        if value not in numbers:
+            numbers[value] = len(f.outputs)
+            f.body.ret.add_input(value)
+    return [numbers[value] for value in temporaries]

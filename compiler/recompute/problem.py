@@ -1,0 +1,179 @@
+"""What a policy decides on: the values of f that the backward uses or could recompute from, with bytes and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from ..autodiff.gradient import Gradient
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import splice
+from ..lift import captures
+from ..ops.meta import join
+from ..ops.registry import OPS
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..shapes.propagate import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
+from .policy import Predicate, is_repeatable
+from .storage import Storages, may_hold_memory
+
+SAVE, RECOMPUTE = "gs::save", "gs::recompute"
+"""What the source says of a value."""
+
+
+class Problem:
+    """A normalized gradient with what is known of it.
+
+    `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside,
+    that df uses. For the gradient of a loop's round, `carried` says how many inputs, behind the first, differ from
+    round to round: they are not held anyway, and neither are the real outputs.
+    """
+
+    def __init__(
+        self, plain: Gradient, shapes: Sequence[Abstract] | None, may_recompute: Predicate, carried: int | None = None
+    ) -> None:
+        self.plain = plain
+        self._carried = carried
+        self.known = known_values(plain.f, shapes)
+        self.nodes = list(plain.f.nodes)
+        self.wanted = [plain.f.outputs[i] for i in plain.captured_outputs]
+        self._may_recompute = may_recompute
+        self._decided: dict[Node, bool] = {}
+        self._sources: dict[Node, list[Value]] = {}
+
+    @cached_property
+    def storages(self) -> Storages:
+        """Memory of the values of f; inputs and real outputs live anyway."""
+        f = self.plain.f
+        storages = Storages(self.known or {})
+        storages.visit(f.body)
+        if self._carried is None:
+            held = [*f.inputs, *f.outputs[: self.plain.num_real_outputs]]
+        else:
+            held = [v for v in f.inputs if v not in self.costly]
+        free = frozenset[Value]().union(*(storages.bases(v) for v in held))
+        free_too = Storages(self.known or {}, free)
+        free_too.visit(f.body)
+        return free_too
+
+    @cached_property
+    def costly(self) -> list[Value]:
+        """The inputs that cost their bytes to keep."""
+        return [] if self._carried is None else self.plain.f.inputs[1 : 1 + self._carried]
+
+    @cached_property
+    def told(self) -> dict[Value, str]:
+        """What the source says of bases: SAVE or RECOMPUTE."""
+        found: dict[Value, str] = {}
+        for node in self.nodes:
+            if node.kind in (SAVE, RECOMPUTE):
+                found.update(dict.fromkeys(self.storages.bases(node.output), node.kind))
+        return found
+
+    def word(self, value: Value) -> str | None:
+        """What the source says of a value."""
+        return next((self.told[base] for base in self.storages.bases(value) if base in self.told), None)
+
+    def nbytes(self, value: Value) -> int | None:
+        """What keeping a value costs."""
+        return self.storages.nbytes([value])
+
+    def is_input(self, value: Value) -> bool:
+        return value.node is self.plain.f.body.param
+
+    def sources(self, node: Node) -> list[Value]:
+        """What a node uses, by what is inside it too; constants left out."""
+        found = self._sources.get(node)
+        if found is None:
+            inside = [v for block in node.blocks for v in captures(block)]
+            used = dict.fromkeys([*node.inputs, *inside])
+            found = self._sources[node] = [v for v in used if v.node.kind != "prim::Constant"]
+        return found
+
+    def recomputable(self, node: Node) -> bool:
+        """Whether a node may run again: by the source's word, else by the predicate."""
+        found = self._decided.get(node)
+        if found is None:
+            found = self._decided[node] = self._decide(node)
+        return found
+
+    def _decide(self, node: Node) -> bool:
+        words = {self.told[v] for v in node.outputs if v in self.told}
+        if SAVE in words:
+            return False
+        if RECOMPUTE in words or node.kind in (SAVE, RECOMPUTE):
+            return is_repeatable(node)
+        return is_repeatable(node) and self._may_recompute(node)
+
+    def may_save(self, value: Value) -> bool:
+        """Whether a value may be kept: not against the source's word, if it can be computed again at all."""
+        if self.word(value) == RECOMPUTE and self._can_follow_word(value):
+            return False
+        return not may_hold_memory(value) or self.nbytes(value) is not None or value in self._wanted_set
+
+    def _can_follow_word(self, value: Value) -> bool:
+        bases = [b for b in self.storages.bases(value) if self.told.get(b) == RECOMPUTE]
+        return all(self.is_input(base) or self.recomputable(base.node) for base in bases)
+
+    @cached_property
+    def _wanted_set(self) -> frozenset[Value]:
+        return frozenset(self.wanted)
+
+    @cached_property
+    def region(self) -> list[Node]:
+        """The nodes of f on which what df uses depends, as far as they may run again, in program order."""
+        found: set[Node] = set()
+        stack = [value.node for value in self.wanted]
+        while stack:
+            node = stack.pop()
+            if node in found or node is self.plain.f.body.param or node.kind == "prim::Constant":
+                continue
+            found.add(node)
+            if self.recomputable(node):
+                stack += [value.node for value in self.sources(node)]
+        return [node for node in self.nodes if node in found]
+
+    def closure(self, checkpoints: set[Value]) -> set[Value]:
+        """What must be kept where `checkpoints` may be and all else is recomputed as far as it can be."""
+        saved: set[Value] = set()
+        seen: set[Value] = set()
+        stack = list(self.wanted)
+        while stack:
+            value = stack.pop()
+            if value in seen or self.is_input(value) or value.node.kind == "prim::Constant":
+                continue
+            seen.add(value)
+            if (value in checkpoints and self.may_save(value)) or not self.recomputable(value.node):
+                saved.add(value)
+            else:
+                stack += self.sources(value.node)
+        return saved
+
+
+def known_values(
+    graph: Graph, shapes: Sequence[Abstract] | None, combine: Combine = join
+) -> dict[Value, Abstract] | None:
+    """The abstract values of a graph; None where the inputs' are not known, or do not fit: running it will say so."""
+    if shapes is None:
+        return None
+    try:
+        return propagate_shapes(graph, shapes, combine)
+    except ShapeError:
+        return None
+
+
+def all_defined(df: Graph) -> Graph:
+    """A copy of a backward for gradients that are all there."""
+    copied = df.copy()
+    for node in [n for n in copied.all_nodes() if n.kind == "prim::GradOf"]:
+        splice(node, node.blocks[0])
+    eliminate_dead_code(copied)
+    return copied
+
+
+def op_name(node: Node) -> str:
+    """A node's kind without namespace and overload: "relu" of aten::relu."""
+    op = OPS.of(node.schema)
+    return op.schema.base_name if op is not None else node.kind.rpartition("::")[2]
+
+
+__all__ = ["RECOMPUTE", "SAVE", "UNKNOWN", "Problem", "all_defined", "known_values", "op_name"]

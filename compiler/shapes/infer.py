@@ -1,0 +1,239 @@
+"""One op on abstract values: shapes by rule, dtypes by type, everything else by evaluation.
+
+| Op | Its results |
+|---|---|
+| of lists, whatever they hold | what it gives for the abstract values themselves |
+| of tensors, that gives numbers | what it gives, if it is SHAPE_ONLY, else UNKNOWN: they are elements |
+| of no tensors, that gives numbers | what it gives |
+| POINTWISE | all tensors, broadcast together |
+| with a rule | the rule's |
+| VIEW | those of the op on arrays that share one element, which copies nothing |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..ops.arrays import numpy_dtype
+from ..ops.families.control import fit_gradients
+from ..ops.families.prim import sum_to_size
+from ..ops.meta import UNKNOWN, Meta, is_defined, is_known, join
+from ..ops.registry import Op, Trait
+from ..types.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    ListType,
+    OptionalType,
+    Type,
+    VariableType,
+    is_tensor,
+)
+from .dtypes import result_dtypes
+from .fitting import require_fit
+from .rules import Arguments, Shapes, Undecided, all_broadcast, rule_of
+
+Results = Sequence[Any]
+_SOME_NUMBER: dict[Type, Any] = {BOOL: True, INT: 1, FLOAT: 1.0}
+
+
+def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
+    """One abstract value per result. Raises what the op raises for arguments that do not fit.
+
+    `types` are the static types of the inputs, which say what an unknown number is.
+    """
+    count = len(op.schema.returns)
+    moved = _MOVED.get(op.schema.full_name)
+    if moved is not None:
+        return [moved(*inputs)]
+    if _is_generic(op):
+        return _moved(op, inputs)
+    if not any(is_tensor(_element(result.type)) for result in op.schema.returns):
+        return _numbers(op, inputs)
+    try:
+        return _tensors(op, Arguments(op, _with_numbers(op, inputs, types)), count)
+    except Undecided:
+        return [UNKNOWN] * count
+
+
+def has_rule(op: Op) -> bool:
+    """Whether the shapes of an op's results can be told; those of a composite op follow from its definition."""
+    makes_tensors = any(is_tensor(_element(result.type)) for result in op.schema.returns)
+    return (
+        not makes_tensors
+        or op.schema.full_name in _MOVED
+        or _is_generic(op)
+        or rule_of(op) is not None
+        or op.has(Trait.POINTWISE | Trait.VIEW)
+    )
+
+
+def _element(type: Type) -> Type:
+    while isinstance(type, ListType | OptionalType):
+        type = type.element
+    return type
+
+
+# --- lists ---
+
+
+def _is_generic(op: Op) -> bool:
+    """Whether an op moves values about, of whatever type they are."""
+    given, made = [a.type for a in op.schema.arguments], [r.type for r in op.schema.returns]
+    gives_back = any(isinstance(_element(type), VariableType) for type in made)
+    if any(is_tensor(_element(type)) for type in made) or any(isinstance(type, VariableType) for type in given):
+        # What takes one value of any type, and gives none of it back, looks into it: its text, its place in a list.
+        return gives_back
+    return gives_back or any(isinstance(_element(type), VariableType) for type in given)
+
+
+def _moved(op: Op, inputs: Sequence[Any]) -> Results:
+    for argument, value in zip(op.schema.arguments, inputs, strict=True):
+        if value is UNKNOWN and not isinstance(argument.type, VariableType):
+            return [UNKNOWN]
+    return [op.evaluate(*(list(value) if isinstance(value, list) else value for value in inputs))]
+
+
+def _is_same(left: Any, right: Any) -> Any:
+    """Only None is compared by identity."""
+    if UNKNOWN in (left, right) or (left is not None and right is not None):
+        return UNKNOWN
+    return left is right
+
+
+def _is_other(left: Any, right: Any) -> Any:
+    same = _is_same(left, right)
+    return same if same is UNKNOWN else not same
+
+
+def _picked(items: Any, index: Any) -> Any:
+    """An element of a list; what all have in common where it is not known which."""
+    if not isinstance(items, list):
+        return UNKNOWN
+    if index is not UNKNOWN:
+        return items[index]
+    return reduce(join, items) if items else UNKNOWN
+
+
+def _fitted(gradients: Any, primal: Any, function: Any, argument: Any) -> Any:
+    """The gradients in the length and the shapes of the list that they belong to."""
+    if gradients is UNKNOWN or primal is UNKNOWN or UNKNOWN in (function, argument):
+        return UNKNOWN
+    return fit_gradients(gradients, primal, function, argument, _fitted_element, lambda p: p)
+
+
+def _fitted_element(gradient: Any, primal: Any) -> Any:
+    if not isinstance(gradient, Meta) or not isinstance(primal, Meta):
+        return UNKNOWN
+    sum_to_size(np.broadcast_to(np.float32(0), gradient.shape), primal.shape)
+    return Meta(primal.shape, gradient.dtype)
+
+
+def _filled(gradients: Any, primal: Any) -> Any:
+    """What is undefined has the shape of the primal."""
+    if gradients is None:
+        return primal
+    if not isinstance(gradients, list) or not isinstance(primal, list) or len(gradients) != len(primal):
+        return gradients
+    return [_filled(gradient, item) for gradient, item in zip(gradients, primal, strict=True)]
+
+
+_MOVED: dict[str, Callable[..., Any]] = {
+    "aten::__is__": _is_same,
+    "aten::__isnot__": _is_other,
+    "prim::grad_zeros": lambda primal: primal,
+    "aten::__getitem__.t": _picked,
+    "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
+    "prim::grad_list": _filled,
+    "prim::grad_fit": _fitted,
+    "prim::grad_spread": lambda gradients, like: like,
+    "prim::no_grads": lambda like, count: UNKNOWN if count is UNKNOWN else [None] * count,
+    "prim::grad_defined": is_defined,
+}
+"""Ops that the compiler makes of gradients and optionals, on abstract values."""
+
+
+# --- numbers ---
+
+
+def _numbers(op: Op, inputs: Sequence[Any]) -> Results:
+    count = len(op.schema.returns)
+    has_tensor = any(isinstance(leaf, Meta) for leaf in _leaves(inputs))
+    decided = op.has(Trait.SHAPE_ONLY) or not has_tensor
+    if not decided or op.has(Trait.RANDOM) or not all(map(is_known, inputs)):
+        return [UNKNOWN] * count
+    return _unpacked(op.evaluate(*map(_stand_in, inputs)), count)
+
+
+def _leaves(values: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list | tuple):
+            pending += value
+        else:
+            found.append(value)
+    return found
+
+
+def _unpacked(result: Any, count: int) -> Results:
+    return list(result) if count != 1 and isinstance(result, tuple) else [result]
+
+
+def _with_numbers(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> list[Any]:
+    """Some number for each that is unknown: in a pointwise op the shape and dtype follow from its type alone."""
+    if not types or not op.has(Trait.POINTWISE):
+        return list(inputs)
+    return [
+        _SOME_NUMBER.get(type, value) if value is UNKNOWN else value for value, type in zip(inputs, types, strict=True)
+    ]
+
+
+# --- tensors ---
+
+
+def _tensors(op: Op, a: Arguments, count: int) -> Results:
+    require_fit(op, a)
+    if op.has(Trait.POINTWISE):
+        return [Meta(all_broadcast(a), result_dtypes(a, 1)[0])]
+    rule = rule_of(op)
+    if rule is not None:
+        return _by_rule(a, rule(a), count)
+    if op.has(Trait.VIEW) and all(map(is_known, a.values)):
+        return [_abstract(result) for result in _unpacked(op.evaluate(*map(_stand_in, a.values)), count)]
+    return [UNKNOWN] * count
+
+
+def _by_rule(a: Arguments, shapes: Shapes, count: int) -> Results:
+    returns = a.op.schema.returns
+    if count == 1 and isinstance(shapes, list):
+        dtypes = result_dtypes(a, 1) * len(shapes)
+        return [[_meta(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]]
+    each = shapes if isinstance(shapes, list) else [shapes] * count
+    dtypes = result_dtypes(a, count)
+    triples = zip(returns, each, dtypes, strict=True)
+    return [_meta(shape, dtype) if is_tensor(result.type) else UNKNOWN for result, shape, dtype in triples]
+
+
+def _meta(shape: Any, dtype: Any) -> Any:
+    return None if shape is None else Meta(shape, dtype)
+
+
+def _stand_in(value: Any) -> Any:
+    """An array of ones that share one element, for a Meta."""
+    if isinstance(value, Meta):
+        return np.broadcast_to(np.ones((), numpy_dtype(value.dtype)), value.shape)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_stand_in, value))
+    return value
+
+
+def _abstract(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Meta.of(value)
+    return type(value)(map(_abstract, value)) if isinstance(value, list | tuple) else value

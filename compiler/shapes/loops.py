@@ -1,0 +1,346 @@
+"""Loops on abstract values: what is known after all rounds, from as few of them as tell.
+
+    for i in range(1000):            after round 1    x : [8]    kept = [[8]]          n = 1
+        kept.append(x)               after round 2    x : [8]    kept = [[8], [8]]     n = 2
+        x = x * i                    …
+        n = n + 1                    after the last   x : [8]    kept = [[8], …]       n = 1000
+
+The index and the numbers that are carried differ from round to round: the first rounds are looked at without knowing
+them. Where shapes come out all the same and do not change any more, the others are like them, and the numbers follow
+by themselves. Where a shape depends on such a number, and in loops that a condition ends, each round is looked at.
+Rounds that nobody can count, or that are too many, are joined until nothing changes.
+
+A loop that is entered with the same values again gives what it gave before, so that nested loops cost little more than
+one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from ...lang.trampoline import Walk
+from ..ir.graph import Block, Graph, Node, Value, walk
+from ..ir.rewrite import constant_of
+from ..lift import captures
+from ..ops.meta import UNKNOWN, Meta, is_known, join
+from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
+from .numbers import NumberRounds
+
+Abstract: TypeAlias = Any
+Results: TypeAlias = list[Abstract]
+Known: TypeAlias = dict[Value, Abstract]
+Combine: TypeAlias = Callable[[Abstract, Abstract], Abstract]
+
+MAX_ROUNDS = 20_000
+"""Rounds that are looked at one by one, in all; after so many, a loop's are joined."""
+MAX_NUMBER_ROUNDS = 500
+"""Of these, the rounds that are looked at only because a number cannot be told without."""
+MAX_LENGTH = 20_000
+"""Of the lists that a loop makes; a loop of more rounds is one that nobody has counted."""
+MAX_SETTLING = 3
+"""Rounds after which shapes that still change are taken to change for good."""
+
+SAME = object()
+"""What a round does to a value that stays as it is."""
+_NUMBERS = (INT, FLOAT, BOOL, NUMBER, STR)
+_PICKS = frozenset({"aten::__getitem__.t", "prim::grad_item"})
+_GROWS = "aten::append.t"
+
+
+class Visitor(Protocol):
+    """What goes through the nodes of a graph: `_Propagation` of `shapes`."""
+
+    known: Known
+    combine: Combine
+    memory: Memory
+
+    def block(self, block: Block) -> Walk:
+        """Visit a block whose parameters are known; its results, or the error it ends in, which is no list."""
+
+    def simple(self, node: Node, inputs: Results) -> Any:
+        """The results of a node without blocks, or the error."""
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """What is remembered of the loops and functions of a graph while it is gone through."""
+
+    rounds: int = MAX_ROUNDS
+    number_rounds: int = MAX_NUMBER_ROUNDS
+    loops: dict[tuple[Any, ...], tuple[Results, Known]] = field(default_factory=dict)
+    """What a loop gave for the values that it takes: its results, and the values inside."""
+    calls: dict[tuple[Any, ...], Results] = field(default_factory=dict)
+    bodies: dict[Block, Body] = field(default_factory=dict)
+
+    def body(self, block: Block) -> Body:
+        if block not in self.bodies:
+            self.bodies[block] = Body.of(block)
+        return self.bodies[block]
+
+    def key_of(self, graph: Graph, inputs: Sequence[Abstract]) -> tuple[Any, ...]:
+        """The key of a call in `calls`."""
+        return (graph, frozen(list(inputs)))
+
+
+@dataclass(eq=False, slots=True)
+class Body:
+    """What the text of a loop's body says: `varying` are the carried values that are numbers and change."""
+
+    block: Block
+    values: list[Value]
+    outside: list[Value]
+    varying: list[bool]
+    growing: set[Value]
+    """The carried lists that are appended to and picked from only."""
+    forgotten: set[int] = field(default_factory=set)
+    """The carried values that had nothing in common when the rounds were joined."""
+
+    @classmethod
+    def of(cls, block: Block) -> Body:
+        changing = [new is not old for old, new in zip(block.inputs[1:], block.outputs[1:], strict=True)]
+        pairs = list(zip(block.inputs[1:], changing, strict=True))
+        varying = [changes and value.type in _NUMBERS for value, changes in pairs]
+        growing = _growing(block, [value for value, changes in pairs if changes and isinstance(value.type, ListType)])
+        return cls(block, _values_in(block), captures(block), varying, growing)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether nothing but the number of rounds ends the loop."""
+        return constant_of(self.block.outputs[0]) is True
+
+
+def frozen(value: Abstract) -> Any:
+    """An abstract value as a key: what differs in anything is another one."""
+    if isinstance(value, list | tuple):
+        return (type(value), *map(frozen, value))
+    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+
+
+def propagate_loop(visitor: Visitor, node: Node, inputs: Results) -> Walk:
+    """The abstract results of a prim::Loop, and of all that is inside it, for those of its inputs."""
+    body = visitor.memory.body(node.blocks[0])
+    around = [visitor.known.get(value, UNKNOWN) for value in body.outside]
+    key = (body.block, frozen(inputs), frozen(around))
+    remembered = visitor.memory.loops.get(key)
+    if remembered is None:
+        results = yield _Loop(visitor, body).run(inputs)
+        if not isinstance(results, list):
+            return results
+        inside = {value: visitor.known[value] for value in body.values if value in visitor.known}
+        remembered = visitor.memory.loops[key] = (results, inside)
+    visitor.known.update(remembered[1])
+    return list(remembered[0])
+
+
+class _Loop:
+    def __init__(self, visitor: Visitor, body: Body) -> None:
+        self.visitor = visitor
+        self.body = body
+        self.seen: Known = {}
+
+    def run(self, inputs: Results) -> Walk:
+        trips, condition, *carried = inputs
+        if not (isinstance(trips, int) and trips <= MAX_LENGTH and isinstance(condition, bool)):
+            return (yield self._joined(carried))
+        if trips <= 0 or not condition:
+            return carried
+        if trips > 1 and self.body.is_counted:
+            results = yield self._alike(trips, carried)
+            if results is not None:
+                self.visitor.known.update(self.seen)
+                return results
+            self.seen = {}
+        results = yield self._one_by_one(trips, carried)
+        self.visitor.known.update(self.seen)
+        return results
+
+    def _visit(self, index: Abstract, carried: Results) -> Walk:
+        """One round: its condition and what it carries on."""
+        for value in self.body.values:
+            # What another round says of a branch that this one does not take is not to be taken for this one's.
+            self.visitor.known.pop(value, None)
+        self.visitor.known.update(zip(self.body.block.inputs, [index, *carried], strict=True))
+        results = yield self.visitor.block(self.body.block)
+        if isinstance(results, list):
+            known, seen, combine = self.visitor.known, self.seen, self.visitor.combine
+            for value in self.body.values:
+                if value in known:
+                    seen[value] = _both(seen[value], known[value], combine) if value in seen else known[value]
+        return results
+
+    # --- rounds that are alike ---
+
+    def _alike(self, trips: int, carried: Results) -> Walk:
+        """What is carried out of a loop whose rounds come to be alike; None where they do not, or that cannot be told.
+
+        Rounds after the first that changes nothing are like it; the last one is looked at for lists that have grown.
+        """
+        numbers, entered = NumberRounds(self.body.block, self.body.varying), carried
+        steps: list[Abstract] | None = None
+        looked = 0
+        while steps is None and looked < min(trips, MAX_SETTLING):
+            before = self._without_numbers(carried)
+            results = yield self._visit(UNKNOWN, before)
+            if not isinstance(results, list):
+                return results
+            if _depends_on_rounds(self.body, self.visitor.known):
+                return None
+            numbers.look(self.visitor.known)
+            carried, looked = results[1:], looked + 1
+            steps = self._steps(before, carried)
+        left = trips - looked
+        if left and steps is None:
+            return None
+        if left and steps and any(step is not SAME for step in steps):
+            results = yield self._visit(UNKNOWN, self._without_numbers(_grown(carried, steps, left - 1)))
+            if not isinstance(results, list):
+                return results
+            carried = results[1:]
+        return self._with_numbers(carried, entered, trips, numbers)
+
+    def _without_numbers(self, carried: Results) -> Results:
+        return [UNKNOWN if varies else value for varies, value in zip(self.body.varying, carried, strict=True)]
+
+    def _with_numbers(self, carried: Results, entered: Results, trips: int, numbers: NumberRounds) -> Results | None:
+        """What is carried, with the numbers; None where they are to be found round by round."""
+        given = self.body.block.inputs[1:]
+        known = self.visitor.known
+        found = numbers.after(trips, dict(zip(given, entered, strict=True)), known, self.visitor.simple)
+        if found is not None:
+            return [found.get(value, result) for value, result in zip(given, carried, strict=True)]
+        memory = self.visitor.memory
+        if memory.number_rounds < trips:
+            return carried
+        memory.number_rounds -= trips
+        return None
+
+    def _steps(self, before: Results, after: Results) -> list[Abstract] | None:
+        """What a round did to each carried value: SAME, or what it appended to a list; None for anything else."""
+        found: list[Abstract] = []
+        for value, varies, old, new in zip(self.body.block.inputs[1:], self.body.varying, before, after, strict=True):
+            if varies or frozen(old) == frozen(new):
+                found.append(SAME)
+            elif value in self.body.growing and _has_grown(old, new):
+                found.append(new[-1])
+            else:
+                return None
+        return found
+
+    # --- all others ---
+
+    def _one_by_one(self, trips: int, carried: Results) -> Walk:
+        memory, turn, condition = self.visitor.memory, 0, True
+        while turn < trips and condition:
+            if not memory.rounds:
+                return (yield self._joined(carried))
+            memory.rounds -= 1
+            results = yield self._visit(turn, carried)
+            if not isinstance(results, list):
+                return results
+            condition, *after = results
+            if not isinstance(condition, bool):
+                return (yield self._joined([join(a, b) for a, b in zip(carried, after, strict=True)]))
+            carried, turn = after, turn + 1
+        return carried
+
+    def _joined(self, carried: Results) -> Walk:
+        """Rounds nobody has counted: joined until nothing changes. Each round only forgets, so there are few.
+
+        What had nothing in common once is not looked at again, so that loops inside loops do not multiply.
+        """
+        forgotten = self.body.forgotten
+        carried = [UNKNOWN if i in forgotten else value for i, value in enumerate(carried)]
+        while True:
+            results = yield self._visit(UNKNOWN, carried)
+            if not isinstance(results, list):
+                return carried
+            joined = [join(a, b) for a, b in zip(carried, results[1:], strict=True)]
+            if frozen(joined) == frozen(carried):
+                return joined
+            forgotten.update(i for i, value in enumerate(joined) if value is UNKNOWN)
+            carried = joined
+
+
+def _both(left: Abstract, right: Abstract, combine: Combine) -> Abstract:
+    """What stands for a value in two rounds: of tensors and lists what `combine` says, of numbers what they share."""
+    return combine(left, right) if isinstance(left, Meta | list | tuple) else join(left, right)
+
+
+def _has_grown(before: Abstract, after: Abstract) -> bool:
+    """Whether a list has become longer by one element, which is like the one before."""
+    if not (isinstance(before, list) and isinstance(after, list) and len(after) == len(before) + 1):
+        return False
+    kept = frozen(after[:-1]) == frozen(before)
+    return kept and all(frozen(item) == frozen(after[-1]) for item in before[-1:])
+
+
+def _grown(carried: Results, steps: Sequence[Abstract], rounds: int) -> Results:
+    """What is carried after so many more rounds like the last."""
+    return [value if step is SAME else [*value, *[step] * rounds] for value, step in zip(carried, steps, strict=True)]
+
+
+def _depends_on_rounds(body: Body, known: Mapping[Value, Abstract]) -> bool:
+    """Whether a tensor or a list is unknown because the index is, or a number that is carried."""
+    index, *carried = body.block.inputs
+    varying = {index, *(value for value, varies in zip(carried, body.varying, strict=True) if varies)}
+    before = 0
+    while len(varying) > before:
+        before = len(varying)
+        for node in walk(body.block.nodes):
+            found = _varying_results(node, varying, known)
+            if any(value.type not in _NUMBERS for value in found):
+                return True
+            varying.update(found)
+    return False
+
+
+def _varying_results(node: Node, varying: set[Value], known: Mapping[Value, Abstract]) -> list[Value]:
+    """What a node, or the loop that it is, leaves unknown because what it takes varies; not where more is unknown."""
+    taken = [*node.inputs, *(value for block in node.blocks for value in block.outputs)]
+    if not any(value in varying for value in taken):
+        return []
+    if not node.blocks and any(v not in varying and not is_known(known.get(v)) for v in node.inputs):
+        return []
+    results = list(node.outputs)
+    if node.kind == "prim::Loop":
+        pairs = zip(node.inputs[2:], node.blocks[0].inputs[1:], strict=True)
+        results += [inner for given, inner in pairs if given in varying]
+    return [value for value in results if not is_known(known.get(value))]
+
+
+def _growing(block: Block, lists: Iterable[Value]) -> set[Value]:
+    """The carried lists that are appended to and picked from, and nothing else, so that their lengths have no say."""
+    found = set()
+    for start in lists:
+        versions = {start}
+        if all(_only_grows(node, versions) for node in walk(block.nodes)):
+            found.add(start)
+    return found
+
+
+def _only_grows(node: Node, versions: set[Value]) -> bool:
+    """Whether a node does no more to a list; notes what it makes of it."""
+    if node.blocks:
+        returned = (value for block in node.blocks for value in block.outputs)
+        return not any(value in versions for value in (*node.inputs, *returned))
+    if not any(value in versions for value in node.inputs):
+        return True
+    if any(value in versions for value in node.inputs[1:]):
+        return False
+    if node.kind == _GROWS or node.kind == "prim::unchecked_cast":
+        versions.update(node.outputs)
+        return True
+    return node.kind in _PICKS
+
+
+def _values_in(block: Block) -> list[Value]:
+    found, stack = list(block.inputs), [block]
+    while stack:
+        for node in stack.pop().nodes:
+            found += node.outputs
+            for inner in node.blocks:
+                found += inner.inputs
+                stack.append(inner)
+    return found

@@ -1,0 +1,1 @@
+"""Graphs made for one kind of arguments: optionals present or not, settings known, loops written out."""

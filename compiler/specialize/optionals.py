@@ -1,0 +1,37 @@
+"""Specialise a graph on which of its optional inputs are given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..ir.builder import Builder
+from ..ir.graph import Graph
+from ..lift import without_closure
+from ..pipeline import run_recipe
+from ..types.types import OptionalType
+
+
+def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
+    """A copy in which optional inputs are unwrapped, or None where their numbers are in `absent`.
+
+    The inputs stay, with their types; tests of them against None are decided, in called functions without a pair
+    too.
+    """
+    specialized = without_closure(graph)
+    if specialized is graph:
+        specialized = graph.copy()
+    first = specialized.body.param.next
+    assert first is not None
+    builder = Builder(specialized, before=first, span=graph.span)
+    changed = False
+    for index, value in enumerate(specialized.inputs):
+        if not isinstance(value.type, OptionalType) or not value.use_count:
+            continue
+        uses = value.uses
+        known = builder.constant(None) if index in absent else builder.unwrap(value, value.name_hint)
+        for use in uses:
+            use.user.set_input(use.index, known)
+        changed = True
+    if changed:
+        run_recipe(specialized, "specialize_optionals")
+    return specialized

@@ -1,0 +1,183 @@
+"""A graph for inputs of known shapes: what follows from them made constant, so that tensors alone are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..ir.builder import Builder
+from ..ir.graph import Graph, Node, Value
+from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
+from ..ir.structure import constant_fits
+from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
+from ..passes.inline_functions import inline_functions
+from ..passes.unroll_loops import unroll_loops
+from ..pipeline import run_recipe
+from ..shapes.propagate import propagate_shapes
+from ..types.types import UNDEFINED, ListType, TensorType
+
+MAX_ROUNDS = 4
+"""A decided branch may decide others, and each round decides what the one before uncovered."""
+
+
+def settle_shapes(
+    graph: Graph,
+    arguments: Sequence[Any],
+    *,
+    keep_pairs: bool = False,
+    unroll: bool = True,
+    all_defined: bool = True,
+) -> Mapping[Value, Any]:
+    """Write into a graph what `arguments`, abstract values of its inputs, decide; returns what is known of each value.
+
+    `keep_pairs` leaves calls of functions that have a backward of their own; without `unroll` loops stay; without
+    `all_defined` any tensor among the inputs may yet turn out to be an undefined gradient. Numbers among the arguments
+    that are known become constants too; pass UNKNOWN for one that is not to.
+    """
+    if all_defined:
+        _drop_undefined(graph, arguments)
+    left_out = () if unroll else (unroll_loops,)
+    for _ in range(MAX_ROUNDS):
+        known = propagate_shapes(graph, arguments)
+        changed = _write(graph, known, all_defined)
+        inline_functions(graph, keep_pairs=keep_pairs)
+        if all_defined:
+            changed |= run_recipe(graph, "settle_gradients")
+        changed |= run_recipe(graph, "settle_shapes", without=left_out)
+        if not changed:
+            break
+    return propagate_shapes(graph, arguments)
+
+
+def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:
+    """Put a prim::AutogradZero in the place of a gradient that is not there."""
+    absent = [v for v, given in zip(graph.inputs, arguments, strict=True) if given is None and v.use_count]
+    for value in absent:
+        if isinstance(value.type, TensorType):
+            first = graph.body.param.next
+            assert first is not None
+            zero = Builder(graph, before=first).node("prim::AutogradZero", (), [UNDEFINED]).output
+            value.replace_uses_with(zero)
+
+
+def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
+    changed = False
+    for value in graph.inputs if all_defined else ():
+        _settle_type(value, known.get(value))
+    for node in list(graph.all_nodes()):
+        if node.owner is None:
+            continue
+        # Elements have the types that their list says.
+        for value in node.outputs if node.kind != "prim::ListUnpack" else ():
+            _settle_type(value, known.get(value))
+        if node.kind == "prim::GradOf":
+            changed |= all_defined and _open(node, known)
+        elif node.kind == "prim::grad_zeros":
+            changed |= _make_zeros(node, known.get(node.output))
+        elif node.kind == "prim::no_grads":
+            changed |= _make_undefined(node, known.get(node.output))
+        elif node.kind == "prim::grad_list":
+            changed |= all_defined and _fill(node, [known.get(value, UNKNOWN) for value in node.inputs])
+        elif node.kind == "prim::AutogradAdd" and isinstance(known.get(node.output), list):
+            changed |= all_defined and _add_lists(node, [known.get(value, UNKNOWN) for value in node.inputs])
+        elif _may_fold(node, all_defined) and node.output in known:
+            changed |= _fold(node, known[node.output])
+    return changed
+
+
+def _open(node: Node, known: Mapping[Value, Any]) -> bool:
+    """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there."""
+    if not any(is_defined(known.get(value, UNKNOWN)) is True for value in node.inputs):
+        return False
+    splice(node, node.blocks[0])
+    return True
+
+
+def _make_zeros(node: Node, known: Any) -> bool:
+    """Zeros for a list of tensors, one by one."""
+    if not isinstance(known, list) or not all(isinstance(item, Meta) for item in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    zeros = [builder.op("aten::zeros", list(item.shape), item.dtype.code, None, None, None) for item in known]
+    replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
+    return True
+
+
+def _make_undefined(node: Node, known: Any) -> bool:
+    """Undefined gradients of tensors, one by one."""
+    if not isinstance(known, list) or not _is_tensor_list(node.output):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in known]
+    replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
+    return True
+
+
+def _is_tensor_list(value: Value) -> bool:
+    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+
+
+def _fill(node: Node, known: Sequence[Any]) -> bool:
+    """The gradients of a list of tensors, with zeros for what is undefined, one by one."""
+    gradients, primal = known
+    if not isinstance(primal, list) or not all(isinstance(item, Meta) for item in primal):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    if gradients is None:
+        replace_node(node, [builder.op("prim::grad_zeros", node.inputs[1])])
+        return True
+    if not isinstance(gradients, list) or not all(item is None or isinstance(item, Meta) for item in gradients):
+        return False
+    if None not in gradients:
+        replace_node(node, node.inputs[:1])
+        return True
+    given = _unpacked(builder, node.inputs[0], gradients)
+    filled = [
+        builder.op("aten::zeros", list(p.shape), p.dtype.code, None, None, None) if g is None else value
+        for g, p, value in zip(gradients, primal, given, strict=True)
+    ]
+    replace_node(node, [builder.node("prim::ListConstruct", filled, [node.output.type]).output])
+    return True
+
+
+def _unpacked(builder: Builder, value: Value, known: Sequence[Any]) -> Sequence[Value]:
+    types = [UNDEFINED if item is None else TensorType(item.dtype, item.rank) for item in known]
+    return builder.node("prim::ListUnpack", [value], types).outputs
+
+
+def _add_lists(node: Node, known: Sequence[Any]) -> bool:
+    """The sum of two lists of tensors, tensor by tensor."""
+    if not all(isinstance(one, list) and all(item is None or isinstance(item, Meta) for item in one) for one in known):
+        return False
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    parts = [_unpacked(builder, value, metas) for value, metas in zip(node.inputs, known, strict=True)]
+    sums = [_sum(builder, *pair) for pair in zip(*parts, strict=True)]
+    replace_node(node, [builder.node("prim::ListConstruct", sums, [node.output.type]).output])
+    return True
+
+
+def _sum(builder: Builder, left: Value, right: Value) -> Value:
+    type = right.type if left.type == UNDEFINED else left.type
+    return builder.node("prim::AutogradAdd", [left, right], [type]).output
+
+
+def _settle_type(value: Value, known: Any) -> None:
+    if isinstance(known, Meta) and isinstance(value.type, TensorType):
+        value.type = TensorType(known.dtype, known.rank, value.type.requires_grad)
+
+
+def _may_fold(node: Node, all_defined: bool) -> bool:
+    if node.kind == "prim::grad_defined" and not all_defined:
+        return False
+    return node.kind != CONSTANT and len(node.outputs) == 1 and not node.blocks and node.schema is not None
+
+
+def _fold(node: Node, known: Any) -> bool:
+    if not is_known(known) or isinstance(known, tuple) or not constant_fits(known, node.output.type):
+        return False
+    replace_by_constant(node, known)
+    return True

@@ -1,0 +1,1 @@
+"""What values are: dtypes, types, and the schemas of ops and functions."""

@@ -1,0 +1,89 @@
+"""From a graph and an ArgumentSpec to an optimised plan: the stages of the pipeline, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...compiler.autodiff.subgraphs import (
+    CREATE_THRESHOLD,
+    INLINE_THRESHOLD,
+    create_autodiff_subgraphs,
+    inline_autodiff_subgraphs,
+)
+from ...compiler.ir.graph import Callee, Graph
+from ...compiler.lift import without_closure
+from ...compiler.pipeline import run_stage, stages
+from ...lang.collection import collection_paused
+from .argument_spec import ArgumentSpec
+
+MAX_INLINED = 20_000
+"""A graph that inlining would make larger keeps its calls."""
+_INLINING = ("inline", "inline_keeping_pairs", "decompose")
+
+
+def own_copy(graph: Graph) -> Graph:
+    """A copy that passes may change, without the closure that the graph may return."""
+    plain = without_closure(graph)
+    return plain.copy() if plain is graph else plain
+
+
+def compile_graph(
+    graph: Graph,
+    spec: ArgumentSpec | None,
+    *,
+    slice_everything: bool = False,
+    settle: Callable[[Graph], None] | None = None,
+) -> Graph:
+    """An optimised copy. `settle` may write into it what else is known, once the types are in place."""
+    copied = own_copy(graph)
+    if spec is not None:
+        for value, type in zip(copied.inputs, spec.types([v.type for v in copied.inputs]), strict=True):
+            value.type = type
+    if settle is not None:
+        settle(copied)
+    differentiable = spec is not None and spec.grad_mode
+    inlines = not _is_too_large(copied)
+    with collection_paused():
+        for name in stages(differentiable=differentiable):
+            if name == "autodiff":
+                _slice(copied, slice_everything)
+            if inlines or name not in _INLINING:
+                run_stage(copied, name)
+    return copied
+
+
+def fallback_graph(graph: Graph) -> Graph:
+    """A copy on which only what must run has run."""
+    copied = own_copy(graph)
+    run_stage(copied, "required")
+    return copied
+
+
+def _slice(graph: Graph, everything: bool) -> None:
+    """Gather what can be differentiated; small groups are not worth their own plan."""
+    create_autodiff_subgraphs(graph, 1 if everything else CREATE_THRESHOLD)
+    inline_autodiff_subgraphs(graph, 1 if everything else INLINE_THRESHOLD)
+
+
+def _is_too_large(graph: Graph) -> bool:
+    """Whether inlining all calls would make too many nodes; sizes are added up callees first, without recursion."""
+    sizes: dict[Graph, int] = {}
+    stack: list[tuple[Graph, bool]] = [(graph, False)]
+    open_graphs: set[Graph] = set()
+    while stack:
+        current, entered = stack.pop()
+        called = _called(current)
+        if entered:
+            open_graphs.discard(current)
+            count = sum(1 for _ in current.all_nodes())
+            sizes[current] = min(count + sum(sizes.get(c.graph, MAX_INLINED) for c in called), 2 * MAX_INLINED)
+        elif current not in sizes and current not in open_graphs:
+            open_graphs.add(current)
+            stack.append((current, True))
+            stack += [(c.graph, False) for c in called]
+    return bool(_called(graph)) and sizes[graph] > MAX_INLINED
+
+
+def _called(graph: Graph) -> Sequence[Callee]:
+    names = [node.attr("callee") for node in graph.all_nodes() if node.kind == "prim::CallFunction"]
+    return [graph.functions[name] for name in names if name in graph.functions]

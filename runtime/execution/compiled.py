@@ -1,0 +1,123 @@
+"""Compiled: one function as the rest of the runtime knows it, below `Function`, which users hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from threading import RLock
+from typing import Any, Self
+
+from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.emit import emit_unit
+from ...compiler.ir.graph import Callee, Graph
+from ...compiler.lift import GradPair, callee_of
+from ...compiler.types.schema import FunctionSchema
+from ...lang.ast import FunctionDef
+from ...lang.collection import collection_paused
+from ...lang.diagnostics import Diagnostics
+from ...lang.parser import parse
+from ...lang.source import Source
+from ..failures.failure import RuntimeFailure
+from ..plans.build import PlanCache
+from ..values.arrays import to_user
+from ..values.recorded import RecordedCall
+from .binding import Binder
+from .executor import GraphExecutor
+
+_MAKING = RLock()
+
+
+class Compiled:
+    """A function, what binds its arguments, and what runs it. Called, it takes arrays only.
+
+    What else a call may take (tensors of torch, Variables, tracing values) is decided above, by `Function`.
+    """
+
+    def __init__(self, callee: Callee, plans: PlanCache | None = None) -> None:
+        self._callee = callee
+        self._plans = PlanCache() if plans is None else plans
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> Self:
+        """A graph, such as `gs.parse_ir` reads, as a function. The closure that it returns is its backward.
+
+        CompileError for a closure that is no backward of it.
+        """
+        return cls(callee_of(graph))
+
+    @property
+    def name(self) -> str:
+        return self._callee.schema.name
+
+    @property
+    def schema(self) -> FunctionSchema:
+        """The parameters with their types and defaults, and the types of the results."""
+        return self._callee.schema
+
+    @property
+    def graph(self) -> Graph:
+        """The IR as emitted, prim::Function included. `str()` of it is the textual IR."""
+        return self._callee.graph
+
+    @property
+    def pair(self) -> GradPair | None:
+        """The function and its own backward as two plain graphs; None where the source gives no backward."""
+        return self._callee.pair
+
+    @property
+    def callee(self) -> Callee:
+        """What graphs that call this function refer to."""
+        return self._callee
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for arrays, numbers and lists of them; RuntimeFailure for what does not fit."""
+        return unwrapped([to_user(result, False) for result in self.executor.run(self.bind(args, kwargs))])
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], binder: Binder | None = None) -> list[Any]:
+        """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit.
+
+        A `binder` stands for that of calls.
+        """
+        try:
+            return (binder or self._binder).bind(args, kwargs)
+        except RecordedCall as call:
+            message = f"a {type(call.taker).__name__} stands where an array is needed"
+            note = "only calls of functions are recorded: call what gs.grad gives, or pass its `.data`"
+            raise RuntimeFailure("R002", self.name, message, span=self.graph.span, notes=[note]) from None
+
+    @cached_property
+    def executor(self) -> GraphExecutor:
+        """What runs the function: made at the first call."""
+        with _MAKING:
+            # Stored here and not behind the lock: threads that meet at the first call share one executor.
+            if "executor" not in self.__dict__:
+                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans, self._differentiable)
+            made: GraphExecutor = self.__dict__["executor"]
+            return made
+
+    def _differentiable(self) -> Graph:
+        """What a tape records in the place of the graph."""
+        return differentiable_graph(self._callee)
+
+    @cached_property
+    def _binder(self) -> Binder:
+        return Binder.of(self.schema, self.graph.span)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.schema}>"
+
+
+def unwrapped(results: list[Any]) -> Any:
+    """What a call gives for the results of a graph: one as it is, several as a tuple."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def compile_source(source: Source) -> dict[str, tuple[Callee, FunctionDef]]:
+    """The functions of a source by name, each with its syntax tree; CompileError with everything that is wrong."""
+    diagnostics = Diagnostics()
+    with collection_paused():
+        module = parse(source, diagnostics)
+        callees = emit_unit(module, diagnostics)
+    diagnostics.raise_if_any()
+    definitions = {definition.name: definition for definition in module.functions}
+    return {name: (callee, definitions[name]) for name, callee in callees.items()}

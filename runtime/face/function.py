@@ -1,0 +1,274 @@
+"""Function: one compiled function, callable on data, and showing every stage of its compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from numpy import ndarray
+
+from ...compiler.ir.graph import Callee
+from ...compiler.lift import GradPair
+from ...compiler.types.schema import Argument
+from ...lang import ast
+from ...lang.diagnostics import did_you_mean
+from ..execution.binding import Binder
+from ..execution.compiled import Compiled, unwrapped
+from ..execution.executor import LAST, DebugState, Entry
+from ..plans.build import PlanCache
+from ..plans.interpreter import run_plan
+from ..plans.plan import ExecutionPlan
+from ..settings.counters import HITS
+from ..settings.modes import TOUCHED
+from ..values.arrays import any_on_device, any_torch, to_user
+from ..values.recorded import RecordedCall, any_recorded, taker_of
+from .stages import STAGES
+
+if TYPE_CHECKING:
+    from ...compiler.recompute import Policy
+    from ..kernels.listing import KernelListing
+    from ..memory.report import Report
+    from ..torch import TorchCalls
+    from ..torch.values import Half, Linearization
+
+count_hit = HITS.add
+
+
+class Function(Compiled):
+    """A function of a CompilationUnit, or one made from another by `gs.grad` and its like.
+
+        f(x, y)                          the result; several are a tuple. A closure it returns is dropped
+        out, ctx = f.forward(x, y)       the forward half of its pair: the result and the context tuple
+        grads = f.backward(ctx, grad)    the backward half: a tuple of one gradient per input, None where there is none
+        f.show("lifted")                 the text of one stage, for every name in `Function.stages`
+
+    Arrays go in and come out as NumPy arrays, or as torch tensors if any argument is one. A call `f(x, y)` on tensors
+    joins torch's autograd: see docs/torch.md. Calls raise RuntimeFailure. A result may share memory with an argument.
+    Functions may be called from several threads. A copy of one is itself, and it is not pickled (TypeError).
+    """
+
+    stages: tuple[str, ...] = tuple(STAGES)
+
+    def __init__(
+        self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: PlanCache | None = None
+    ) -> None:
+        super().__init__(callee, plans)
+        self._definition = definition
+        self.__name__ = callee.schema.name
+        self.__doc__ = definition.docstring if definition is not None else None
+
+    @property
+    def definition(self) -> ast.FunctionDef | None:
+        """The syntax tree; None for a function that no source text defines."""
+        return self._definition
+
+    @property
+    def code(self) -> str:
+        """Canonical source, closures in place."""
+        from ...compiler.unparse import unparse_function
+
+        return unparse_function(self._callee)
+
+    def show(self, stage: str) -> str:
+        """The text of one stage of compilation.
+
+        ValueError for an unknown stage, and for one that this function does not have, with the reason.
+        """
+        if not isinstance(stage, str):
+            raise TypeError(f"a stage is a str, not {type(stage).__name__}; the stages are {', '.join(STAGES)}")
+        shown = STAGES.get(stage)
+        if shown is None:
+            hint = "".join(f"; {note}" for note in did_you_mean(stage, STAGES))
+            raise ValueError(f"there is no stage '{stage}'{hint}; the stages are {', '.join(STAGES)}")
+        return shown(self._callee, self._definition)
+
+    # --- running ---
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # The usual call, of arrays only, finds its plan by a flat key: dtypes and ranks. Plans are kept under such a
+        # key only after the arguments were bound, so what is found here is bound already.
+        if not kwargs and not TOUCHED.any:
+            key: list[Any] = []
+            for value in args:
+                if type(value) is not ndarray:
+                    break
+                key.append(value.dtype)
+                key.append(value.ndim)
+            else:
+                entry = self._known.get(tuple(key))
+                if entry is not None:
+                    entry.used = count_hit()
+                    LAST.plan = entry.plan
+                    direct = entry.direct
+                    if direct is not None:
+                        try:
+                            return direct(*args)
+                        except Exception:
+                            # Once more, for the message.
+                            pass
+                    return self._run_entry(entry, args)
+        return self._run_bound(args, kwargs)
+
+    # torch.compile leaves a call of this to Python; see `torch_bridge.tracing`. Said here, it imports no torch.
+    vars(__call__).update(_torchdynamo_disable=True, _torchdynamo_disable_msg="a Gradscript function is compiled")
+
+    def _run_entry(self, entry: Entry, args: tuple[Any, ...]) -> Any:
+        """Run a plan on arrays that need no conversion."""
+        results = self.executor.run_entry(entry.plan, args)
+        if len(results) == 1:
+            (result,) = results
+            return result if type(result) is ndarray else to_user(result, False)
+        return tuple([to_user(result, False) for result in results])
+
+    def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if any_torch(args) or (kwargs and any_torch([*kwargs.values()])):
+            return self._torch(args, kwargs)
+        taker = taker_of((*args, *kwargs.values())) if any_recorded(args) else None
+        if taker is not None:
+            return taker.call_function(self, args, kwargs)
+        try:
+            values = self._binder.bind(args, kwargs)
+        except RecordedCall as call:
+            taker = call.taker
+        if taker is not None:
+            return taker.call_function(self, args, kwargs)
+        results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
+        return unwrapped([to_user(result, False) for result in results])
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
+        """The result (a tuple of several), and the context that `backward` takes."""
+        if any_on_device([*args, *kwargs.values()]):
+            *outputs, context = self._torch_halves[0](args, kwargs)
+            return unwrapped(outputs), context
+        forward, _ = self._halves
+        values = self.bind(args, kwargs)
+        results = run_plan(forward, values)
+        as_torch = any_torch([*args, *kwargs.values()])
+        *outputs, context = [to_user(result, as_torch) for result in results]
+        return unwrapped(outputs), context
+
+    def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
+        """A tuple with one gradient per input, None where there is none."""
+        if any_on_device([context, *grad_outputs]):
+            return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
+        _, backward = self._halves
+        values = self.bind((context, *grad_outputs), {}, self._backward_binder)
+        results = run_plan(backward, values)
+        as_torch = any_torch([context, *grad_outputs])
+        grads = tuple([to_user(result, as_torch) for result in results])
+        return grads[: len(self.schema.arguments)]
+
+    @cached_property
+    def _torch(self) -> TorchCalls:
+        """What runs the function on torch tensors: imports torch."""
+        from ..torch import TorchCalls
+        from ..torch.tracing import leave_to_python
+
+        leave_to_python(Function.__call__, Function._run_bound)
+        return TorchCalls(self)
+
+    @cached_property
+    def on_device(self) -> Linearization:
+        """What differentiates the function where tensors of a device are: imports torch."""
+        from ..torch.values import Linearization
+
+        return Linearization(self)
+
+    @cached_property
+    def _known(self) -> Mapping[Hashable, Entry]:
+        """The executor's plans by what calls ask for them."""
+        return self.executor.known
+
+    @cached_property
+    def _takes_arrays(self) -> bool:
+        """Whether every parameter is a tensor."""
+        return self.executor.signature.only_tensors
+
+    @cached_property
+    def _plan(self) -> ExecutionPlan:
+        """The plan of the graph as it was emitted, calls and all."""
+        return self._plans.plan(self.graph)
+
+    def memory(self, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
+        """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
+
+            report = f.memory(x, w, policy="min_cut")      the default; save_all, mirror, recompute_all, budget=BYTES
+            report.saved, report.recomputed                each with .name, .bytes, .span, .reason
+            report.saved_bytes, report.peak_bytes, report.timeline, report.totals; str(report) is what
+                                                           `gradscript memory` prints
+
+        Runs forward and backward once for each policy that the report compares. ValueError for an unknown policy,
+        RuntimeFailure for arguments that do not fit, CompileError (E408) where an op has no gradient.
+        """
+        from ..memory.measure import memory_report
+
+        return memory_report(self, args, kwargs, policy)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> KernelListing:
+        """The fused kernels of both passes for arguments of these shapes, dtypes and strides. Nothing runs.
+
+            listing = f.kernels(x, w)       arrays or tensors, on any device; gradients for the floating ones, or for
+                                            the torch tensors that require one
+            listing.forward, .backward      each with .name, .text (Triton), .ir, .grid, .bytes_read, .bytes_written,
+                                            .flops
+            str(listing)                    a table
+
+        RuntimeFailure for arguments that do not fit, and where control flow depends on what is in tensors.
+        """
+        from ..kernels.listing import list_kernels
+
+        return list_kernels(self, args, kwargs)
+
+    def debug_state(self) -> DebugState:
+        """The graph, the fallback plan and the plans by ArgumentSpec; each plan's `.graph` is what it was made of."""
+        return self.executor.debug_state()
+
+    def __copy__(self) -> Self:
+        """Itself, as Python's own functions: nothing of it changes. So modules that hold one can be copied."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"'{self.name}' is compiled code, which is not pickled: keep its source and compile it again")
+
+    @cached_property
+    def _halves(self) -> tuple[ExecutionPlan, ExecutionPlan]:
+        pair = self._own_pair()
+        return self._plans.plan(pair.forward), self._plans.plan(pair.backward)
+
+    @cached_property
+    def _torch_halves(self) -> tuple[Half, Half]:
+        """The pair on tensors of a device: imports torch."""
+        from ..torch.values import Half
+
+        pair = self._own_pair()
+        forward = Half(self.name, self.schema.arguments, pair.forward)
+        return forward, Half(f"{self.name}.backward", self._backward_arguments, pair.backward)
+
+    @cached_property
+    def _backward_binder(self) -> Binder:
+        return Binder(f"{self.name}.backward", self._backward_arguments, self._own_pair().backward.span)
+
+    @property
+    def _backward_arguments(self) -> list[Argument]:
+        return [Argument(value.name_hint or "context", value.type) for value in self._own_pair().backward.inputs]
+
+    def _own_pair(self) -> GradPair:
+        if self.pair is None:
+            raise ValueError(
+                f"'{self.name}' has no backward of its own: end it with `return y, backward`, or use gs.vjp"
+            )
+        return self.pair
+
+
+def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Dtypes and ranks of arrays in a row; None where an argument is no array."""
+    key: list[Any] = []
+    for value in args:
+        if type(value) is not ndarray:
+            return None
+        key += (value.dtype, value.ndim)
+    return tuple(key)

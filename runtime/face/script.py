@@ -1,0 +1,99 @@
+"""`gs.script`: compiling a Python function from its own source."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...lang.source import Source
+from .function import Function
+from .unit import functions_of
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt(Source):
+    """A definition cut out of a file: blank lines before it, its indentation taken away; columns are the file's."""
+
+    lines: tuple[str, ...] = ()
+    """The file's lines from the definition on, as they are."""
+    first_line: int = 1
+    margin: int = 0
+
+    def position(self, offset: int) -> tuple[int, int]:
+        line, column = super().position(offset)
+        return line, column + _indentation(self._original(line), self.margin)
+
+    def line(self, number: int) -> str:
+        return self._original(number)
+
+    def _original(self, number: int) -> str:
+        index = number - self.first_line
+        return self.lines[index] if 0 <= index < len(self.lines) else ""
+
+
+def script(function: Callable[..., Any]) -> Function:
+    """Compile a Python function from its source: a decorator.
+
+        @gs.script
+        def double(x):
+            return x + x
+
+    The source is read, never run, so names from around the function (globals, imports) mean nothing in it. Decorators
+    below this one are read too, if they wrap the function: `@torch.no_grad()`; an unknown one is an error.
+    CompileError points into the file. ValueError where there is no source to read.
+    """
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        raise TypeError(f"gs.script compiles functions written with `def`, not {_described(function)}")
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise ValueError(
+            f"the source of '{function.__name__}' is not available; pass the text to gs.CompilationUnit"
+        ) from error
+    is_wrapped = inspect.unwrap(function) is not function
+    source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>", is_wrapped)
+    return functions_of(source)[function.__name__]
+
+
+def _described(function: object) -> str:
+    return "a lambda" if inspect.isfunction(function) else f"a {type(function).__name__}"
+
+
+def _cut_out(lines: list[str], first_line: int, filename: str, is_wrapped: bool) -> Excerpt:
+    """The definition, without the indentation of the place it stands in, and with the decorators that wrapped it."""
+    whole = [line.rstrip("\r\n") for line in lines]
+    margin = len(whole[0]) - len(whole[0].lstrip())
+    skipped = _skipped_lines(_without_margin(whole, margin), is_wrapped)
+    kept = whole[skipped:]
+    first_line += skipped
+    text = "\n" * (first_line - 1) + "\n".join(_without_margin(kept, margin)) + "\n"
+    return Excerpt(text, filename, tuple(kept), first_line, margin)
+
+
+def _without_margin(lines: list[str], margin: int) -> list[str]:
+    return [line[_indentation(line, margin) :] for line in lines]
+
+
+def _indentation(line: str, most: int) -> int:
+    """How many characters of the line are indentation, and at most `most`."""
+    return min(most, len(line) - len(line.lstrip(" \t")))
+
+
+def _skipped_lines(lines: list[str], is_wrapped: bool) -> int:
+    """How many lines stand before the `def`, or before the decorators that wrapped it before it came here.
+
+    Python has compiled the text before, so it parses.
+    """
+    (definition,) = ast.parse("\n".join(lines) + "\n").body
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    below = _below_script(definition.decorator_list) if is_wrapped else []
+    return (below[0].lineno if below else definition.lineno) - 1
+
+
+def _below_script(decorators: list[ast.expr]) -> list[ast.expr]:
+    """The decorators below `@gs.script`, or all where it does not stand: the function was passed to it then."""
+    ours = [i for i, decorator in enumerate(decorators) if ast.unparse(decorator).rpartition(".")[2] == "script"]
+    return decorators[ours[-1] + 1 :] if ours else decorators

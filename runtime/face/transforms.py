@@ -1,0 +1,224 @@
+"""gs.vjp, gs.grad and gs.value_and_grad: functions made of the derivatives of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.autodiff.joint import gradient_graph
+from ...compiler.autodiff.reach import require_reach
+from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.ir.graph import Callee
+from ...compiler.recompute import Policy
+from ...compiler.recompute import policy as as_policy
+from ...compiler.types.schema import Argument, FunctionSchema
+from ...compiler.types.types import TupleType, Type, is_differentiable
+from ..execution.derivatives import derivatives_of
+from ..execution.linearized import Linearized
+from ..failures.failure import RuntimeFailure
+from ..values.arrays import Unsuitable, any_on_device, any_torch, to_user
+from .function import Function
+from .rematerialized import RematerializedGradient
+
+if TYPE_CHECKING:
+    from ..torch.values import Linearization
+
+Pullback = Callable[..., tuple[Any, ...]]
+
+
+def vjp(
+    function: Function, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any
+) -> tuple[Any, Pullback]:
+    """The output of a function, and the map from gradients of the output to gradients of the arguments.
+
+    `pullback(grad_out)` takes what the output is: an array, a tuple of them for several outputs, a list for a
+    List[Tensor]; None anywhere for "no gradient". It returns a tuple with one gradient per argument that was given, in
+    the order of the parameters, in the argument's shape and dtype: an array, a list for a List[Tensor], None for one
+    that is no floating tensor or that the output does not depend on. It may be called again.
+
+    `policy` says what the pullback computes again instead of keeping it: "min_cut", "mirror", "recompute_all",
+    "save_all" or a number of bytes to keep; results are the same to the bit. What a policy compiles is for the shapes
+    of these arguments; None keeps everything, for arguments of any shape.
+
+    On tensors of a GPU, kernels decide what is computed again, and there is no policy.
+
+    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient, ValueError for
+    an unknown policy.
+    """
+    _check_function(function, "gs.vjp")
+    as_torch = any_torch([*args, *kwargs.values()])
+    derivatives = derivatives_of(function)
+    chosen = None if policy is None else as_policy(policy)
+    linearized: Linearized | Linearization
+    if any_on_device([*args, *kwargs.values()]):
+        linearized, values = _on_device(function, args, kwargs, chosen)
+    else:
+        values = function.bind(args, kwargs)
+        linearized = derivatives.linearize(values) if chosen is None else derivatives.rematerialize(values, chosen)[0]
+    flat = leaves(values, derivatives.input_types)
+    parameters = enumerate(function.schema.arguments)
+    given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
+    outputs, residuals = linearized.run(flat)
+
+    def pullback(*cotangents: Any) -> tuple[Any, ...]:
+        given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
+        pairs = enumerate(zip(outputs, given, strict=True))
+        seeds = [_seed(function, linearized, i, output, g) for i, (output, g) in pairs]
+        gradients = iter(linearized.pull_back(flat, seeds, residuals))
+        found = rebuilt(gradients, derivatives.input_types)
+        return tuple([to_user(found[i], as_torch or any_torch(cotangents)) for i in given_arguments])
+
+    results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
+    return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def _on_device(
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None
+) -> tuple[Linearization, list[Any]]:
+    if policy is not None:
+        message = "a policy of recomputation is for arrays and tensors on the CPU"
+        note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
+        raise RuntimeFailure("R003", function.name, message, span=function.graph.span, notes=[note])
+    return function.on_device, function.on_device.bind(args, kwargs)
+
+
+def grad(
+    function: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    policy: Policy | str | int | None = None,
+    allow_unused: bool = False,
+) -> Function:
+    """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
+
+    `argnums` says for which parameters, by position; a sequence gives a tuple of gradients. Differentiates again:
+    `gs.grad(gs.grad(f))`. With a `policy`, as of `vjp`, calls on arrays run forward and backward apart, compiled for
+    the shapes of the arguments.
+
+    Raises CompileError (E409) for a parameter that does not reach the output; with `allow_unused` its gradient is one
+    of zeros, as is that of a parameter through which no gradient comes back.
+    """
+    return _derived(function, argnums, policy, allow_unused, with_value=False)
+
+
+def value_and_grad(
+    function: Function,
+    argnums: int | Sequence[int] = 0,
+    *,
+    policy: Policy | str | int | None = None,
+    allow_unused: bool = False,
+) -> Function:
+    """As `grad`, but the Function returns the pair (value, gradient)."""
+    return _derived(function, argnums, policy, allow_unused, with_value=True)
+
+
+def _derived(
+    function: Function,
+    argnums: int | Sequence[int],
+    policy: Policy | str | int | None,
+    allow_unused: bool,
+    *,
+    with_value: bool,
+) -> Function:
+    _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
+    as_tuple = not isinstance(argnums, int)
+    wrt = _numbers(argnums)
+    positions = [_position(function, number) for number in wrt]
+    returns = function.schema.returns
+    if len(returns) != 1 or not is_differentiable(returns[0].type):
+        kinds = ", ".join(str(r.type) for r in returns)
+        raise ValueError(f"a gradient is taken of one Tensor; '{function.name}' returns {kinds}: use gs.vjp")
+    chosen = None if policy is None else as_policy(policy)
+    name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
+    source = differentiable_graph(function.callee)
+    if not allow_unused:
+        require_reach(source, positions)
+    graph = gradient_graph(
+        source,
+        positions,
+        with_value=with_value,
+        as_tuple=as_tuple,
+        name=name,
+    )
+    results = tuple(Argument(f"result{i}", value.type) for i, value in enumerate(graph.outputs))
+    arguments = [
+        replace(argument, has_gradient=True) if i in positions else argument
+        for i, argument in enumerate(function.schema.arguments)
+    ]
+    schema = FunctionSchema(name, "", tuple(arguments), results)
+    callee = Callee(schema, graph)
+    if chosen is None:
+        return Function(callee)
+    return RematerializedGradient(callee, function, positions, chosen, with_value=with_value, as_tuple=as_tuple)
+
+
+def _numbers(argnums: Any) -> list[int]:
+    if isinstance(argnums, int):
+        return [argnums]
+    if not isinstance(argnums, Iterable) or isinstance(argnums, str | bytes):
+        raise TypeError(f"argnums is an int or a sequence of them, not {type(argnums).__name__}")
+    return [*argnums]
+
+
+def _position(function: Function, number: Any) -> int:
+    arguments = function.schema.arguments
+    if not isinstance(number, int) or isinstance(number, bool) or not -len(arguments) <= number < len(arguments):
+        raise ValueError(f"'{function.name}' has {len(arguments)} parameters; there is no argnum {number!r}")
+    argument = arguments[number]
+    if not is_differentiable(argument.type):
+        message = f"parameter '{argument.name}' of '{function.name}' is {argument.type}: it has no gradient"
+        advice = f"declare it a Tensor and pass `{argument.name}.astype(float)`"
+        raise ValueError(f"{message}; {advice}, or leave it out of argnums")
+    return number % len(arguments)
+
+
+def _check_function(function: object, what: str) -> None:
+    if not isinstance(function, Function):
+        raise TypeError(f"{what} takes a Function of a CompilationUnit, not {type(function).__name__}")
+
+
+def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One cotangent per output, in the outputs' nesting."""
+    if len(given) == 1 and len(types) > 1:
+        # The output is a tuple, and so is its cotangent; a single None stands for no gradient at all.
+        given = tuple(given[0]) if isinstance(given[0], tuple | list) else given
+    if len(given) == 1 and given[0] is None:
+        given = (None,) * len(types)
+    pending = list(zip(given, types, strict=False))
+    if len(given) != len(types):
+        raise _bad_cotangent(function, f"{len(given)} gradients for {len(types)} outputs", None)
+    while pending:
+        value, type = pending.pop()
+        if isinstance(type, TupleType) and value is not None:
+            if not isinstance(value, tuple | list) or len(value) != len(type.elements):
+                raise _bad_cotangent(function, f"an output is a tuple of {len(type.elements)}", None)
+            pending += zip(value, type.elements, strict=True)
+    return given
+
+
+def _seed(function: Function, linearized: Linearized | Linearization, index: int, output: Any, given: Any) -> Any:
+    if given is None or not linearized.is_floating(output):
+        return None
+    if isinstance(output, list):
+        if not isinstance(given, list | tuple) or len(given) != len(output):
+            raise _bad_cotangent(function, f"output {index} is a list of {len(output)} tensors", index)
+        seeds = [_seed(function, linearized, index, o, g) for o, g in zip(output, given, strict=True)]
+        return [o * 0 if s is None else s for o, s in zip(output, seeds, strict=True)]
+    try:
+        seed = linearized.seed(given, output)
+    except Unsuitable as error:
+        raise _bad_cotangent(function, f"the gradient of output {index}: {error.message}", index) from None
+    if seed.shape != output.shape:
+        message = f"the gradient of output {index} has shape {list(seed.shape)}, the output {list(output.shape)}"
+        raise _bad_cotangent(function, message, index)
+    return seed
+
+
+def _bad_cotangent(function: Function, message: str, index: int | None) -> RuntimeFailure:
+    argument = None if index is None else f"grad_output{index}"
+    note = "a gradient has the shape of its output; None stands for no gradient"
+    return RuntimeFailure(
+        "R002", f"pullback of {function.name}", message, argument=argument, span=function.graph.span, notes=[note]
+    )

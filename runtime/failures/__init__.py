@@ -1,0 +1,1 @@
+"""What goes wrong with data, told in terms of the source."""

@@ -1,0 +1,76 @@
+"""A node that fails, told in terms of the source: which op, on what, where, and called from where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...compiler.ir.graph import Node
+from ...compiler.ir.structure import GRADIENT_OF
+from ...compiler.ops.families.control import GradientMisfit
+from ...compiler.ops.families.prim import GradscriptRaise
+from ...compiler.shapes.propagate import ShapeError
+from ..values.describe import describe_operands
+from .failure import RuntimeFailure
+from .wording import in_our_words
+
+RAISE = "prim::RaiseException"
+MAX_CALLERS = 5
+"""A message names this many of the calls that led to a failure."""
+
+
+def failure_at(
+    node: Node,
+    operands: Sequence[Any],
+    error: BaseException,
+    function: str,
+    callers: Sequence[tuple[str, Node]],
+    notes: Sequence[str] = (),
+) -> RuntimeFailure:
+    """What to raise for an error of a node that stands in `function`.
+
+    `callers` has the function and the node of each call that led there, from the inside out.
+    """
+    calls = [f"called from {caller} at {call.span}" for caller, call in callers[:MAX_CALLERS]]
+    if len(callers) > MAX_CALLERS:
+        calls.append(f"and {len(callers) - MAX_CALLERS} more calls before that")
+    if node.kind == RAISE:
+        return RuntimeFailure("R102", function, _message(error), span=node.span, notes=[*notes, *calls])
+    if isinstance(error, GradientMisfit):
+        note = "a backward returns a list with one gradient for each element of its argument, in the element's shape"
+        return RuntimeFailure(
+            "R105", error.function, str(error), argument=error.argument, span=node.span, notes=[note, *notes, *calls]
+        )
+    if GRADIENT_OF in node.attrs and not isinstance(error, MemoryError):
+        return _wrong_gradient(node, operands, function, [*notes, *calls])
+    code = "R103" if isinstance(error, MemoryError) else "R101"
+    op = node.attrs.get("callee", node.kind)
+    described = describe_operands(node, operands)
+    return RuntimeFailure(code, op, _message(error), span=node.span, notes=[*described, *notes, *calls])
+
+
+def _wrong_gradient(node: Node, operands: Sequence[Any], function: str, notes: Sequence[str]) -> RuntimeFailure:
+    """A user's backward gave a gradient that is not in the shape of its argument."""
+    name, (gradient, size) = node.attrs[GRADIENT_OF], operands
+    message = f"the gradient of '{name}' has shape {list(gradient.shape)}, the argument {list(size)}"
+    advice = f"a backward returns gradients in the shapes of the inputs: `.sum_to_size({name}.size())`"
+    return RuntimeFailure("R101", function, message, argument=name, span=node.span, notes=[advice, *notes])
+
+
+def _message(error: BaseException) -> str:
+    """What went wrong in one line, with the kind of the error where the text does not tell it."""
+    if isinstance(error, GradscriptRaise):
+        kind = error.kind or "RuntimeError"
+        return f"{kind}: {error}" if str(error) else kind
+    text = in_our_words(" ".join(str(error).split()))
+    if isinstance(error, KeyError):
+        text = f"unknown key {text}"
+    return text or type(error).__name__
+
+
+def misfit(error: ShapeError) -> RuntimeFailure:
+    """What running an op would say of the same arguments, and where in the library it comes to light."""
+    assert error.__cause__ is not None
+    inner = error.inner
+    notes = [f"by {inner.kind} at {inner.span}"] if inner is not None else []
+    return failure_at(error.node, error.inputs, error.__cause__, error.function, error.callers, notes)

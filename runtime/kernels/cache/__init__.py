@@ -1,0 +1,1 @@
+"""Files kept from one process to the next, and trusted only after they were checked."""

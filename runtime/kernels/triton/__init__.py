@@ -1,0 +1,1 @@
+"""Kernels run by Triton: built, kept, launched, tuned."""

@@ -1,0 +1,1 @@
+"""What is kept from a forward to its backward, measured and told."""

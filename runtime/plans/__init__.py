@@ -1,0 +1,1 @@
+"""A graph as instructions over registers, and the loop that runs them."""

@@ -1,0 +1,362 @@
+"""Graph → ExecutionPlan: registers, jumps, and where values are freed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from threading import Lock
+from typing import Any
+
+from ...compiler.analysis.liveness import ALIASES, CONSTANTS, Liveness, analyse
+from ...compiler.ir.constants import runtime_value
+from ...compiler.ir.graph import Block, Graph, Node, Value
+from ...compiler.lift import without_closure
+from ...compiler.ops.registry import OPS, Op
+from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
+from ...compiler.types.dtypes import BOOL, DType
+from ...compiler.types.types import TensorType
+from ...lang.trampoline import Walk, run
+from .operations import STRUCTURAL, Evaluate
+from .plan import (
+    BINARY,
+    BRANCH,
+    CALL,
+    COPY,
+    ENTER,
+    FREE,
+    GENERAL,
+    JUMP,
+    MOVE,
+    NEXT,
+    RETURN,
+    SKIP,
+    SPREAD,
+    UNARY,
+    ExecutionPlan,
+    Gather,
+    Instruction,
+    Registers,
+    Slots,
+)
+
+
+class PlanCache:
+    """The plans of graphs, each built when first asked for and once only, however many threads ask."""
+
+    def __init__(self, build: Callable[[Graph, PlanCache], ExecutionPlan] | None = None) -> None:
+        self._build = build or build_plan
+        self._plans: dict[Graph, ExecutionPlan] = {}
+        self._lock = Lock()
+
+    def plan(self, graph: Graph) -> ExecutionPlan:
+        """The plan of a graph as it is at the first call; a closure that it returns is left out."""
+        found = self._plans.get(graph)
+        if found is None:
+            with self._lock:
+                found = self._plans.get(graph)
+                if found is None:
+                    found = self._plans[graph] = self._build(graph, self)
+        return found
+
+
+def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
+    """Flatten a graph. Plans of the functions it calls are built when they are called, and kept in `callees`."""
+    return Planner(without_closure(graph), PlanCache() if callees is None else callees).build()
+
+
+class Planner:
+    """Builds one plan. `_owned` holds, innermost block last, the values that the block must free."""
+
+    def __init__(self, graph: Graph, callees: PlanCache) -> None:
+        self._graph = graph
+        self._callees = callees
+        self._live: Liveness = analyse(graph)
+        self._slots: dict[Value, int] = {}
+        self._template: list[Any] = []
+        self._free: list[int] = []
+        self._owned: list[set[Value]] = []
+        self._steps: list[Instruction] = []
+        self._nodes: list[Node] = []
+        self._operands: list[Slots] = []
+        self._node: Node = graph.body.param
+        self._lowering = {
+            "prim::If": self._if,
+            "prim::Loop": self._loop,
+            "prim::GradOf": self._grad_of,
+        }
+
+    def build(self) -> ExecutionPlan:
+        body = self._graph.body
+        for value in body.inputs:
+            self._slots[value] = self._allocate()
+        run(self._block(body, set(body.inputs)))
+        self._node = body.ret
+        self._emit(RETURN, first=gather(self._slots_of(body.outputs)), operands=self._slots_of(body.outputs))
+        return ExecutionPlan(
+            self._graph,
+            tuple(tuple(step) for step in self._steps),
+            tuple(self._template[len(body.inputs) :]),
+            len(body.inputs),
+            tuple(self._nodes),
+            tuple(self._operands),
+            self._callees,
+        )
+
+    # --- registers ---
+
+    def _allocate(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._template.append(None)
+        return len(self._template) - 1
+
+    def _slot(self, value: Value) -> int:
+        value = self._live.resolve(value)
+        slot = self._slots.get(value)
+        if slot is None:
+            assert value.node.kind in CONSTANTS, f"{value} has no register"
+            # A register of its own: it is never written, so that loops and later runs find it as it was.
+            self._template.append(runtime_value(value.node.attrs.get("value")))
+            slot = self._slots[value] = len(self._template) - 1
+        return slot
+
+    def _slots_of(self, values: Iterable[Value]) -> Slots:
+        return tuple([self._slot(value) for value in values])
+
+    def _dying(self, node: Node) -> list[Value]:
+        """The values that end at a node of the current block."""
+        owned = self._owned[-1]
+        return [value for value in self._live.deaths.get(node, ()) if value in owned]
+
+    def _release(self, values: Iterable[Value]) -> Slots:
+        """Give up the registers of values, which the next instruction is to clear unless it fills them."""
+        slots = tuple([self._slots[value] for value in values])
+        self._free += slots
+        return slots
+
+    def _define(self, values: Iterable[Value]) -> Slots:
+        """Registers for results, which the current block owns."""
+        targets = []
+        for value in values:
+            slot = self._slots[value] = self._allocate()
+            self._owned[-1].add(value)
+            targets.append(slot)
+        return tuple(targets)
+
+    def _unused(self, node: Node) -> list[Value]:
+        """The results of a node of the current block that nobody uses."""
+        assert node.owner is not None
+        return [value for value in node.outputs if not self._live.used_in(node.owner, value)]
+
+    # --- instructions ---
+
+    def _emit(
+        self,
+        kind: int,
+        function: Any = None,
+        target: Any = None,
+        first: Any = None,
+        second: Any = None,
+        dead: Slots = (),
+        operands: Slots = (),
+    ) -> int:
+        self._steps.append(Instruction(kind, function, target, first, second, dead))
+        self._nodes.append(self._node)
+        self._operands.append(operands)
+        return len(self._steps) - 1
+
+    def _aim(self, address: int) -> None:
+        """Make the jump at `address` lead to what comes next."""
+        self._steps[address] = self._steps[address]._replace(target=len(self._steps))
+
+    def _emit_free(self, dead: Slots) -> None:
+        if dead:
+            self._emit(FREE, dead=dead)
+
+    def _emit_move(self, sources: Slots, targets: Slots, dead: Slots = ()) -> None:
+        pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s != t]
+        if len(pairs) == 1:
+            ((source, target),) = pairs
+            self._emit(COPY, None, target, source, dead=dead)
+        elif pairs:
+            self._emit(MOVE, None, tuple(t for _, t in pairs), gather([s for s, _ in pairs]), dead=dead)
+        else:
+            self._emit_free(dead)
+
+    # --- blocks ---
+
+    def _block(self, block: Block, owned: set[Value]) -> Walk:
+        """Everything in a block but its results. What of `owned` it does not use is freed first."""
+        self._owned.append(owned)
+        entry = [value for value in owned if not self._live.used_in(block, value)]
+        if entry:
+            self._emit_free(self._release(entry))
+        for node in block.nodes:
+            self._node = node
+            lower = self._lowering.get(node.kind)
+            if lower is not None:
+                yield lower(node)
+            elif node.kind not in CONSTANTS and node.kind not in ALIASES:
+                self._operation(node)
+
+    def _close(self, node: Node, block: Block, targets: Slots) -> None:
+        """Move the results of a node's block to registers and end the block; what dies here is freed."""
+        self._node = node
+        sources = self._slots_of(block.outputs)[len(block.outputs) - len(targets) :]
+        dead = self._release(self._dying(block.ret))
+        self._emit_move(sources, targets, _without(dead, targets))
+        self._owned.pop()
+
+    def _operation(self, node: Node) -> None:
+        """One op or call: operands that die give their registers to the results."""
+        inputs = self._slots_of(node.inputs)
+        released = self._release(self._dying(node))
+        targets = self._define(node.outputs)
+        unused = self._release(self._unused(node))
+        if self._is_call(node):
+            self._emit(CALL, node.attr("callee"), targets, gather(inputs), released, unused, inputs)
+            return
+        dead = _without(released, targets) + unused
+        function, taken = self._evaluation(node)
+        operands = tuple([inputs[i] for i in taken])
+        if len(targets) != 1:
+            self._emit(SPREAD, function, targets, gather(operands), None, dead, inputs)
+        elif len(operands) == 2:
+            self._emit(BINARY, function, targets[0], *operands, dead, inputs)
+        elif len(operands) == 1:
+            self._emit(UNARY, function, targets[0], operands[0], None, dead, inputs)
+        else:
+            self._emit(GENERAL, function, targets[0], gather(operands), None, dead, inputs)
+
+    def _is_call(self, node: Node) -> bool:
+        """Whether a node is run as a plan of its own, by an instruction of its own."""
+        return node.kind == "prim::CallFunction"
+
+    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+        """What a node comes to as a function of some of its operands."""
+        return _evaluation(node)
+
+    def _if(self, node: Node) -> Walk:
+        then, otherwise = node.blocks
+        condition = self._slot(node.inputs[0])
+        dying = self._dying(node)
+        targets = self._define(node.outputs)
+        nowhere = [v for v in dying if not any(self._live.used_in(block, v) for block in node.blocks)]
+        inside = set(dying).difference(nowhere)
+        branch = self._emit(BRANCH, None, None, condition, None, self._release(nowhere), (condition,))
+        yield self._block(then, set(inside))
+        self._close(node, then, targets)
+        jump = self._emit(JUMP)
+        self._aim(branch)
+        self._take_back(self._slots[value] for value in inside)
+        yield self._block(otherwise, inside)
+        self._close(node, otherwise, targets)
+        self._aim(jump)
+        self._emit_free(self._release(self._unused(node)))
+
+    def _grad_of(self, node: Node) -> Walk:
+        (block,) = node.blocks
+        inputs = self._slots_of(node.inputs)
+        dying = self._dying(node)
+        targets = self._define(node.outputs)
+        inside = {value for value in dying if self._live.used_in(block, value)}
+        nowhere = self._release([value for value in dying if value not in inside])
+        skip = self._emit(SKIP, None, None, gather(inputs), None, nowhere, inputs)
+        yield self._block(block, set(inside))
+        self._close(node, block, targets)
+        jump = self._emit(JUMP)
+        self._aim(skip)
+        self._emit_free((*targets, *[self._slots[value] for value in inside]))
+        self._aim(jump)
+        self._emit_free(self._release(self._unused(node)))
+
+    def _loop(self, node: Node) -> Walk:
+        (block,) = node.blocks
+        trips, entry, *initial = node.inputs
+        dying = self._dying(node)
+        index = self._slots[block.inputs[0]] = self._allocate()
+        carried = self._define(node.outputs)
+        self._slots.update(zip(block.inputs[1:], carried, strict=True))
+        sources = self._slots_of(initial)
+        always = _is_true(entry) and _is_true(block.outputs[0])
+        condition = self._slot(entry) if always else self._allocate()
+        head, targets = ((), carried) if always else ((self._slot(entry),), (condition, *carried))
+        early = [v for v in dying if v is not self._live.resolve(trips) and not self._live.used_in(block, v)]
+        self._emit_move((*head, *sources), targets, self._release(early))
+        counts = self._slot(trips)
+        enter = self._emit(ENTER, condition, None, index, counts)
+        start = len(self._steps)
+        yield self._block(block, set(block.inputs[1:]))
+        self._close(node, block, targets)
+        self._emit(NEXT, condition, start, index, counts)
+        self._aim(enter)
+        self._take_back(carried)
+        late = self._release([v for v in dying if v not in early]) + self._release(self._unused(node))
+        self._free += [index] if always else [index, condition]
+        self._emit_free(late)
+
+    def _take_back(self, slots: Iterable[int]) -> None:
+        """Registers that were given up in a block and hold something all the same where the next block starts."""
+        taken = set(slots)
+        self._free = [slot for slot in self._free if slot not in taken]
+
+
+def gather(slots: Sequence[int]) -> Gather:
+    """A function from registers to the tuple of some of them."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    if slots:
+        (slot,) = slots
+        return lambda registers: (registers[slot],)
+    return _nothing
+
+
+def _nothing(registers: Registers) -> tuple[Any, ...]:
+    return ()
+
+
+def _without(slots: Slots, others: Slots) -> Slots:
+    return tuple([slot for slot in slots if slot not in others])
+
+
+def _is_true(value: Value) -> bool:
+    return value.node.kind == "prim::Constant" and value.node.attr("value") is True
+
+
+def _evaluation(node: Node) -> tuple[Evaluate, Sequence[int]]:
+    """The function that evaluates a node, and which of the inputs it needs."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return STRUCTURAL[node.kind](node), range(len(node.inputs))
+    if op.scalar is None:
+        return op.evaluate, range(len(node.inputs))
+    typed = _typed(op, node)
+    if typed is not None:
+        return typed
+    # A pointwise op lets trailing arguments be left out: fewer operands, and its shortcut at once.
+    count = len(node.inputs)
+    for argument, value in zip(reversed(op.schema.arguments), reversed(node.inputs), strict=True):
+        constant = value.node.kind == "prim::Constant"
+        if argument.required or not constant or value.node.attr("value") != argument.default or count <= 1:
+            break
+        count -= 1
+    return op.evaluate, range(count)
+
+
+def _typed(op: Op, node: Node) -> Typed | None:
+    """A pointwise op where types tell that all its tensors are of one dtype and no number: see `ops.typed`."""
+    arguments: list[Any] = []
+    dtypes: set[DType | None] = set()
+    for argument, value in zip(op.schema.arguments, node.inputs, strict=True):
+        type = value.type
+        if isinstance(type, TensorType) and type.rank and type.dtype == BOOL and argument.name in op.scalar.conditions:
+            arguments.append(CONDITION)
+        elif isinstance(type, TensorType) and type.rank:
+            arguments.append(TENSOR)
+            dtypes.add(type.dtype)
+        elif value.node.kind == "prim::Constant" and not isinstance(type, TensorType):
+            arguments.append(value.node.attr("value"))
+        else:
+            return None
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    return typed_evaluation(op, arguments, dtype) if dtype is not None else None

@@ -1,0 +1,126 @@
+"""Running a plan: one loop over instructions, with a stack of its own for calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ops.families.control import is_defined
+from ..failures.failed_node import failure_at
+from ..failures.failure import RuntimeFailure
+from .plan import (
+    BINARY,
+    BRANCH,
+    CALL,
+    COPY,
+    ENTER,
+    GENERAL,
+    JUMP,
+    MOVE,
+    NEXT,
+    RETURN,
+    SKIP,
+    SPREAD,
+    UNARY,
+    ExecutionPlan,
+    Registers,
+    Slots,
+)
+
+Frame = tuple[ExecutionPlan, Registers, int, Slots, Slots]
+"""A caller that waits: its plan and registers, where to go on, where the results go, what to clear then."""
+
+
+def run_plan(plan: ExecutionPlan, arguments: Sequence[Any]) -> list[Any]:
+    """The outputs of a graph for one value per input, as arrays, Python values, lists and tuples.
+
+    The arguments are what ops take, unchecked: `arrays` and `binding` make them of what a user passes. None stands
+    for an undefined gradient. RuntimeFailure is all that is raised for what is wrong with the data.
+    """
+    if len(arguments) != plan.input_count:
+        raise TypeError(f"{plan.graph.name} takes {plan.input_count} values, not {len(arguments)}")
+    return execute(plan, [*arguments, *plan.template])
+
+
+@np.errstate(all="ignore")
+def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
+    """The one loop. What it does for each kind is the table of `plan.Instruction`; the usual kinds come first.
+
+    `registers` are the arguments and then the template; they are used up: a value that nothing else holds is freed
+    after its last use.
+    """
+    frames: list[Frame] = []
+    code = plan.code
+    address = 0
+    try:
+        while True:
+            kind, function, target, first, second, dead = code[address]
+            address += 1
+            if kind == BINARY:
+                registers[target] = function(registers[first], registers[second])
+            elif kind == UNARY:
+                registers[target] = function(registers[first])
+            elif kind == GENERAL:
+                registers[target] = function(*first(registers))
+            elif kind == COPY:
+                registers[target] = registers[first]
+            elif kind == MOVE:
+                for slot, value in zip(target, first(registers)):  # noqa: B905 - as long as each other by construction
+                    registers[slot] = value
+                value = None
+            elif kind == NEXT:
+                index = registers[first] + 1
+                if index < registers[second] and registers[function]:
+                    registers[first] = index
+                    address = target
+            elif kind == BRANCH:
+                if not registers[first]:
+                    address = target
+            elif kind == JUMP:
+                address = target
+            elif kind == SPREAD:
+                results = function(*first(registers))
+                if target:
+                    for slot, value in zip(target, results, strict=True):
+                        registers[slot] = value
+                # What these names hold would outlive its register.
+                results = value = None
+            elif kind == ENTER:
+                if registers[second] > 0 and registers[function]:
+                    registers[first] = 0
+                else:
+                    address = target
+            elif kind == SKIP:
+                if not any(map(is_defined, first(registers))):
+                    address = target
+            elif kind == CALL:
+                callee = plan.callees.plan(plan.functions[function].graph)
+                values = [*first(registers), *callee.template]
+                for slot in second:
+                    registers[slot] = None
+                frames.append((plan, registers, address, target, dead))
+                plan, registers, code, address, dead = callee, values, callee.code, 0, ()
+            elif kind == RETURN:
+                results = first(registers)
+                if not frames:
+                    return [*results]
+                plan, registers, address, target, dead = frames.pop()
+                code = plan.code
+                for slot, value in zip(target, results):  # noqa: B905 - a callee returns what its schema says
+                    registers[slot] = value
+            for slot in dead:
+                registers[slot] = None
+    except RuntimeFailure:
+        raise
+    except Exception as error:
+        raise _failure(error, plan, registers, address - 1, frames) from error
+
+
+def _failure(
+    error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[Frame]
+) -> RuntimeFailure:
+    operands = [registers[slot] for slot in plan.operands[address]]
+    callers = [(caller.graph.name, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
+    return failure_at(plan.nodes[address], operands, error, plan.graph.name, callers)

@@ -1,0 +1,1 @@
+"""What a process or a thread may choose, and what is counted for it."""

@@ -1,0 +1,82 @@
+"""The generator of seeds: `gs.manual_seed` for the process, `gs.local_seed` for a block of one thread or task.
+
+gs.manual_seed(0)                  # from here on, the calls of all threads together draw the same seeds again
+with gs.local_seed(0): …           # the calls in the block draw from a generator of their own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from secrets import randbits
+from threading import Lock
+
+from ...compiler.ops.draw import Draw
+
+_WORD = (1 << 64) - 1
+_GAMMA = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio, made odd."""
+
+
+class Generator:
+    """A sequence of seeds, each in [0, 2^63). Any number of threads may draw; no two are given the same place in it.
+
+    Place n holds SplitMix64 of state + n · gamma. Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom
+    number generators", figure 13.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._lock = Lock()
+        self._state = randbits(64) if seed is None else seed & _WORD
+
+    def restart(self, seed: int) -> None:
+        """Go on as a generator that was made with this seed."""
+        with self._lock:
+            self._state = seed & _WORD
+
+    def draw(self) -> int:
+        """The next seed."""
+        with self._lock:
+            self._state = state = (self._state + _GAMMA) & _WORD
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _WORD
+        return (state ^ (state >> 31)) >> 1
+
+
+PROCESS = Generator()
+"""Seeded from the operating system until `manual_seed` is called."""
+_LOCAL: ContextVar[Generator | None] = ContextVar("generator", default=None)
+
+
+def manual_seed(seed: int) -> None:
+    """Make what follows reproducible: the same calls in the same order give the same random numbers.
+
+    Of the process, or of the innermost `local_seed` around. Any int will do, modulo 2^64. Calls that several threads
+    make at the same time share one sequence, in the order in which they get there: seed each by `local_seed`.
+    """
+    (_LOCAL.get() or PROCESS).restart(_checked(seed, "gs.manual_seed"))
+
+
+@contextmanager
+def local_seed(seed: int) -> Iterator[None]:
+    """In a `with` block: a generator of its own for this thread or asynchronous task, and the tasks it starts."""
+    token = _LOCAL.set(Generator(_checked(seed, "gs.local_seed")))
+    try:
+        yield
+    finally:
+        _LOCAL.reset(token)
+
+
+def _checked(seed: int, name: str) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"{name} takes an int, not {type(seed).__name__}")
+    return seed
+
+
+def next_seed() -> int:
+    """What `gs.seed()` gives in compiled code."""
+    return (_LOCAL.get() or PROCESS).draw()
+
+
+Draw.source = next_seed

@@ -1,0 +1,131 @@
+"""One function called on torch tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from typing import Any
+from weakref import WeakSet
+
+import torch
+
+from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.ir.graph import Graph
+from ...compiler.types.types import ListType, OptionalType, TupleType, Type
+from ..execution.binding import Binder
+from ..execution.compiled import Compiled
+from ..failures.failure import RuntimeFailure
+from ..tape.program import FORGETTING, Program, program_of
+from ..values.recorded import RecordedCall
+from .node import is_transformed, no_forward_mode, run_program
+from .places import each
+from .prepared import PreparedCall, prepare, signature
+from .tensors import Memory, check_devices, checked, device_of, has_tangent, requires_grad
+from .tracing import hidden
+
+MAX_PREPARED = 128
+"""Calls of one function; beyond, the one prepared first is dropped."""
+
+
+class TorchCalls:
+    """How a function is called on torch tensors, among other arguments: tensors go in and come out.
+
+    A call joins torch's autograd if gradients are recorded and a tensor among the arguments requires one; the tensors
+    that it returns own their memory then. Otherwise one may be a view of an argument or of another one, as in torch.
+    """
+
+    def __init__(self, function: Compiled) -> None:
+        self._function = function
+        self._binder = Binder.of(function.schema, function.graph.span, checked)
+        self._prepared: dict[Hashable, PreparedCall] = {}
+        _CALLS.add(self)
+        self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
+
+    def forget(self) -> None:
+        """Drop what was compiled."""
+        self._prepared.clear()
+        self.__dict__.pop("_program", None)
+
+    @hidden
+    def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The result, several as a tuple. RuntimeFailure for data that does not fit."""
+        key = signature(args) if not kwargs else None
+        prepared = self._prepared.get(key)
+        return prepared(args) if prepared is not None else self._call(args, kwargs, key)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
+        try:
+            values = self._binder.bind(args, kwargs)
+        except RecordedCall as call:
+            return call.taker.call_function(self._function, args, dict(kwargs))
+        device = device_of(values)
+        if device != "cpu":
+            check_devices(self._function.name, self._function.schema.arguments, values, self._function.graph.span)
+        joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
+        if not joins and has_tangent(values):
+            raise no_forward_mode(self._function.name, self._function.graph.span)
+        if joins and self._opaque:
+            self._check_opaque(values)
+        results = self._recorded(values) if joins or device != "cpu" else self._run(values)
+        if key is not None:
+            self._prepare(device, args, values, key)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _prepare(self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable) -> None:
+        """Have the next such call find what this one found out."""
+        prepared = None if self._has_tuples else prepare(self._program[0], device, args, values)
+        if prepared is not None:
+            if len(self._prepared) >= MAX_PREPARED:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[key] = prepared
+
+    def _run(self, values: list[Any]) -> list[Any]:
+        """By the plans that the function has for arrays."""
+        memory = Memory()
+        results = self._function.executor.run(memory.arrays(values))
+        return each(results, memory.shared)
+
+    def _recorded(self, values: list[Any]) -> list[Any]:
+        program, graph = self._program
+        if not self._has_tuples:
+            return run_program(program, values)
+        flat = leaves(values, [value.type for value in graph.inputs])
+        return rebuilt(iter(run_program(program, flat)), [value.type for value in graph.outputs])
+
+    @cached_property
+    def _program(self) -> tuple[Program, Graph]:
+        return program_of(self._function)
+
+    @cached_property
+    def _has_tuples(self) -> bool:
+        graph = self._program[1]
+        return any(isinstance(value.type, TupleType) for value in (*graph.inputs, *graph.outputs))
+
+    def _check_opaque(self, values: list[Any]) -> None:
+        """RuntimeFailure where a gradient is required through what carries none: better than to leave it out."""
+        for i, name in self._opaque:
+            if requires_grad([values[i]]):
+                message = f"argument '{name}': no gradient flows through a {self._function.schema.arguments[i].type}"
+                notes = ["pass tensors, lists of them, or tuples of both; or `x.detach()`"]
+                span = self._function.graph.span
+                raise RuntimeFailure("R003", self._function.name, message, span=span, notes=notes)
+
+
+_CALLS: WeakSet[TorchCalls] = WeakSet()
+
+
+def _forget_calls() -> None:
+    for calls in list(_CALLS):
+        calls.forget()
+
+
+FORGETTING.add(_forget_calls)
+
+
+def _carries_gradients(type: Type) -> bool:
+    """Whether gradients flow through every tensor of an argument. Types are shallow, so this recurses."""
+    if isinstance(type, TupleType):
+        return all(_carries_gradients(element) for element in type.elements)
+    while isinstance(type, OptionalType | ListType):
+        type = type.element
+    return not isinstance(type, TupleType)

@@ -1,0 +1,101 @@
+"""Where a device other than the CPU plugs in: what runs graphs on tensors that live there.
+
+    register_runner("cuda", runner)      runner(graph) is a GraphRun: called with values, it gives results
+
+`graph` is ready to run: no tuples in its signature, functions inlined, an undefined gradient only as None. It knows no
+dtypes or ranks. `values` holds one value per input: tensors of the device, CPU tensors without dimensions (Python
+numbers and NumPy scalars), lists of tensors, numbers, strings, None; `results` one per output, likewise. A tensor among
+the results is new, one of the values, or a view of one by torch's own means, so that torch knows of it; no value is
+written to. What is wrong with the data is a RuntimeFailure. All of it is called from any thread, and where torch
+records nothing: with gradients off, or on values of which none requires one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from ...compiler.ir.graph import Graph
+from .places import each
+
+
+class FixedRun(Protocol):
+    """A graph on values of one signature: as many calls as one likes, without a question of what the values are."""
+
+    @property
+    def is_new(self) -> Sequence[bool]:
+        """Per output, whether it is sure to be a tensor that shares no memory with any other value."""
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The results."""
+
+
+class GraphRun(Protocol):
+    """A graph on a device."""
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The results."""
+
+    def fixed(self, values: Sequence[Any]) -> FixedRun | None:
+        """What runs it on values of the same devices, dtypes, shapes, strides, and, but for floats, of the same
+        values where they are no tensors; None where that does not settle it."""
+
+
+Runner = Callable[[Graph], GraphRun]
+
+_RUNNERS: dict[str, Runner] = {}
+
+
+def register_runner(device: str, runner: Runner) -> Callable[[], None]:
+    """Have `runner` run what is called on tensors of a kind of device, as `torch.device.type` names it.
+
+    It is asked once for each graph. Returns what takes it away again; graphs that ran keep what they have.
+    """
+    _RUNNERS[device] = runner
+    return lambda: _RUNNERS.pop(device, None) and None
+
+
+def has_runner(device: str) -> bool:
+    """Whether functions run on a kind of device. Those of CUDA and ROCm have kernels, where Triton is installed."""
+    return device in _RUNNERS or _adopts_kernels(device)
+
+
+def _adopts_kernels(device: str) -> bool:
+    if device != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    from ..kernels.runner import KernelGraph
+
+    register_runner(device, KernelGraph)
+    return True
+
+
+def graph_run(device: str, graph: Graph) -> GraphRun:
+    """A graph on a kind of device that has a runner."""
+    return _RUNNERS[device](graph)
+
+
+class DeviceMemory:
+    """Whose memory results are views of, as `tensors.Memory` knows it of arrays."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._storages: set[int] = set()
+        each(values, self._keep)
+
+    def owned(self, value: Any) -> Any:
+        """A tensor that shares no memory with any seen before."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        result = value.clone() if value.untyped_storage().data_ptr() in self._storages else value
+        self._keep(result)
+        return result.detach() if result._is_view() else result
+
+    def shared(self, value: Any) -> Any:
+        """To autograd a tensor of its own; its version counter is that of the tensor that it is a view of."""
+        return value.detach() if isinstance(value, torch.Tensor) else value
+
+    def _keep(self, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and value.numel():
+            self._storages.add(value.untyped_storage().data_ptr())

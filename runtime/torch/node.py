@@ -1,0 +1,280 @@
+"""The node of torch's autograd for a recorded call.
+
+Forward runs a step and hands torch everything that backward needs: arguments by `save_for_backward`, and temporaries
+as further outputs of the node, saved likewise. So torch checks their versions, calls its hooks for saved tensors, frees
+them, and gives them back with their past: backward runs the program of the gradients on them, and where torch records
+that (`create_graph`), it is a recorded call like any other, with gradients for the temporaries too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import torch
+
+from ...compiler.ops.arrays import numpy_dtype
+from ...lang.source import Span
+from ..failures.failure import RuntimeFailure
+from ..tape.program import Key, Program
+from .devices import DeviceMemory
+from .kernels import kernel_program
+from .places import Layout, Place, each, moved, places, put_together, take_apart
+from .steps import Step, step_of
+from .tensors import DTYPE_OF, Memory, device_of, on_device
+from .transforms import run_per_sample
+
+NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
+
+
+class Call:
+    """One call of a step. `run` takes the tensors of its arguments in a row and gives those of its outputs.
+
+    `outputs` is the layout of these, known after `run`; a value that is no tensor stands in it.
+    """
+
+    __slots__ = ("arguments", "outputs", "step")
+
+    def __init__(self, step: Step, arguments: list[Layout]) -> None:
+        self.step = step
+        self.arguments = arguments
+        self.outputs: list[Layout] = []
+
+    def again(self) -> Call:
+        """The same call, to be run on other tensors."""
+        return Call(self.step, self.arguments)
+
+    def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        values = put_together(self.arguments, tensors)
+        device = device_of(tensors)
+        memory: Memory | DeviceMemory
+        if device == "cpu":
+            memory = Memory()
+            found = self.step.run(memory.arrays(values))
+        else:
+            memory = DeviceMemory(values)
+            found = self.step.on(device)(on_device(values))
+        for i in self.step.repeated:
+            found[i] = None
+        # A temporary may be a view of an argument or of an output; a result may not.
+        count = self.step.num_real
+        results = each(found[:count], memory.owned) + each(found[count:], memory.shared)
+        row: list[Any] = []
+        self.outputs = take_apart(results, row)
+        for i, first in self.step.repeated.items():
+            self.outputs[i] = self.outputs[first]
+        return tuple(row)
+
+    def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
+        """Tell torch which outputs have gradients, and what to keep for backward."""
+        step = self.step
+        vjps = [self.outputs[i] for i in step.input_vjps]
+        with_gradient = set(places(vjps))
+        without = [t for i, t in enumerate(row) if i not in with_gradient or not t.is_floating_point()]
+        if without:
+            ctx.mark_non_differentiable(*without)
+        ctx.set_materialize_grads(False)
+        saved: list[Any] = []
+        captures = moved([self.arguments[i] for i in step.captured_inputs], tensors, saved)
+        captures += moved([self.outputs[i] for i in step.captured_outputs], row, saved)
+        ctx.save_for_backward(*saved)
+        lists = [layout for layout in vjps if type(layout) is list]
+        ctx.kept = Kept(
+            step,
+            captures,
+            vjps,
+            [self.arguments[i] for i in step.output_vjps],
+            {place: _like(row[place]) for place in places(lists)} if lists else {},
+            [tensor.shape for tensor in tensors],
+        )
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand."""
+
+    step: Step
+    captures: list[Layout]
+    outputs: list[Layout]
+    arguments: list[Layout]
+    metadata: dict[int, tuple[Any, ...]]
+    """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
+    shapes: list[Any]
+
+    def gradients(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments' tensors, in a row."""
+        vjps = [self._vjp(layout, given) for layout in self.outputs]
+        if self.step.repeated:
+            self._clear_repeated(vjps, len(given))
+        program = self.step.backward(tuple([_pattern(vjp) for vjp in vjps]))
+        results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
+        row: list[Any] = [None] * len(self.shapes)
+        for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
+            self._spread(self.step.inputs[i], layout, result, row)
+        return row
+
+    def _clear_repeated(self, vjps: list[Any], count: int) -> None:
+        """The gradients of outputs that are one value have met at the first of them."""
+        for position, i in enumerate(self.step.input_vjps):
+            if i in self.step.repeated:
+                vjps[position] = self._vjp(self.outputs[position], [None] * count)
+
+    def _vjp(self, layout: Layout, given: Sequence[Any]) -> Any:
+        """The gradient of one output; of a list, a list, with None for what is undefined in it."""
+        if type(layout) is Place:
+            return given[layout]
+        if not isinstance(layout, list) or all(given[p] is None for p in places(layout)):
+            return None
+        return self._elements(layout, given)
+
+    def _elements(self, layout: list[Layout], given: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for item in layout:
+            if isinstance(item, list):
+                found.append(self._elements(item, given))
+            else:
+                found.append(given[item] if type(item) is Place else None)
+        return found
+
+    def _spread(self, name: str, layout: Layout, result: Any, row: list[Any]) -> None:
+        """Put gradients in the row; torch itself sums one whose argument was broadcast, and casts it."""
+        if type(layout) is Place:
+            if result is not None and not fits(self.shapes[layout], result.shape):
+                raise self._unfit(name, result.shape, self.shapes[layout])
+            row[layout] = result
+        elif isinstance(layout, list) and result is not None:
+            for item, gradient in zip(layout, result, strict=True):
+                self._spread(name, item, gradient, row)
+
+    def _unfit(self, name: str, shape: Sequence[int], wanted: Sequence[int]) -> RuntimeFailure:
+        message = f"the gradient of '{name}' has shape {list(shape)}, the argument {list(wanted)}"
+        note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
+        return RuntimeFailure("R101", self.step.name, message, argument=name, span=self.step.graph.span, notes=[note])
+
+
+def _like(tensor: Any) -> tuple[Any, ...]:
+    return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
+
+
+def _pattern(vjp: Any) -> Any:
+    if vjp is None:
+        return None
+    return list if isinstance(vjp, list) else NUMPY_DTYPE[vjp.dtype]
+
+
+def fits(shape: Sequence[int], wider: Sequence[int]) -> bool:
+    """Whether a tensor of the one shape broadcasts to the other."""
+    if shape == wider:
+        return True
+    if len(shape) > len(wider):
+        return False
+    return all(size in (1, target) for size, target in zip(reversed(shape), reversed(wider), strict=False))
+
+
+class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
+    """A recorded call: `apply(call, *tensors)` gives the tensors of the outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, *tensors: Any) -> tuple[Any, ...]:
+        row = call.run(tensors)
+        call.remember(ctx, tensors, row)
+        return row
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        step = ctx.kept.step
+        raise no_forward_mode(step.name, step.graph.span)
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        saved = ctx.saved_tensors
+        if all(gradient is None for gradient in given):
+            return (None,) * (1 + len(ctx.kept.shapes))
+        return (None, *ctx.kept.gradients(saved, given))
+
+
+class TransformedFunction(GradscriptFunction):
+    """The same under torch.func, in the form that it takes apart: grad, vjp and jacrev record it level by level."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
+        return call.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        call, *tensors = inputs
+        call.remember(ctx, tensors, output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
+        return run_per_sample(TransformedFunction.apply, info.batch_size, in_dims[1:], call, tensors)
+
+
+def no_forward_mode(name: str, span: Span) -> RuntimeFailure:
+    """Functions have gradients, and no tangents."""
+    note = "torch.func.jacrev and torch.func.vjp go backward; a Hessian is `jacrev(jacrev(f))`"
+    return RuntimeFailure("R003", name, "there is no forward-mode derivative", span=span, notes=[note])
+
+
+# --- calls ---
+
+
+is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
+"""Whether a transform of torch.func is running."""
+
+
+def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = False) -> list[Any]:
+    """The outputs, recorded if torch records now and a tensor among the values requires a gradient.
+
+    With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
+    """
+    if is_transformed():
+        return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
+    key = gradient_key(values) if torch.is_grad_enabled() else ()
+    if True in key:
+        if device_of(values) != "cpu":
+            program = kernel_program(program, on_device(values), key)
+        step = step_of(program, key)
+        if step.input_vjps:
+            return record(GradscriptFunction, step, values)
+    return run_plainly(program, values, passes_on=passes_on)
+
+
+def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:
+    """The real outputs of a step, recorded as one node."""
+    tensors: list[Any] = []
+    call = Call(step, take_apart(values, tensors))
+    row = function.apply(call, *tensors)
+    return put_together(call.outputs[: step.num_real], row)
+
+
+def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
+    """The outputs, nothing recorded."""
+    device = device_of(values)
+    if device != "cpu":
+        with torch.no_grad():
+            return step_of(program, (False,) * len(values)).on(device)(on_device(values))
+    memory = Memory()
+    results = program.run(memory.arrays(values))
+    return each(results, memory.passed_on if passes_on else memory.owned)
+
+
+_requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")
+_is_floating: Callable[[Any], bool] = torch.is_floating_point
+
+
+def gradient_key(values: Sequence[Any]) -> Key:
+    """Which values require a gradient; None for one that is absent."""
+    return _key(values, _requires_grad)
+
+
+def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> Key:
+    return tuple([None if value is None else _any(value, wants) for value in values])
+
+
+def _any(value: Any, wants: Callable[[Any], bool]) -> bool:
+    if isinstance(value, torch.Tensor):
+        return wants(value)
+    return isinstance(value, list) and any(_any(item, wants) for item in value)

@@ -1,0 +1,221 @@
+"""Tensors as arrays and arrays as tensors, and whose memory is whose.
+
+An array is a view of its tensor's memory. A tensor made of an array shares the array's memory, but torch does not
+know of it: two such tensors have version counters of their own, and torch would see no write through one of them to
+what it saved as the other. So memory is tracked here (`Memory`), and no two tensors that a call hands out share any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+from ...compiler.ops.arrays import Array
+from ...compiler.types.dtypes import DTYPES, DType
+from ...compiler.types.schema import Argument
+from ...lang.source import Span
+from ..failures.failure import RuntimeFailure
+from ..values.arrays import Unsuitable, check_torch, to_array
+from .devices import has_runner
+
+DTYPE_OF: dict[Any, DType] = {getattr(torch, dtype.name): dtype for dtype in DTYPES}
+"""The dtypes of torch that programs compute with, as theirs."""
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+
+is_on_cpu: Callable[[Any], bool] = attrgetter("is_cpu")
+
+
+def checked(value: Any) -> Any:
+    """An argument for a Tensor: a torch tensor as it is, anything else as an array; Unsuitable for what is neither."""
+    if not isinstance(value, torch.Tensor):
+        return to_array(value)
+    if not value.is_cpu or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
+        check_torch(value, elsewhere=has_runner(value.device.type))
+    if type(value) not in _PLAIN and type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        message = f"a {type(value).__name__} has no memory of its own to compute on"
+        raise Unsuitable(message, "pass a plain tensor", kind=True)
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """The tensors and arrays in a value, in lists and tuples too."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, torch.Tensor | np.ndarray):
+        yield value
+
+
+def requires_grad(values: Sequence[Any]) -> bool:
+    """Whether a tensor among the values, or in their lists and tuples, requires a gradient."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad:
+                return True
+        elif isinstance(value, list | tuple) and requires_grad(value):
+            return True
+    return False
+
+
+def has_tangent(values: Sequence[Any]) -> bool:
+    """Whether a tensor among the values is a dual one, of forward-mode differentiation."""
+    if forward_ad._current_level < 0:
+        return False
+    found = [item for value in values for item in tensors_in(value) if isinstance(item, torch.Tensor)]
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in found)
+
+
+def device_of(values: Sequence[Any]) -> str:
+    """The kind of device that tensors are on: the first that is not the CPU."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found: str = "cpu" if is_on_cpu(value) else value.device.type
+        else:
+            found = device_of(value) if isinstance(value, list | tuple) else "cpu"
+        if found != "cpu":
+            return found
+    return "cpu"
+
+
+def check_devices(function: str, arguments: Sequence[Argument], values: Sequence[Any], span: Span) -> None:
+    """RuntimeFailure where tensors are on several devices. As in torch, a single number may be on the CPU."""
+    found: dict[str, str] = {}
+    for argument, value in zip(arguments, values, strict=True):
+        for item in tensors_in(value):
+            place = str(item.device) if isinstance(item, torch.Tensor) else "cpu"
+            if place != "cpu" or item.ndim:
+                found.setdefault(place, argument.name)
+    if len(found) > 1:
+        where = " and ".join(f"'{name}' on {place}" for place, name in found.items())
+        message = f"the arguments are on several devices: {where}"
+        raise RuntimeFailure("R003", function, message, span=span, notes=["move them to one: `x.to(…)`"])
+
+
+def on_device(value: Any) -> Any:
+    """The value as runners of other devices take it: numbers that are arrays become tensors, and what torch has put
+    off negating is negated."""
+    if isinstance(value, list | tuple):
+        return type(value)([on_device(item) for item in value])
+    if isinstance(value, torch.Tensor):
+        return value.resolve_neg() if value.is_neg() else value
+    return tensor_of(value) if isinstance(value, np.ndarray) else value
+
+
+def array_of(tensor: Any) -> Array:
+    """A view of a CPU tensor's memory; of one whose negation torch has put off, a copy.
+
+    RuntimeFailure (R003) for a tensor without memory: the batched one of `is_grads_batched=True`, a traced one.
+    """
+    try:
+        plain = tensor.detach()
+        if plain.is_neg():
+            plain = plain.resolve_neg()
+        array: Array = (plain.view(torch.int16) if plain.dtype is torch.bfloat16 else plain).numpy()
+    except (RuntimeError, TypeError, ValueError) as error:
+        message = f"a tensor has no memory to share: {str(error).splitlines()[0]}"
+        notes = ["batches of gradients go through torch.func: `torch.func.vmap`, `torch.func.jacrev`"]
+        raise RuntimeFailure("R003", "", message, notes=notes) from error
+    return array.view(_BFLOAT16) if plain.dtype is torch.bfloat16 else array
+
+
+def tensor_of(array: Array) -> Any:
+    """A tensor of an array's memory, or of a copy where torch takes no such memory: read-only, reversed."""
+    # An array of one element counts as contiguous with any strides, and torch looks at them all.
+    if not array.flags.behaved or min(array.strides, default=0) < 0:
+        array = array.copy()
+    if array.dtype == _BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _owner(array: Array) -> Any:
+    """The object whose memory an array is a view of. Every view that NumPy makes leads there."""
+    owner: Any = array
+    base = array.base
+    while base is not None:
+        owner = base
+        base = None if isinstance(owner, torch.Tensor) else getattr(owner, "base", None)
+    return owner
+
+
+class Memory:
+    """The tensors whose memory the arrays of one run are views of.
+
+    `arrays` turns arguments into arrays. `owned` makes a tensor of a result that shares no memory with any tensor seen
+    before; `shared` one that may be a view of such a tensor, by torch's own means, so that they have one version
+    counter.
+    """
+
+    def __init__(self) -> None:
+        self._tensors: dict[int, Any] = {}
+        self._given: dict[int, Any] = {}
+        # Kept so that no other object takes over an identity.
+        self._arrays: list[Array] = []
+
+    def arrays(self, values: Sequence[Any]) -> list[Any]:
+        """Arguments with arrays for tensors, in lists and tuples too."""
+        found: list[Any] = []
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                array = array_of(value)
+                self._keep(array, value)
+                self._given[id(array)] = value
+                found.append(array)
+            elif isinstance(value, list | tuple):
+                found.append(type(value)(self.arrays(value)))
+            else:
+                if isinstance(value, np.ndarray):
+                    self._keep(value, None)
+                found.append(value)
+        return found
+
+    def owned(self, array: Any) -> Any:
+        if not isinstance(array, np.ndarray):
+            return array
+        if id(_owner(array)) in self._tensors:
+            return tensor_of(array.copy())
+        tensor = tensor_of(array)
+        self._keep(array, tensor)
+        return tensor
+
+    def shared(self, array: Any) -> Any:
+        if not isinstance(array, np.ndarray):
+            return array
+        tensor = self._tensors.get(id(_owner(array)))
+        view = None if tensor is None else _view(tensor, array)
+        return self.owned(array) if view is None else view
+
+    def passed_on(self, array: Any) -> Any:
+        """As `owned`, but for an argument that is returned as it came, the tensor itself."""
+        given = self._given.get(id(array))
+        return self.owned(array) if given is None else given
+
+    def _keep(self, array: Array, tensor: Any) -> None:
+        self._arrays.append(array)
+        self._tensors.setdefault(id(_owner(array)), tensor)
+
+
+def _view(tensor: Any, array: Array) -> Any:
+    """The array as a view of the tensor that owns its memory; None where torch cannot say it.
+
+    It is detached: to autograd it is a tensor of its own, but its version counter is the tensor's.
+    """
+    size = array.itemsize
+    strides: Sequence[int] = array.strides
+    if not array.size or DTYPE_OF[tensor.dtype].name != array.dtype.name:
+        return None
+    if any(stride < 0 or stride % size for stride in strides):
+        return None
+    storage = tensor.untyped_storage()
+    offset = array.__array_interface__["data"][0] - storage.data_ptr()
+    last = offset + sum((n - 1) * stride for n, stride in zip(array.shape, strides, strict=True))
+    if offset < 0 or last + size > storage.nbytes():
+        return None
+    return tensor.detach().as_strided(array.shape, [stride // size for stride in strides], offset // size).detach()

@@ -1,0 +1,1 @@
+"""Graphs from what Python code does with values that stand for arguments."""
