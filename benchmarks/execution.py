@@ -110,7 +110,7 @@ def recording() -> list[Row]:
     function = gs.CompilationUnit(CHAIN).chain
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(16, dtype=np.float32) for _ in range(2)]
-    variables = [gs.Variable(a) for a in arrays]
+    variables = [gs.tape.Variable(a) for a in arrays]
     tensors = [torch.from_numpy(a).requires_grad_() for a in arrays]
     namespace: dict[str, Any] = {"torch": torch}
     exec(CHAIN, namespace)
@@ -148,7 +148,7 @@ def keeping() -> list[Row]:
     for count in (10, 100):
         body = ["    x = torch.tanh(x)"] * count
         function = gs.CompilationUnit("\n".join(["def f(x):", *body, "    return x\n"])).f
-        with gs.no_grad():
+        with gs.tape.no_grad():
             function(x)
             tracemalloc.start()
             function(x)
@@ -188,7 +188,7 @@ def f(x, w):
     x = np.ones((4, 4), np.float32)
 
     def with_profile() -> None:
-        with gs.set_profiling(True):
+        with gs.settings.profiling(True):
             profiled(x, x)
 
     np.testing.assert_array_equal(plain(x, x), profiled(x, x))

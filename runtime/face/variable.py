@@ -1,4 +1,4 @@
-"""gs.Variable: an array whose operations are recorded, so that gradients can be taken of them."""
+"""gs.tape.Variable: an array whose operations are recorded, so that gradients can be taken of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .function import Function
 class Variable(TapeValue):
     """An array on the tape.
 
-        w = gs.Variable(np.ones(3))             a leaf: its memory is the array's
+        w = gs.tape.Variable(np.ones(3))             a leaf: its memory is the array's
         loss = (cu.f(w, x) ** 2).sum()          records a node for each group of f's plan, and for each op
         loss.backward()                         adds to w.grad, a Variable
         w.data = w.data - 0.1 * w.grad.data
 
     Operators, attributes and methods mean what they mean in source. `requires_grad` is True by default for floating
     arrays, which are the only ones that can have gradients. The array of a Variable is captured, not copied: it must
-    not be written into between forward and backward: `gs.set_capture_checking` finds out who does.
+    not be written into between forward and backward: `gs.settings.capture_checking` finds out who does.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Operand: the operators, attributes and methods of array-likes whose operations are recorded.
 
-`gs.Variable` records them on the tape, a tracing value in a graph. What an operator or a method means is decided by
-`snippets`, that is, by the compiler: as in source.
+`gs.tape.Variable` records them on the tape, a tracing value in a graph. What an operator or a method means is decided
+by `snippets`, that is, by the compiler: as in source.
 """
 
 from __future__ import annotations

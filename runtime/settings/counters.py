@@ -1,4 +1,4 @@
-"""What the executors have done so far, counted: `gs.counters()`."""
+"""What the executors have done so far, counted: `gs.compiler_debug.counters()`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Settings of the executor and the tape: optimisation, profiling, autodiff subgraphs, the checking of captures.
+"""gs.settings: optimisation, profiling, autodiff subgraphs, the checking of captures, tuning.
 
-Each is a context manager that also works as a plain call:
+Each is an attribute that is called, assigned to or asked:
 
-    gs.set_optimize(False)              # from here on, in this thread or task
-    with gs.set_optimize(False): …      # in the block only
+    gs.settings.optimize(False)              # from here on, in this thread or task
+    gs.settings.optimize = False             # the same
+    with gs.settings.optimize(False): …      # in the block only
+    if gs.settings.optimize: …               # what holds here
 
 A setting belongs to the thread or asynchronous task that made it.
 """
@@ -16,9 +18,9 @@ from types import TracebackType
 
 OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
 PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
-SLICE_EVERYTHING: ContextVar[bool] = ContextVar("slice_everything", default=False)
-CHECK_CAPTURES: ContextVar[bool] = ContextVar("check_captures", default=False)
-AUTOTUNE: ContextVar[bool] = ContextVar("autotune", default=False)
+SLICE_EVERYTHING: ContextVar[bool] = ContextVar("autodiff_debugging", default=False)
+CHECK_CAPTURES: ContextVar[bool] = ContextVar("capture_checking", default=False)
+AUTOTUNE: ContextVar[bool] = ContextVar("autotuning", default=False)
 DEFAULTS: dict[ContextVar[bool], bool] = {
     OPTIMIZE: True,
     PROFILING: False,
@@ -70,35 +72,80 @@ class Setting:
         TOUCHED.add(-self._weight)
 
 
-def set_optimize(enabled: bool) -> Setting:
-    """Whether calls are optimised. Without, they run a fallback plan: the required passes only, no specialisation."""
-    return Setting(OPTIMIZE, enabled)
+class Choice:
+    """One of the settings: True where it is chosen. Calling it chooses."""
+
+    def __init__(self, variable: ContextVar[bool], doc: str) -> None:
+        self._variable = variable
+        self.__doc__ = doc
+
+    def __call__(self, enabled: bool) -> Setting:
+        return Setting(self._variable, enabled)
+
+    def __bool__(self) -> bool:
+        return self._variable.get()
+
+    def __repr__(self) -> str:
+        return f"gs.settings.{self._variable.name}: {bool(self)}"
 
 
-def set_profiling(enabled: bool) -> Setting:
-    """Whether plans record the sizes and numbers of their first runs and specialise on them, behind a guard."""
-    return Setting(PROFILING, enabled)
+class Settings:
+    """What a thread or task has chosen. Raises AttributeError for an unknown setting, TypeError for what is no bool."""
+
+    __slots__ = ("_choices",)
+    _choices: dict[str, Choice]
+
+    def __init__(self, **choices: Choice) -> None:
+        object.__setattr__(self, "_choices", choices)
+
+    def __getattr__(self, name: str) -> Choice:
+        return self._named(name)
+
+    def __setattr__(self, name: str, value: bool) -> None:
+        self._named(name)(value)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._choices)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._choices.values()))
+
+    def _named(self, name: str) -> Choice:
+        choice = object.__getattribute__(self, "_choices").get(name)
+        if choice is None:
+            raise AttributeError(f"no setting is called {name!r}: there are {', '.join(dir(self))}")
+        return choice  # type: ignore[no-any-return]
 
 
-def set_autodiff_debugging(enabled: bool) -> Setting:
-    """Whether every node that can be differentiated is sliced out, in groups of one too, and none is put back."""
-    return Setting(SLICE_EVERYTHING, enabled)
+settings = Settings(
+    optimize=Choice(
+        OPTIMIZE,
+        "Whether calls are optimised. Without, they run a fallback plan: the required passes only, no specialisation.",
+    ),
+    profiling=Choice(
+        PROFILING,
+        "Whether plans record the sizes and numbers of their first runs and specialise on them, behind a guard.",
+    ),
+    autodiff_debugging=Choice(
+        SLICE_EVERYTHING,
+        "Whether every node that can be differentiated is sliced out, in groups of one too, and none is put back.",
+    ),
+    capture_checking=Choice(
+        CHECK_CAPTURES,
+        """Whether the tape finds writes into what it has captured.
 
+        An array does not say when it is written into. In this mode a node hashes the bytes of what it captures, and
+        again before it uses them: a backward then raises RuntimeError for one that has changed, with the name and the
+        op. It reads every captured byte twice.
+        """,
+    ),
+    autotuning=Choice(
+        AUTOTUNE,
+        """Whether kernels that are built from here on are tuned: a few block sizes are timed, and the quickest is kept.
 
-def set_capture_checking(enabled: bool) -> Setting:
-    """Whether the tape finds writes into what it has captured.
-
-    An array does not say when it is written into. In this mode a node hashes the bytes of what it captures, and again
-    before it uses them: a backward then raises RuntimeError for one that has changed, with the name and the op. It
-    reads every captured byte twice.
-    """
-    return Setting(CHECK_CAPTURES, enabled)
-
-
-def set_autotuning(enabled: bool) -> Setting:
-    """Whether kernels that are built from here on are tuned: a few block sizes are timed, and the quickest is kept.
-
-    The first launch on a device takes as long as building and running each candidate some times. What was found is
-    stored in the cache directory, per kernel and kind of device, and used again without timing.
-    """
-    return Setting(AUTOTUNE, enabled)
+        The first launch on a device takes as long as building and running each candidate some times. What was found
+        is stored in the cache directory, per kernel and kind of device, and used again without timing.
+        """,
+    ),
+)
+"""`gs.settings`."""

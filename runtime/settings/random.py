@@ -1,7 +1,7 @@
-"""The generator of seeds: `gs.manual_seed` for the process, `gs.local_seed` for a block of one thread or task.
+"""The generator of seeds, of the process or of a block of one thread or task.
 
-gs.manual_seed(0)                  # from here on, the calls of all threads together draw the same seeds again
-with gs.local_seed(0): …           # the calls in the block draw from a generator of their own
+gs.random.manual_seed(0)                  # from here on, the calls of all threads together draw the same seeds again
+with gs.random.local_seed(0): …           # the calls in the block draw from a generator of their own
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def manual_seed(seed: int) -> None:
     Of the process, or of the innermost `local_seed` around. Any int will do, modulo 2^64. Calls that several threads
     make at the same time share one sequence, in the order in which they get there: seed each by `local_seed`.
     """
-    (_LOCAL.get() or PROCESS).restart(_checked(seed, "gs.manual_seed"))
+    (_LOCAL.get() or PROCESS).restart(_checked(seed, "gs.random.manual_seed"))
 
 
 @contextmanager
 def local_seed(seed: int) -> Iterator[None]:
     """In a `with` block: a generator of its own for this thread or asynchronous task, and the tasks it starts."""
-    token = _LOCAL.set(Generator(_checked(seed, "gs.local_seed")))
+    token = _LOCAL.set(Generator(_checked(seed, "gs.random.local_seed")))
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """The tape: reverse-mode differentiation of what Python code does with Variables.
 
-mode          whether operations are recorded: gs.no_grad and its like
-variable      gs.Variable
+mode          whether operations are recorded: gs.tape.no_grad and its like
+variable      gs.tape.Variable
 node          what the tape is made of: nodes, edges, hooks
 captures      what a node keeps of the forward
 fingerprints  whether that has been written into since
@@ -10,11 +10,11 @@ uniform       its backward for tensors of one shape
 graph_node    DifferentiableGraph: the node of a group of a plan, of a function's own backward, or of one op
 recording     an executor's plan, recording as it runs
 calls         calls of compiled functions and of operators
-custom        gs.TapeFunction: nodes written in Python
+custom        gs.tape.Function: nodes written in Python
 gradients     gradients on the way: accumulation, zeros, shapes
 graph_walk    what a backward does with one node, and which it needs
 sequential    the backward in one thread
 engine        the backward in several: which node when, in which thread
 inbox         what has arrived at a node, in a fixed order
-backward      what users call: Variable.backward and gs.tape_grad
+backward      what users call: Variable.backward and gs.tape.grad
 """

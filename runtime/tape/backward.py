@@ -1,4 +1,4 @@
-"""What users call to take gradients: `Variable.backward` and `gs.tape_grad`."""
+"""What users call to take gradients: `Variable.backward` and `gs.tape.grad`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _root(output: TapeValue, gradient: Any, create_graph: bool) -> tuple[Edge, G
     if edge is None:
         raise RuntimeError(
             "there is nothing to go back through: this Variable depends on no Variable that requires a gradient, "
-            "or was computed under gs.no_grad()"
+            "or was computed under gs.tape.no_grad()"
         )
     seed = _seed(output, gradient)
     return edge, seed if create_graph else seed.data

@@ -1,4 +1,4 @@
-"""gs.TapeFunction: nodes of the tape written in Python."""
+"""gs.tape.Function: nodes of the tape written in Python."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _capture(value: Any, slots: dict[int, int]) -> Capture:
 class TapeFunction:
     """A differentiable operation in Python. Subclasses give two static methods, and are called by `apply`:
 
-        class Cube(gs.TapeFunction):
+        class Cube(gs.tape.Function):
             @staticmethod
             def forward(ctx, x):
                 ctx.save_for_backward(x)
@@ -98,11 +98,11 @@ class TapeFunction:
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        raise NotImplementedError("a TapeFunction has a static method `forward(ctx, *args)`")
+        raise NotImplementedError("a gs.tape.Function has a static method `forward(ctx, *args)`")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise NotImplementedError("a TapeFunction has a static method `backward(ctx, *grads)`")
+        raise NotImplementedError("a gs.tape.Function has a static method `backward(ctx, *grads)`")
 
     @classmethod
     def apply(cls, *args: Any) -> Any:

@@ -1,7 +1,7 @@
 """Fingerprints: whether what a node captured is still what it was when it was captured.
 
 An array of NumPy does not say when it is written into, so a mode has every capture's bytes hashed, at the forward
-and again at the backward: `gs.set_capture_checking`.
+and again at the backward: `gs.settings.capture_checking`.
 """
 
 from __future__ import annotations

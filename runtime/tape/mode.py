@@ -59,7 +59,7 @@ class _Switch(ContextDecorator):
 
 
 class no_grad(_Switch):  # noqa: N801 - spelled as torch spells it
-    """Record nothing meanwhile: `with gs.no_grad():`, or `@gs.no_grad()` on a function. Per thread."""
+    """Record nothing meanwhile: `with gs.tape.no_grad():`, or `@gs.tape.no_grad()` on a function. Per thread."""
 
     _enabled = False
 

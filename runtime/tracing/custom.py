@@ -1,6 +1,6 @@
-"""gs.TapeFunction in a trace: its forward and backward recorded as a function that carries its own backward.
+"""gs.tape.Function in a trace: its forward and backward recorded as a function that carries its own backward.
 
-    class Cube(gs.TapeFunction): …                      def Cube(x):
+    class Cube(gs.tape.Function): …                      def Cube(x):
         forward(ctx, x):    ctx.save_for_backward(x)        def backward(grad_output):
                             return x * x * x          ─▶        return grad_output * 3 * x * x
         backward(ctx, g):   x, = ctx.saved                  return x * x * x, backward

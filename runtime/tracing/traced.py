@@ -38,7 +38,7 @@ class Trace(Protocol):
         """The same for what an operator or a method means."""
 
     def custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
-        """Record a call of a gs.TapeFunction with the backward that it has."""
+        """Record a call of a gs.tape.Function with the backward that it has."""
 
 
 class TracedValue(Operand):

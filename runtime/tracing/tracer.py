@@ -52,7 +52,7 @@ STRUCTURE = frozenset(("aten::dim", "prim::dtype", "aten::is_floating_point"))
 
 
 Custom = Callable[["Tracer", "type[TapeFunction]", Sequence[Any]], Any]
-"""Records a call of a gs.TapeFunction: it makes a trace of its own for it, and so stands above this one."""
+"""Records a call of a gs.tape.Function: it makes a trace of its own for it, and so stands above this one."""
 
 
 class Tracer:
@@ -112,7 +112,7 @@ class Tracer:
         return self._record(function, args, {}, self._source.calling())
 
     def custom(self, function: type[TapeFunction], args: tuple[Any, ...]) -> Any:
-        """Record a call of a gs.TapeFunction with the backward that it has."""
+        """Record a call of a gs.tape.Function with the backward that it has."""
         return self._custom(self, function, args)
 
     def _record(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:

@@ -10,7 +10,7 @@ from .containers import parts
 Function: TypeAlias = Any
 """A `compiled.Compiled`, which stands above this file: what binds its arguments knows of values that take calls."""
 Custom: TypeAlias = Any
-"""A class of functions written in Python, `gs.TapeFunction`, which stands above this file as well."""
+"""A class of functions written in Python, `gs.tape.Function`, which stands above this file as well."""
 
 
 class Recorded:

@@ -33,7 +33,7 @@ def arguments(seed: int) -> Iterator[tuple[list[Array], tuple[int, bool]]]:
 
 def dense(gradients: Sequence[Any]) -> Array:
     """Gradients as one array, zeros for one that is not there."""
-    found = [getattr(g, "data", g) if isinstance(g, gs.Variable) else g for g in gradients]
+    found = [getattr(g, "data", g) if isinstance(g, gs.tape.Variable) else g for g in gradients]
     found = [g.detach().numpy() if isinstance(g, torch.Tensor) else g for g in found]
     return np.stack([np.zeros(3) if g is None else g for g in found])
 
@@ -91,12 +91,12 @@ def check_on_torch(f: Any, arrays: Sequence[Array], rest: Sequence[Any], first: 
 
 
 def check_on_tape(f: Any, arrays: Sequence[Array], rest: Sequence[Any], first: Any, second: Any) -> None:
-    variables = [gs.Variable(array, requires_grad=True) for array in arrays]
-    found = gs.tape_grad(f(*variables, *rest), variables, create_graph=True, allow_unused=True)
+    variables = [gs.tape.Variable(array, requires_grad=True) for array in arrays]
+    found = gs.tape.grad(f(*variables, *rest), variables, create_graph=True, allow_unused=True)
     assert_close(found, first, "the tape")
     terms = [g.sum() for g in found if g is not None and g.requires_grad]
     if terms:
-        again = gs.tape_grad(sum(terms[1:], terms[0]), variables, allow_unused=True)
+        again = gs.tape.grad(sum(terms[1:], terms[0]), variables, allow_unused=True)
         assert_close(again, second, "the tape, second order")
 
 

@@ -63,7 +63,7 @@ def derivatives(text: str, values: list[Any]) -> list[Any]:
     unit = gs.CompilationUnit(text)
     _, pull_back = gs.vjp(unit.f, *values)
     found = [*pull_back(np.ones((), values[0].dtype)), *gs.grad(unit.f, argnums=(0, 1))(*values)]
-    variables = [gs.Variable(value, requires_grad=True) for value in values]
+    variables = [gs.tape.Variable(value, requires_grad=True) for value in values]
     unit.f(*variables).backward()
     found += [variable.grad.numpy() for variable in variables]
     _, pull_back = gs.vjp(gs.grad(unit.f), *values)
@@ -160,7 +160,7 @@ def test_one_array_for_a_sum_of_any_length() -> None:
 def test_an_error_in_a_sum_names_the_sum_of_two_that_failed() -> None:
     unit = gs.CompilationUnit("def f(x, y):\n    return x + x + y + x\n")
     assert_same_bits([unit.f(np.ones(3), np.ones(1))], [np.full(3, 4.0)])
-    graph = gs.last_executed_graph()
+    graph = gs.compiler_debug.last_executed_graph()
     assert graph is not None and any(node.kind == "gs::add_n" for node in graph.nodes)
     with pytest.raises(gs.RuntimeFailure, match=r"aten::add.Tensor: the shapes \[3\] and \[4\]"):
         unit.f(np.ones(3), np.ones(4))

@@ -156,9 +156,9 @@ def test_what_carries_no_gradient_is_not_asked_for_one() -> None:
 
 
 def test_among_variables_a_tensor_is_a_constant() -> None:
-    x, variable = draw(3), gs.Variable(np.ones(3))
+    x, variable = draw(3), gs.tape.Variable(np.ones(3))
     out = UNIT.own(variable, x)
-    assert isinstance(out, gs.Variable)
+    assert isinstance(out, gs.tape.Variable)
     out.sum().backward()
     assert variable.grad.tolist() == x.tolist()
     assert x.grad is None
@@ -298,7 +298,7 @@ def test_derived_functions_join_autograd_too() -> None:
 def test_check_and_variables_take_tensors() -> None:
     assert gs.check(UNIT.own, draw(3), draw(3, seed=1)).ok
     assert not gs.check(UNIT.tripled, draw(3)).ok
-    variable = gs.Variable(draw(3, grad=False))
+    variable = gs.tape.Variable(draw(3, grad=False))
     UNIT.own(variable, variable).sum().backward()
     np.testing.assert_allclose(variable.grad.data, 2 * variable.data)
 

@@ -231,7 +231,7 @@ def _as_variable(value: Any) -> Any:
         return [_as_variable(item) for item in value]
     if not isinstance(value, np.ndarray):
         return value
-    return gs.Variable(value, requires_grad=value.dtype.kind == "f")
+    return gs.tape.Variable(value, requires_grad=value.dtype.kind == "f")
 
 
 def _by_vjp(program: Program, **options: Any) -> tuple[Any, Any]:
@@ -263,7 +263,7 @@ def _on_tape(program: Program) -> tuple[Any, Any]:
 
 
 def _profiled(program: Program) -> tuple[Any, Any]:
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         for _ in range(2):
             _on_tape(program)
         return _on_tape(program)

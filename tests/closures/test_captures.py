@@ -83,7 +83,7 @@ def captured(x):
 
 
 def _variable(x: np.ndarray, f: gs.Function) -> Any:
-    variable = gs.Variable(x, requires_grad=True)
+    variable = gs.tape.Variable(x, requires_grad=True)
     f(variable).backward()
     return variable.grad.data
 

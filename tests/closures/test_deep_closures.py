@@ -39,12 +39,12 @@ def test_derivatives_of_every_order(whole: tuple[bool, ...]) -> None:
 def test_on_tensors_and_on_the_tape(whole: tuple[bool, ...]) -> None:
     f = gs.CompilationUnit(program(ONE, ["x"], whole)).f
     x = np.array(POINT["x"])
-    expected, tensor, variable = ONE, torch.from_numpy(x).requires_grad_(), gs.Variable(x, requires_grad=True)
+    expected, tensor, variable = ONE, torch.from_numpy(x).requires_grad_(), gs.tape.Variable(x, requires_grad=True)
     on_torch, on_tape = f(tensor), f(variable)
     for _ in range(4):
         expected = expected.derivative("x")
         (on_torch,) = torch.autograd.grad(on_torch, tensor, create_graph=True)
-        (on_tape,) = gs.tape_grad(on_tape, [variable], create_graph=True)
+        (on_tape,) = gs.tape.grad(on_tape, [variable], create_graph=True)
         np.testing.assert_allclose(on_torch.detach().numpy(), value(expected))
         np.testing.assert_allclose(on_tape.data, value(expected))
 

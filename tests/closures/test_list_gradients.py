@@ -40,7 +40,7 @@ def on_tensors(f: gs.Function) -> Any:
 
 
 def on_tape(f: gs.Function) -> Any:
-    variables = [gs.Variable(item, requires_grad=True) for item in ITEMS]
+    variables = [gs.tape.Variable(item, requires_grad=True) for item in ITEMS]
     f(variables).backward()
     return [variable.grad.data for variable in variables]
 

@@ -38,7 +38,7 @@ def on_tensors() -> Any:
 
 
 def on_tape() -> Any:
-    variable = gs.Variable(X, requires_grad=True)
+    variable = gs.tape.Variable(X, requires_grad=True)
     USER(variable).backward()
     return variable.grad.data
 

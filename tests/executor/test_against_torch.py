@@ -211,11 +211,11 @@ def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
     exec(SOURCES[name], namespace)
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal((2, 3)) for _ in range(2)]
-    with gs.no_grad():
+    with gs.tape.no_grad():
         function(*arrays)
     for flags in ((True, False), (False, True), (True, True)):
         executor = function.executor
-        with gs.set_autodiff_debugging(True):
+        with gs.settings.autodiff_debugging(True):
             executor.clear()
             plan = executor.plan_for(executor.signature.spec(arrays, flags))
         (group,) = plan.groups
@@ -235,14 +235,14 @@ def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
 
 def _compare_second(function: gs.Function, arrays: list[Any], flags: Any, grads: Any, tensors: list[Any]) -> None:
     """The gradient of the sum of the first gradients' squares, on the tape, whose nodes are the plans' groups."""
-    variables = [gs.Variable(array, requires_grad=flag) for array, flag in zip(arrays, flags, strict=True)]
+    variables = [gs.tape.Variable(array, requires_grad=flag) for array, flag in zip(arrays, flags, strict=True)]
     wanted = [v for v, flag in zip(variables, flags, strict=True) if flag]
-    first = gs.tape_grad(function(*variables).sum(), wanted, create_graph=True)
+    first = gs.tape.grad(function(*variables).sum(), wanted, create_graph=True)
     squares, expected_squares = sum((g * g).sum() for g in first), sum((g * g).sum() for g in grads)
     assert squares.requires_grad is expected_squares.requires_grad
     if not squares.requires_grad:
         return
-    mine = gs.tape_grad(squares, wanted)
+    mine = gs.tape.grad(squares, wanted)
     theirs = torch.autograd.grad(expected_squares, [t for t in tensors if t.requires_grad])
     for found, expected in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(np.asarray(found.data), expected.numpy(), rtol=1e-9)

@@ -54,60 +54,60 @@ def _kinds(graph: Graph | None) -> list[str]:
 
 def test_without_optimisation_a_fallback_plan_runs(unit: gs.CompilationUnit) -> None:
     optimized = unit.outer(X, 3)
-    assert "prim::CallFunction" not in _kinds(gs.last_executed_graph())
-    gs.reset_counters()
-    with gs.set_optimize(False):
+    assert "prim::CallFunction" not in _kinds(gs.compiler_debug.last_executed_graph())
+    gs.compiler_debug.reset_counters()
+    with gs.settings.optimize(False):
         plain = unit.outer(X, 3)
-        assert "prim::CallFunction" in _kinds(gs.last_executed_graph())
+        assert "prim::CallFunction" in _kinds(gs.compiler_debug.last_executed_graph())
     np.testing.assert_array_equal(plain, optimized)
-    counted = gs.counters()
+    counted = gs.compiler_debug.counters()
     assert (counted["graph_executor_invocations"], counted["plan_cache_hits"]) == (1, 0)
     unit.outer(X, 3)
-    assert "prim::CallFunction" not in _kinds(gs.last_executed_graph())
+    assert "prim::CallFunction" not in _kinds(gs.compiler_debug.last_executed_graph())
 
 
 def test_a_setting_is_the_threads_own(unit: gs.CompilationUnit) -> None:
     seen: list[bool] = []
 
     def work() -> None:
-        gs.set_optimize(False)
+        gs.settings.optimize(False)
         unit.outer(X, 1)
-        seen.append("prim::CallFunction" in _kinds(gs.last_executed_graph()))
+        seen.append("prim::CallFunction" in _kinds(gs.compiler_debug.last_executed_graph()))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     unit.outer(X, 1)
-    assert seen == [True] and "prim::CallFunction" not in _kinds(gs.last_executed_graph())
+    assert seen == [True] and "prim::CallFunction" not in _kinds(gs.compiler_debug.last_executed_graph())
 
 
 def test_profiling_specialises_behind_a_guard(unit: gs.CompilationUnit) -> None:
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         expected = [unit.sized(X) for _ in range(2)]
-        assert "prim::Loop" in _kinds(gs.last_executed_graph())
+        assert "prim::Loop" in _kinds(gs.compiler_debug.last_executed_graph())
         result = unit.sized(X)
-        kinds = _kinds(gs.last_executed_graph())
+        kinds = _kinds(gs.compiler_debug.last_executed_graph())
         assert "prim::Loop" not in kinds and "aten::size" not in kinds and "aten::numel" not in kinds
         np.testing.assert_array_equal(result, expected[0])
         other = unit.sized(np.ones((4, 3), np.float32))
-        assert "prim::Loop" in _kinds(gs.last_executed_graph())
+        assert "prim::Loop" in _kinds(gs.compiler_debug.last_executed_graph())
     np.testing.assert_array_equal(other, unit.sized(np.ones((4, 3), np.float32)))
     assert len(unit.sized.debug_state().plans) == 1
 
 
 def test_profiling_takes_numbers_in_and_varying_ones_out(unit: gs.CompilationUnit) -> None:
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         for _ in range(3):
             result = unit.outer(X, 2)
-        assert "prim::Loop" not in _kinds(gs.last_executed_graph())
+        assert "prim::Loop" not in _kinds(gs.compiler_debug.last_executed_graph())
         np.testing.assert_allclose(unit.outer(X, 3), gs.CompilationUnit(SOURCE).outer(X, 3))
-        assert "prim::Loop" in _kinds(gs.last_executed_graph())
+        assert "prim::Loop" in _kinds(gs.compiler_debug.last_executed_graph())
     np.testing.assert_array_equal(result, unit.outer(X, 2))
     varying = gs.CompilationUnit(SOURCE).outer
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         for n in (1, 2, 3, 4):
             varying(X, n)
-        assert "prim::Loop" in _kinds(gs.last_executed_graph())
+        assert "prim::Loop" in _kinds(gs.compiler_debug.last_executed_graph())
 
 
 def test_failures_name_the_calls_that_inlining_hid(unit: gs.CompilationUnit) -> None:
@@ -161,8 +161,8 @@ def test_a_pass_of_a_users_runs_at_its_point(unit: gs.CompilationUnit) -> None:
         return True
 
     unit.inner(X, X)
-    removals = [gs.register_pass(point, spy) for point in EXECUTOR]
-    removals.append(gs.register_pass("fuse", double))
+    removals = [gs.compiler_debug.register_pass(point, spy) for point in EXECUTOR]
+    removals.append(gs.compiler_debug.register_pass("fuse", double))
     try:
         np.testing.assert_array_equal(unit.inner(X, X), 2 * X * X)
         assert seen == ["inner"] * len(stages(differentiable=False))
@@ -177,7 +177,7 @@ def test_a_broken_pass_is_named(unit: gs.CompilationUnit) -> None:
         graph.inputs[0].type = INT
         return True
 
-    remove = gs.register_pass("optimize", forget_a_type)
+    remove = gs.compiler_debug.register_pass("optimize", forget_a_type)
     try:
         with pytest.raises(InvalidPass, match="pass forget_a_type left invalid IR"):
             unit.inner(X, X)
@@ -199,7 +199,7 @@ def test_a_broken_pass_is_named_at_every_point(unit: gs.CompilationUnit, point: 
         return False
 
     for broken, rule in ((add_an_input, "it has 3 inputs"), (use_before_definition, "before")):
-        remove = gs.register_pass(point, broken)
+        remove = gs.compiler_debug.register_pass(point, broken)
         try:
             with pytest.raises(InvalidPass, match=rule) as caught:
                 unit.inner(X, X)
@@ -213,7 +213,7 @@ def test_a_pass_says_whether_it_changed_the_graph(unit: gs.CompilationUnit) -> N
     def forgets(graph: Graph) -> Any:
         return None
 
-    remove = gs.register_pass("finish", forgets)
+    remove = gs.compiler_debug.register_pass("finish", forgets)
     try:
         with pytest.raises(TypeError, match="pass forgets returned None: a pass says whether"):
             unit.inner(X, X)
@@ -225,7 +225,7 @@ def test_what_a_pass_raises_is_the_users(unit: gs.CompilationUnit) -> None:
     def fails(graph: Graph) -> bool:
         raise ZeroDivisionError("of the user's")
 
-    remove = gs.register_pass("batch", fails)
+    remove = gs.compiler_debug.register_pass("batch", fails)
     try:
         with pytest.raises(ZeroDivisionError, match="of the user's"):
             unit.inner(X, X)
@@ -236,10 +236,10 @@ def test_what_a_pass_raises_is_the_users(unit: gs.CompilationUnit) -> None:
 
 def test_points_are_checked() -> None:
     with pytest.raises(ValueError, match="no point 'nowhere'; the points are specialize"):
-        gs.register_pass("nowhere", lambda graph: False)
+        gs.compiler_debug.register_pass("nowhere", lambda graph: False)
     bad: Any = 3
     with pytest.raises(TypeError, match="not int"):
-        gs.register_pass("fuse", bad)
+        gs.compiler_debug.register_pass("fuse", bad)
 
 
 def test_an_op_that_writes_is_refused() -> None:
@@ -252,8 +252,8 @@ def test_an_op_that_writes_is_refused() -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(TypeError, match="optimize is True or False, not 'no'"):
-        gs.set_optimize("no")  # type: ignore[arg-type]
-    setting = gs.set_profiling(True)
+        gs.settings.optimize("no")  # type: ignore[arg-type]
+    setting = gs.settings.profiling(True)
     with setting:
         pass
     with pytest.raises(RuntimeError, match="make another"), setting:
@@ -262,8 +262,8 @@ def test_settings_are_checked() -> None:
 
 def test_calls_look_at_settings_only_while_one_may_be_in_force() -> None:
     before = TOUCHED.any
-    with gs.set_optimize(True):
+    with gs.settings.optimize(True):
         assert TOUCHED.any is before
-    with gs.set_optimize(False), gs.set_profiling(True):
+    with gs.settings.optimize(False), gs.settings.profiling(True):
         assert TOUCHED.any
     assert TOUCHED.any is before

@@ -39,9 +39,9 @@ def deep(x):
 
 @pytest.fixture(autouse=True)
 def _from_zero() -> Iterator[None]:
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
     yield
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
 
 
 @pytest.fixture
@@ -92,10 +92,10 @@ def test_tuples_are_looked_into(unit: gs.CompilationUnit) -> None:
 def test_a_plan_is_specialised(unit: gs.CompilationUnit) -> None:
     x = _array((2, 3))
     np.testing.assert_allclose(unit.deep(x), 2 / (1 + np.exp(-np.tanh(x).sum(0))), rtol=1e-6)
-    kinds = [node.kind for node in gs.last_executed_graph().all_nodes()]  # type: ignore[union-attr]
+    kinds = [node.kind for node in gs.compiler_debug.last_executed_graph().all_nodes()]  # type: ignore[union-attr]
     assert "prim::If" not in kinds and "aten::sum.dim_IntList" in kinds
     unit.deep(_array())
-    assert "aten::sum.dim_IntList" not in str(gs.last_executed_graph())
+    assert "aten::sum.dim_IntList" not in str(gs.compiler_debug.last_executed_graph())
     state = unit.deep.debug_state()
     assert "prim::If" in str(state.graph) and "prim::If" in str(state.fallback.graph)
     assert all("prim::If" not in str(plan.graph) for plan in state.plans.values())
@@ -106,14 +106,14 @@ def test_counters(unit: gs.CompilationUnit) -> None:
         unit.mul(_array(), _array())
     unit.mul(_array((2, 3)), _array())
     unit.scaled(_array(), 2.0)
-    assert gs.counters() == {
+    assert gs.compiler_debug.counters() == {
         "graph_executors_constructed": 2,
         "graph_executor_invocations": 5,
         "plan_cache_hits": 2,
         "plan_cache_misses": 3,
     }
-    gs.reset_counters()
-    assert set(gs.counters().values()) == {0}
+    gs.compiler_debug.reset_counters()
+    assert set(gs.compiler_debug.counters().values()) == {0}
 
 
 def test_the_cache_is_bounded_and_drops_what_was_used_longest_ago(
@@ -127,9 +127,9 @@ def test_the_cache_is_bounded_and_drops_what_was_used_longest_ago(
     unit.mul(_array(shapes[3]), _array(shapes[3]))
     ranks = sorted(spec.arguments[0].rank for spec in unit.mul.debug_state().plans)
     assert ranks == [1, 3, 4]
-    before = gs.counters()["plan_cache_misses"]
+    before = gs.compiler_debug.counters()["plan_cache_misses"]
     unit.mul(_array(shapes[1]), _array(shapes[1]))
-    assert gs.counters()["plan_cache_misses"] == before + 1
+    assert gs.compiler_debug.counters()["plan_cache_misses"] == before + 1
     assert _plans(unit.mul) == 3
 
 
@@ -147,9 +147,9 @@ def test_32_threads_on_cold_keys_compile_each_once() -> None:
     inputs = [
         rng.standard_normal((2,) * rank).astype(dtype) for rank in range(1, 6) for dtype in (np.float32, np.float64)
     ]
-    with gs.set_optimize(True):
+    with gs.settings.optimize(True):
         expected = [gs.CompilationUnit(SOURCE).deep(x) for x in inputs]
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
     wrong: list[Any] = []
     start = threading.Barrier(32)
 
@@ -168,7 +168,7 @@ def test_32_threads_on_cold_keys_compile_each_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    counted = gs.counters()
+    counted = gs.compiler_debug.counters()
     assert counted["plan_cache_misses"] == len(inputs) == _plans(function)
     assert counted["graph_executor_invocations"] == 32_000
     assert counted["graph_executors_constructed"] == 1
@@ -180,7 +180,7 @@ def test_threads_on_a_cache_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -
     function = gs.CompilationUnit(SOURCE).deep
     inputs = [np.full((2,) * rank, 0.1 * rank, np.float32) for rank in range(1, 6)]
     expected = [gs.CompilationUnit(SOURCE).deep(x) for x in inputs]
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
     wrong: list[Any] = []
     start = threading.Barrier(8)
 
@@ -198,7 +198,7 @@ def test_threads_on_a_cache_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -
         thread.start()
     for thread in threads:
         thread.join()
-    counted = gs.counters()
+    counted = gs.compiler_debug.counters()
     assert not wrong and _plans(function) == 2
     assert counted["plan_cache_hits"] + counted["plan_cache_misses"] == counted["graph_executor_invocations"] == 200
     assert len(function.executor.known) <= 2 * 2
@@ -206,7 +206,7 @@ def test_threads_on_a_cache_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -
 
 def test_functions_in_threads_have_an_executor_each_once() -> None:
     functions = [gs.CompilationUnit(SOURCE).mul for _ in range(4)]
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
     start = threading.Barrier(16)
 
     def work() -> None:
@@ -219,5 +219,5 @@ def test_functions_in_threads_have_an_executor_each_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    counted = gs.counters()
+    counted = gs.compiler_debug.counters()
     assert (counted["graph_executors_constructed"], counted["plan_cache_misses"]) == (4, 4)

@@ -49,12 +49,12 @@ def unit() -> gs.CompilationUnit:
 
 @pytest.fixture(autouse=True)
 def _profiling() -> Iterator[None]:
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         yield
 
 
 def _last() -> Graph:
-    graph = gs.last_executed_graph()
+    graph = gs.compiler_debug.last_executed_graph()
     assert graph is not None
     return graph
 
@@ -64,7 +64,7 @@ def _kinds() -> set[str]:
 
 
 def _plain(name: str, *args: Any) -> Any:
-    with gs.set_profiling(False):
+    with gs.settings.profiling(False):
         return gs.CompilationUnit(SOURCE)[name](*args)
 
 
@@ -121,10 +121,10 @@ def test_what_is_not_recorded_is_left_alone(unit: gs.CompilationUnit) -> None:
 
 def test_specialising_draws_no_random_numbers(unit: gs.CompilationUnit) -> None:
     def runs(function: gs.Function) -> list[Any]:
-        with gs.local_seed(0):
+        with gs.random.local_seed(0):
             return [function(X) for _ in range(5)]
 
-    with gs.set_profiling(False):
+    with gs.settings.profiling(False):
         expected = runs(gs.CompilationUnit(SOURCE).drawn)
     np.testing.assert_array_equal(runs(unit.drawn), expected)
 
@@ -149,7 +149,7 @@ def test_threads_share_a_profile(unit: gs.CompilationUnit) -> None:
 
     def work(seed: int) -> None:
         start.wait()
-        with gs.set_profiling(True):
+        with gs.settings.profiling(True):
             for i in range(60):
                 index = (seed + i) % len(inputs) if seed % 2 else 0
                 if unit.shaped(inputs[index], W, 2).tobytes() != expected[index].tobytes():

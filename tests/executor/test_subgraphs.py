@@ -237,7 +237,7 @@ def test_small_groups_are_put_back_unless_debugging() -> None:
     values = [np.ones(3), np.ones(3)]
     for debugging in (False, True):
         executor = gs.CompilationUnit(source).f.executor
-        with gs.set_autodiff_debugging(debugging):
+        with gs.settings.autodiff_debugging(debugging):
             plan = executor.plan_for(executor.signature.spec(values, [True, True]))
         assert len(plan.groups) == debugging
         kinds = [node.kind for node in plan.graph.nodes]
@@ -270,7 +270,7 @@ def test_views_have_right_second_derivatives(name: str, order: int) -> None:
     tx, tw = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
     (expected,) = torch.autograd.grad(namespace["f"](tx, tw), (tx, tw)[order], create_graph=True)
     np.testing.assert_allclose(first(x, w), expected.detach().numpy(), rtol=1e-9)
-    vx, vw = gs.Variable(x, requires_grad=True), gs.Variable(w, requires_grad=True)
+    vx, vw = gs.tape.Variable(x, requires_grad=True), gs.tape.Variable(w, requires_grad=True)
     squares = combined(first(vx, vw))
     squares.backward()
     theirs = torch.autograd.grad((expected * expected).sum(), (tx, tw))
@@ -297,7 +297,7 @@ def test_second_derivatives_through_a_groups_own_backward(name: str) -> None:
     rng = np.random.default_rng(4)
     arrays = {"x": rng.standard_normal((2, 3)), "w": rng.standard_normal((3, 2))}
     executor = gs.CompilationUnit(text).f.executor
-    with gs.set_autodiff_debugging(True):
+    with gs.settings.autodiff_debugging(True):
         plan = executor.plan_for(executor.signature.spec([*arrays.values()], [True, True]))
     (group,) = plan.groups
     (node,) = [node for node in plan.graph.nodes if node.kind == KIND]

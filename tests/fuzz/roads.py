@@ -58,7 +58,7 @@ def by_name(subject: Subject) -> None:
 
 
 def profiled(subject: Subject) -> None:
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         for round in range(4):
             values(subject, subject.f, what=f"round {round}")
         for which in (*range(1, len(subject.calls)), 0):
@@ -66,7 +66,7 @@ def profiled(subject: Subject) -> None:
 
 
 def not_optimized(subject: Subject) -> None:
-    with gs.set_optimize(False):
+    with gs.settings.optimize(False):
         values(subject, subject.f)
 
 
@@ -284,31 +284,31 @@ def tape(subject: Subject) -> None:
 
 def _tape(subject: Subject, order: int) -> None:
     expected = subject.expected(0, 2)
-    variables, args, kwargs = subject.calls[0].wrap(lambda array: gs.Variable(array, requires_grad=True))
+    variables, args, kwargs = subject.calls[0].wrap(lambda array: gs.tape.Variable(array, requires_grad=True))
     value = subject.f(*args, **kwargs)
     subject.check_value(_plain(value), expected, "tape, value")
     total = _weighed_variables(leaves(value))
     if expected.first is None or total is None:
         return
-    first = gs.tape_grad(total, variables, create_graph=order == 2, allow_unused=True)
+    first = gs.tape.grad(total, variables, create_graph=order == 2, allow_unused=True)
     subject.check_gradients(first, expected.first, "tape, gradient")
     total = _weighed_variables(first)
     if order == 1 or expected.second is None or total is None:
         return
-    second = gs.tape_grad(total, variables, allow_unused=True)
+    second = gs.tape.grad(total, variables, allow_unused=True)
     subject.check_gradients(second, expected.second, "tape, second gradient")
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([_plain(item) for item in value])
-    return value.data if isinstance(value, gs.Variable) else value
+    return value.data if isinstance(value, gs.tape.Variable) else value
 
 
 def _weighed_variables(results: Any) -> Any:
     total: Any = None
     for result in results:
-        if isinstance(result, gs.Variable) and result.requires_grad:
+        if isinstance(result, gs.tape.Variable) and result.requires_grad:
             term = (result * result.cos()).sum()
             total = term if total is None else total + term
     return total
@@ -316,7 +316,7 @@ def _weighed_variables(results: Any) -> Any:
 
 def sliced_tape(subject: Subject) -> None:
     """With what can be differentiated sliced out, down to groups of one."""
-    with gs.set_autodiff_debugging(True):
+    with gs.settings.autodiff_debugging(True):
         _tape(subject, 1)
 
 

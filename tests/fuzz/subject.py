@@ -157,7 +157,7 @@ def _check_close(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any], what:
 
 
 def array_of(value: Any) -> np.ndarray[Any, Any]:
-    if isinstance(value, gs.Variable):
+    if isinstance(value, gs.tape.Variable):
         value = value.data
     return value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
 

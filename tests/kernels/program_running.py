@@ -74,9 +74,9 @@ def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.d
     narrow = [_as(value, dtype) for value in values]
     wide = [_as(value, torch.float64) for value in narrow]
     function, graph = unit[name], differentiable_graph(unit[name].callee)
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     found = KernelGraph(graph)(narrow)
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     wanted, pull_back = gs.vjp(function, *wide)
     results = list(wanted) if isinstance(wanted, tuple) else [wanted]
     for have, want in zip(found, results, strict=True):
@@ -86,7 +86,7 @@ def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.d
         return
     requires_grad = [isinstance(value, torch.Tensor) and value.is_floating_point() for value in narrow]
     pair = fuse_pair(graph, [given(value, False) for value in narrow], requires_grad, KERNEL_POLICY, supports)
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     outputs = DeviceProgram(pair.forward, narrow, torch.device("cpu")).run(narrow)
     seeds = [torch.randn(r.shape, dtype=torch.float64).to(dtype) for r in results]
     gradient = pair.gradient

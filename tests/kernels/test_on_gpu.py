@@ -69,7 +69,7 @@ def close(found: Any, wanted: Any, tolerance: float) -> None:
 
 def both_passes(function: Callable[..., Any], values: list[Any], seeds: list[Any]) -> tuple[list[Any], list[Any]]:
     """Outputs, and the gradient of each floating argument."""
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     outputs = outputs_of(function(*values))
     inputs = [value for value in values if is_floating(value)]
     own = [seed.to(output) for seed, output in zip(seeds, outputs, strict=True)]
@@ -91,7 +91,7 @@ def test_the_suite_is_that_of_float64(case: str, dtype: str) -> None:
             for found, wanted in zip(SUITE[name](*narrow), TORCH[name](*wide), strict=True):
                 close(found, wanted, tolerance)
         return
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     wanted = outputs_of(reference(name)(*wide))
     seeds = [draw(*output.shape).to(kind).double() if output.dim() else draw(1)[0] for output in wanted]
     wanted, expected = both_passes(reference(name), wide, seeds)
@@ -334,6 +334,6 @@ def test_tuned_kernels_compute_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
     unit = gs.CompilationUnit("def f(x, w):\n    return F.softmax(x * w, -1)\n")
     x, w = placed([draw(500, 300), draw(300)], torch.float32)
-    with gs.set_autotuning(True):
+    with gs.settings.autotuning(True):
         found = unit.f(x, w)
     close(found, torch.softmax((x * w).double(), -1).detach().cpu(), 3e-5)

@@ -72,9 +72,9 @@ def check(source: str, name: str, *arrays: np.ndarray[Any, Any]) -> None:
         assert function.show(stage)
     for _ in range(2):
         _same(_plain(function, arrays), Outcome(expected.printed, expected.value), "called")
-    with gs.set_optimize(False):
+    with gs.settings.optimize(False):
         _same(_plain(function, arrays), Outcome(expected.printed, expected.value), "not optimised")
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         for _ in range(4):
             _same(_plain(function, arrays), Outcome(expected.printed, expected.value), "profiled")
     _same(outcome(function, arrays), expected, "torch")
@@ -102,7 +102,7 @@ def _pulled_back(function: Any, arrays: Sequence[Any], policy: str | None) -> Ou
 
 
 def _on_tape(function: Any, arrays: Sequence[Any]) -> Outcome:
-    variables = [gs.Variable(array) for array in arrays]
+    variables = [gs.tape.Variable(array) for array in arrays]
     with redirect_stdout(StringIO()) as printed:
         value = function(*variables)
         if value.requires_grad:

@@ -88,7 +88,7 @@ def test_what_fails_is_told_once(n: int, told: str, line: int) -> None:
         lambda: function(X, n),
         lambda: function(torch.tensor(X), n),
         lambda: function(torch.tensor(X, requires_grad=True), n),
-        lambda: function(gs.Variable(X), n),
+        lambda: function(gs.tape.Variable(X), n),
         lambda: gs.vjp(function, X, n),
     ]
     for road in roads:

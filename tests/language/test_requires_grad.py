@@ -127,7 +127,7 @@ def _differentiated(function: Any, flags: tuple[int, int]) -> tuple[Any, list[An
 
 
 def _on_tape(function: Any, flags: tuple[int, int]) -> tuple[Any, list[Any]]:
-    variables = [gs.Variable(a, requires_grad=bool(flag)) for a, flag in zip((X, W), flags, strict=True)]
+    variables = [gs.tape.Variable(a, requires_grad=bool(flag)) for a, flag in zip((X, W), flags, strict=True)]
     value = function(*variables)
     if value.requires_grad:
         value.backward()

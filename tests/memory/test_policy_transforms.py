@@ -137,8 +137,8 @@ def test_torch_tensors_and_variables() -> None:
     found = function(torch.from_numpy(X), torch.from_numpy(W))
     assert isinstance(found, torch.Tensor)
     np.testing.assert_array_equal(found.numpy(), expected)
-    recorded = function(gs.Variable(X, requires_grad=True), W)
-    assert isinstance(recorded, gs.Variable)
+    recorded = function(gs.tape.Variable(X, requires_grad=True), W)
+    assert isinstance(recorded, gs.tape.Variable)
     np.testing.assert_allclose(recorded.data, expected, rtol=1e-12)
 
 

@@ -130,7 +130,7 @@ def _insert_twice(graph: Graph) -> bool:
 @pytest.mark.parametrize("pass_", [_remove_all, _unlink_twice, _insert_twice])
 def test_a_users_pass_that_misuses_the_graph_is_named(pass_: Pass) -> None:
     unit = gs.CompilationUnit("def f(x):\n    return torch.sin(torch.exp(x)) * x\n")
-    remove = gs.register_pass("optimize", pass_)
+    remove = gs.compiler_debug.register_pass("optimize", pass_)
     try:
         with pytest.raises(InvalidPass, match=f"pass {pass_.__name__} misuses the graph: aten::"):
             unit.f(np.ones(2))

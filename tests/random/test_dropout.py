@@ -85,7 +85,7 @@ X = np.linspace(0.5, 1.5, 2 * 3 * 4 * 2).reshape(2, 3, 4, 2)
 
 
 def seeded(function: Any, *arguments: Any, seed: int = 5) -> Any:
-    with gs.local_seed(seed):
+    with gs.random.local_seed(seed):
         return function(*arguments)
 
 
@@ -116,7 +116,7 @@ def test_a_call_and_its_derivative_draw_alike(name: str) -> None:
     x = X if name != "volumes" else X.reshape(2, 3, 4, 2, 1)
     out, pullback = vjp(name, x)
     np.testing.assert_array_equal(out, seeded(UNIT[name], x))
-    with gs.set_optimize(False):
+    with gs.settings.optimize(False):
         np.testing.assert_array_equal(out, seeded(UNIT[name], x))
     # All of them are linear where the sign of x stays, up to a constant.
     (grad,) = pullback(np.ones_like(x))
@@ -258,7 +258,7 @@ def test_each_call_draws_its_own_seed_in_any_thread() -> None:
             np.testing.assert_allclose(pullback(ones)[0], out)
             seen.append(np.packbits(out != 0).tobytes())
 
-    gs.manual_seed(0)
+    gs.random.manual_seed(0)
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -269,7 +269,7 @@ def test_each_call_draws_its_own_seed_in_any_thread() -> None:
 
 
 def test_the_tape_makes_the_same_mask_again() -> None:
-    x = gs.Variable(X.copy(), requires_grad=True)
+    x = gs.tape.Variable(X.copy(), requires_grad=True)
     out = seeded(UNIT.functional, x)
     out.sum().backward()
     kept = seeded(UNIT.functional, X) != 0

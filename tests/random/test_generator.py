@@ -86,13 +86,13 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_seed_makes_calls_reproducible(name: str) -> None:
     function, arguments = UNIT[name], ARGUMENTS[name]
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     first, second = function(*arguments), function(*arguments)
     assert differ(first, second)
-    gs.manual_seed(7)
+    gs.random.manual_seed(7)
     assert_same(function(*arguments), first)
     assert_same(function(*arguments), second)
-    gs.manual_seed(8)
+    gs.random.manual_seed(8)
     assert differ(function(*arguments), first)
 
 
@@ -100,14 +100,14 @@ def test_a_seed_makes_calls_reproducible(name: str) -> None:
 @pytest.mark.parametrize("pipeline", [None, *RECIPES])
 def test_no_pass_changes_what_is_drawn(name: str, pipeline: str | None) -> None:
     function, arguments = UNIT[name], ARGUMENTS[name]
-    with gs.local_seed(3):
+    with gs.random.local_seed(3):
         expected = run_plan(build_plan(function.graph), arguments)
     graph = function.graph.copy()
     if pipeline is not None:
         run_to_fixpoint(graph, RECIPES[pipeline])
-    with gs.local_seed(3):
+    with gs.random.local_seed(3):
         assert_same(tuple(run_plan(build_plan(graph), arguments)), tuple(expected))
-    with gs.local_seed(3):
+    with gs.random.local_seed(3):
         assert_same(function(*arguments), tuple(expected))
 
 
@@ -120,37 +120,37 @@ def test_nothing_random_is_computed_once_for_two() -> None:
 def test_a_failing_call_draws_no_second_time() -> None:
     """The executor runs a call that failed once more to explain it, but not where that would draw."""
     x, y = np.ones((2, 3)), np.ones((2, 3))
-    gs.manual_seed(1)
+    gs.random.manual_seed(1)
     with pytest.raises(gs.RuntimeFailure):
         UNIT.fails_after_a_call(x, y)
     after = UNIT.noisy(x)
-    gs.manual_seed(1)
+    gs.random.manual_seed(1)
     UNIT.noisy(x)
     assert_same(UNIT.noisy(x), after)
 
 
 def test_a_local_seed_leaves_the_process_alone() -> None:
-    gs.manual_seed(2)
+    gs.random.manual_seed(2)
     expected = [UNIT.normal(3), UNIT.normal(3)]
-    gs.manual_seed(2)
+    gs.random.manual_seed(2)
     first = UNIT.normal(3)
-    with gs.local_seed(9):
+    with gs.random.local_seed(9):
         inside = UNIT.normal(3)
-        with gs.local_seed(9):
+        with gs.random.local_seed(9):
             assert_same(UNIT.normal(3), inside)
-        gs.manual_seed(9)
+        gs.random.manual_seed(9)
         assert_same(UNIT.normal(3), inside)
     assert_same(first, expected[0])
     assert_same(UNIT.normal(3), expected[1])
 
 
 def test_threads_and_tasks_with_seeds_of_their_own() -> None:
-    with gs.local_seed(4):
+    with gs.random.local_seed(4):
         expected = [UNIT.normal(3) for _ in range(20)]
     found: list[list[Any]] = []
 
     def work() -> None:
-        with gs.local_seed(4):
+        with gs.random.local_seed(4):
             found.append([UNIT.normal(3) for _ in range(20)])
 
     threads = [threading.Thread(target=work) for _ in range(3)]
@@ -161,7 +161,7 @@ def test_threads_and_tasks_with_seeds_of_their_own() -> None:
 
     async def task() -> None:
         results = []
-        with gs.local_seed(4):
+        with gs.random.local_seed(4):
             for _ in range(20):
                 await asyncio.sleep(0)
                 results.append(UNIT.normal(3))
@@ -178,9 +178,9 @@ def test_threads_and_tasks_with_seeds_of_their_own() -> None:
 
 def test_threads_share_one_sequence() -> None:
     draw = gs.CompilationUnit("def f():\n    return gs.seed()").f
-    gs.manual_seed(6)
+    gs.random.manual_seed(6)
     expected = sorted(draw() for _ in range(400))
-    gs.manual_seed(6)
+    gs.random.manual_seed(6)
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.extend(draw() for _ in range(100))) for _ in range(4)]
     for thread in threads:
@@ -195,21 +195,21 @@ def test_threads_share_one_sequence() -> None:
 @pytest.mark.parametrize("seed", [True, 1.5, "1", None])
 def test_a_seed_is_an_int(seed: Any) -> None:
     with pytest.raises(TypeError, match="takes an int"):
-        gs.manual_seed(seed)
-    with pytest.raises(TypeError, match="takes an int"), gs.local_seed(seed):
+        gs.random.manual_seed(seed)
+    with pytest.raises(TypeError, match="takes an int"), gs.random.local_seed(seed):
         pass
 
 
 def test_any_int_is_a_seed() -> None:
     results = []
     for seed in (0, -1, 2**63, 2**64 - 2, 10**30):
-        with gs.local_seed(seed):
+        with gs.random.local_seed(seed):
             results.append(UNIT.normal(2).tobytes())
     assert len(set(results)) == len(results)
 
 
 def test_uniform_and_normal_moments() -> None:
-    gs.manual_seed(0)
+    gs.random.manual_seed(0)
     single, double = UNIT.uniform(100_000)
     assert single.dtype == np.float32 and double.dtype == np.float64
     for u in (single, double):
@@ -242,7 +242,7 @@ def test_dtypes_and_shapes_are_torchs() -> None:
 
 
 def test_integers_and_permutations() -> None:
-    gs.manual_seed(0)
+    gs.random.manual_seed(0)
     between, below, order = UNIT.whole(60_000, -3, 7)
     values, counts = np.unique(between, return_counts=True)
     assert values.tolist() == list(range(-3, 7))
@@ -259,7 +259,7 @@ def test_integers_and_permutations() -> None:
 
 
 def test_events_have_their_probabilities() -> None:
-    gs.manual_seed(0)
+    gs.random.manual_seed(0)
     p = np.array([0.0, 0.25, 0.5, 1.0], np.float32)
     drawn, fixed, again = UNIT.events(np.broadcast_to(p, (40_000, 4)), 0.75)
     assert drawn.dtype == fixed.dtype == np.float32

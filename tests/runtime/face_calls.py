@@ -200,9 +200,9 @@ ODD: list[Callable[[], Any]] = [
     lambda: np.broadcast_to(np.float32(1), (2, 3)),
     lambda: np.ma.masked_array(array(3), [0, 1, 0]),
     lambda: np.asmatrix(array(2, 2)),
-    lambda: gs.Variable(array(2, 3)),
-    lambda: gs.Variable(array(2, 3, dtype=np.int64)),
-    lambda: [gs.Variable(array(2, 3)), array(2, 3)],
+    lambda: gs.tape.Variable(array(2, 3)),
+    lambda: gs.tape.Variable(array(2, 3, dtype=np.int64)),
+    lambda: [gs.tape.Variable(array(2, 3)), array(2, 3)],
     lambda: np.float32,
     lambda: np.dtype(np.float32),
 ]
@@ -341,7 +341,7 @@ class Caller:
     def misdirected(self) -> Any:
         """What takes a Function, or a Python function, is given something else."""
         take = self.chosen(
-            [gs.vjp, gs.grad, gs.value_and_grad, gs.check, gs.trace, gs.script, gs.parse_ir, gs.Variable]
+            [gs.vjp, gs.grad, gs.value_and_grad, gs.check, gs.trace, gs.script, gs.parse_ir, gs.tape.Variable]
         )
         return take(self.value())
 
@@ -383,23 +383,23 @@ class Caller:
 
     def tape(self) -> Any:
         function = self.function()
-        leaf = gs.Variable(self.value(), *([self.value()] if self.random.random() < 0.2 else []))
+        leaf = gs.tape.Variable(self.value(), *([self.value()] if self.random.random() < 0.2 else []))
         arguments = self.values(function)
         if arguments:
             arguments[0] = leaf
         out = function(*arguments)
         do = self.random.randrange(6)
         if do == 0:
-            return gs.tape_grad(out, self.value())
+            return gs.tape.grad(out, self.value())
         if do == 1:
-            return gs.tape_grad(out, leaf, self.value(), allow_unused=True)
+            return gs.tape.grad(out, leaf, self.value(), allow_unused=True)
         if do == 2:
             leaf.data = self.value()
         elif do == 3:
             leaf.grad = self.value()
         elif do == 4:
             return leaf + self.value(), self.value() * leaf
-        if isinstance(out, gs.Variable):
+        if isinstance(out, gs.tape.Variable):
             out.backward(*([self.value()] if self.random.random() < 0.5 else []))
         return leaf.grad
 
@@ -408,13 +408,13 @@ class Caller:
         return getattr(gs.ops, name)(*[self.value() for _ in range(self.random.randrange(4))])
 
     def setting(self) -> Any:
-        name = self.chosen(["set_optimize", "set_profiling", "set_autodiff_debugging", "set_capture_checking"])
-        with getattr(gs, name)(self.value()):
+        name = self.chosen(["optimize", "profiling", "autodiff_debugging", "capture_checking"])
+        with getattr(gs.settings, name)(self.value()):
             return UNIT.energy(array(2))
 
     def seeded(self) -> Any:
-        with gs.local_seed(self.value()):
-            gs.manual_seed(self.value())
+        with gs.random.local_seed(self.value()):
+            gs.random.manual_seed(self.value())
             return UNIT.noisy(array(4))
 
     def hooked(self) -> Any:
@@ -422,7 +422,7 @@ class Caller:
         bad = self.random.choice(
             [lambda graph: 1 / 0, lambda graph: self.value(), lambda graph: graph.body.ret.replace_inputs([])]
         )
-        remove = gs.register_pass(self.chosen(["optimize", "finish", "nowhere", 1, None]), bad)
+        remove = gs.compiler_debug.register_pass(self.chosen(["optimize", "finish", "nowhere", 1, None]), bad)
         try:
             unit = gs.CompilationUnit("def f(x):\n    return x * 2\n")
             return unit.f(array(2)), gs.grad(unit.f)(1.0)

@@ -78,12 +78,12 @@ def test_texts_that_are_none() -> None:
 def test_requires_grad_is_a_bool() -> None:
     for flag in (1, "yes", np.ones(2)):
         with pytest.raises(TypeError, match="requires_grad is a bool, not "):
-            gs.Variable(np.ones(2), flag)  # type: ignore[arg-type]
+            gs.tape.Variable(np.ones(2), flag)  # type: ignore[arg-type]
 
 
 def test_a_variable_in_a_half() -> None:
     _, context = UNIT.mul.forward(np.ones(2), np.ones(2))
     with pytest.raises(gs.RuntimeFailure, match="a Variable stands where an array is needed"):
-        UNIT.mul.backward(context, gs.Variable(np.ones(2)))
+        UNIT.mul.backward(context, gs.tape.Variable(np.ones(2)))
     with pytest.raises(gs.RuntimeFailure, match="a Variable stands where an array is needed"):
-        UNIT.mul.kernels(gs.Variable(np.ones(2)), np.ones(2))
+        UNIT.mul.kernels(gs.tape.Variable(np.ones(2)), np.ones(2))

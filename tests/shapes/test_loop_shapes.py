@@ -100,7 +100,7 @@ def f(x):
     x = np.arange(3.0)
     expected = gs.CompilationUnit(source).f(x)
     assert compare(graph_of(source), [x])
-    with gs.set_profiling(True):
+    with gs.settings.profiling(True):
         found = [gs.CompilationUnit(source).f(x) for _ in range(4)]
     for result in found:
         np.testing.assert_array_equal(result, expected)

@@ -23,7 +23,7 @@ def eager_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "WORKERS", 8)
 
 
-def _wide(v: gs.Variable, width: int) -> Any:
+def _wide(v: gs.tape.Variable, width: int) -> Any:
     """Many branches whose gradients meet in one sum: its rounding tells the order."""
     total = v.sum() * 0
     for i in range(width):
@@ -37,7 +37,7 @@ def test_threads_do_not_change_a_bit() -> None:
     results = set()
     for round in range(12):
         engine.WORKERS = 1 if round == 0 else 8
-        v = gs.Variable(data)
+        v = gs.tape.Variable(data)
         _wide(v, 60).backward()
         results.add(v.grad.data.tobytes())
     assert len(results) == 1
@@ -49,7 +49,7 @@ def test_nodes_run_in_several_threads() -> None:
 
     barrier, seen = threading.Barrier(2, timeout=20), set()
 
-    class Meet(gs.TapeFunction):
+    class Meet(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1
@@ -60,7 +60,7 @@ def test_nodes_run_in_several_threads() -> None:
             seen.add(threading.get_ident())
             return grad
 
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     (Meet.apply(v) + Meet.apply(v)).sum().backward()
     assert len(seen) == 2
     np.testing.assert_array_equal(v.grad.data, 2 * np.ones(3))
@@ -70,7 +70,7 @@ def test_nodes_run_in_several_threads() -> None:
 def test_backwards_in_several_threads_add_up() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    v = gs.Variable(np.ones(4))
+    v = gs.tape.Variable(np.ones(4))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: (v * 2).sum().backward(), range(64)))
     np.testing.assert_array_equal(v.grad.data, 128 * np.ones(4))
@@ -79,7 +79,7 @@ def test_backwards_in_several_threads_add_up() -> None:
 def test_a_long_chain_runs_and_is_freed() -> None:
     code = f"""
 import gradscript as gs, numpy as np, sys
-v = gs.Variable(np.array([1.0]))
+v = gs.tape.Variable(np.array([1.0]))
 y = v
 for _ in range({LENGTH}):
     y = y * 1.0
@@ -94,18 +94,18 @@ print("freed")
 
 
 def test_a_chain_longer_than_the_stack_of_second_derivatives() -> None:
-    v = gs.Variable(np.array([1.0]))
+    v = gs.tape.Variable(np.array([1.0]))
     y = v
     for _ in range(3000):
         y = y * v
-    (first,) = gs.tape_grad(y, v, create_graph=True)
-    (second,) = gs.tape_grad(first, v)
+    (first,) = gs.tape.grad(y, v, create_graph=True)
+    (second,) = gs.tape.grad(first, v)
     assert first.item() == 3001.0
     assert second.item() == 3001.0 * 3000.0
 
 
 def test_captures_are_freed_after_their_last_use() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v.exp()
     captured = weakref.ref(y.data)
     loss = (y * 2).sum()
@@ -118,7 +118,7 @@ def test_captures_are_freed_after_their_last_use() -> None:
 
 def test_captures_are_freed_while_the_backward_goes_on() -> None:
     alive: list[bool] = []
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     first = v * 2
     first.register_hook(lambda grad: alive.append(late() is not None))
     y = first.exp()
@@ -130,7 +130,7 @@ def test_captures_are_freed_while_the_backward_goes_on() -> None:
 
 
 def test_a_second_backward_says_what_to_do() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = (v * v).sum()
     y.backward()
     with pytest.raises(RuntimeError, match=r"freed by an earlier backward: pass retain_graph=True"):
@@ -142,7 +142,7 @@ def test_a_second_backward_says_what_to_do() -> None:
 
 
 def test_where_a_backward_may_start() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     with pytest.raises(RuntimeError, match="needs a gradient to start from"):
         (v * 2).backward()
     with pytest.raises(RuntimeError, match="nothing to go back through"):
@@ -151,41 +151,41 @@ def test_where_a_backward_may_start() -> None:
         (v * 2).backward(np.ones(4))
     (v * 2).backward(np.array([1.0, 2.0, 3.0]))
     np.testing.assert_array_equal(v.grad.data, [2.0, 4.0, 6.0])
-    w = gs.Variable(np.array(2.0))
+    w = gs.tape.Variable(np.array(2.0))
     w.backward()
     assert w.grad.item() == 1.0
 
 
 def test_tape_grad_touches_no_leaf() -> None:
-    v, w = gs.Variable(np.ones(3)), gs.Variable(np.ones(3))
+    v, w = gs.tape.Variable(np.ones(3)), gs.tape.Variable(np.ones(3))
     middle = v * w
     y = middle * 3
-    found = gs.tape_grad(y, [middle, v], np.ones(3), retain_graph=True)
+    found = gs.tape.grad(y, [middle, v], np.ones(3), retain_graph=True)
     np.testing.assert_array_equal(found[0].data, 3 * np.ones(3))
     np.testing.assert_array_equal(found[1].data, 3 * np.ones(3))
     assert v.grad is None and w.grad is None
     with pytest.raises(RuntimeError, match="allow_unused=True"):
-        gs.tape_grad(y.sum(), gs.Variable(np.ones(2)), retain_graph=True)
-    assert gs.tape_grad(y.sum(), gs.Variable(np.ones(2)), allow_unused=True, retain_graph=True) == (None,)
+        gs.tape.grad(y.sum(), gs.tape.Variable(np.ones(2)), retain_graph=True)
+    assert gs.tape.grad(y.sum(), gs.tape.Variable(np.ones(2)), allow_unused=True, retain_graph=True) == (None,)
     with pytest.raises(RuntimeError, match="does not require a gradient"):
-        gs.tape_grad(y.sum(), w.detach())
+        gs.tape.grad(y.sum(), w.detach())
     with pytest.raises(ValueError, match="grad_outputs"):
-        gs.tape_grad(y, v, [None, None])
+        gs.tape.grad(y, v, [None, None])
 
 
 def test_nodes_that_lead_nowhere_do_not_run() -> None:
     ran: list[str] = []
-    v, w = gs.Variable(np.ones(3)), gs.Variable(np.ones(3))
+    v, w = gs.tape.Variable(np.ones(3)), gs.tape.Variable(np.ones(3))
     a, b = v.exp(), w.exp()
     a.grad_fn.register_prehook(lambda grads: ran.append("a"))
     b.grad_fn.register_prehook(lambda grads: ran.append("b"))
-    gs.tape_grad((a * b).sum(), v)
+    gs.tape.grad((a * b).sum(), v)
     assert ran == ["a"]
 
 
 @pytest.mark.usefixtures("eager_threads")
 def test_what_a_worker_raises_reaches_the_caller() -> None:
-    class Fails(gs.TapeFunction):
+    class Fails(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1
@@ -194,7 +194,7 @@ def test_what_a_worker_raises_reaches_the_caller() -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             raise ZeroDivisionError("on purpose")
 
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     parts = [(Fails.apply(v) if i == 5 else v.exp()).sum() for i in range(10)]
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         gs.ops.stack(parts).sum().backward()
@@ -202,8 +202,8 @@ def test_what_a_worker_raises_reaches_the_caller() -> None:
 
 
 def test_a_backward_inside_a_hook() -> None:
-    inner = gs.Variable(np.ones(3))
-    v = gs.Variable(np.ones(3))
+    inner = gs.tape.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v * 2
     y.register_hook(lambda grad: (inner * inner).sum().backward())
     y.sum().backward()
@@ -212,7 +212,7 @@ def test_a_backward_inside_a_hook() -> None:
 
 
 def test_gradients_do_not_share_memory() -> None:
-    v, w = gs.Variable(np.ones(3)), gs.Variable(np.ones(3))
+    v, w = gs.tape.Variable(np.ones(3)), gs.tape.Variable(np.ones(3))
     (v + w).backward(np.ones(3))
     v.grad.data[:] = 7
     np.testing.assert_array_equal(w.grad.data, np.ones(3))
@@ -223,7 +223,7 @@ def test_undefined_gradients_stay_undefined() -> None:
         "def f(x, w):\n    def backward(a, b):\n        return a * torch.exp(x), b * 2\n"
         "    return torch.exp(x), w * 2, backward\n"
     )
-    v, w = gs.Variable(np.ones(3)), gs.Variable(np.ones(3))
+    v, w = gs.tape.Variable(np.ones(3)), gs.tape.Variable(np.ones(3))
     first, second = unit.f(v, w)
     assert first.grad_fn is second.grad_fn
     seen: list[Any] = []
@@ -245,14 +245,14 @@ def test_lists_are_taken_apart_both_ways() -> None:
         "    return [x * w for x in xs], backward\n"
         "def mixed(xs: List[Tensor]):\n    return torch.stack(xs).sum(0)\n"
     )
-    xs = [gs.Variable(np.full(2, float(i))) for i in range(3)]
-    w = gs.Variable(np.ones(2))
+    xs = [gs.tape.Variable(np.full(2, float(i))) for i in range(3)]
+    w = gs.tape.Variable(np.ones(2))
     ys = unit.f(xs, w)
     assert len({id(y.grad_fn) for y in ys}) == 1
     ys[1].sum().backward()
     np.testing.assert_array_equal(xs[1].grad.data, np.ones(2))
     assert not any(x.grad.data.any() for x in (xs[0], xs[2]))
     np.testing.assert_array_equal(w.grad.data, np.ones(2))
-    v = gs.Variable(np.ones(2))
+    v = gs.tape.Variable(np.ones(2))
     unit.mixed([np.ones(2), v, v.detach()]).sum().backward()
     np.testing.assert_array_equal(v.grad.data, np.ones(2))

@@ -1,4 +1,4 @@
-"""gs.set_capture_checking: writes into captured arrays between forward and backward are found, exactly."""
+"""gs.settings.capture_checking: writes into captured arrays between forward and backward are found, exactly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def joined(xs: List[Tensor]):
 )
 
 
-class Square(gs.TapeFunction):
+class Square(gs.tape.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_backward(x)
@@ -37,7 +37,7 @@ class Square(gs.TapeFunction):
 
 def test_without_the_mode_a_write_goes_unseen() -> None:
     x = np.array([1.0, 2.0])
-    y = (gs.Variable(x) * gs.Variable(x.copy())).sum()
+    y = (gs.tape.Variable(x) * gs.tape.Variable(x.copy())).sum()
     x[0] = 7
     y.backward()
 
@@ -45,16 +45,16 @@ def test_without_the_mode_a_write_goes_unseen() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 def test_a_write_into_an_argument_is_named(dtype: Any) -> None:
     x, w = np.array([1.0, 2.0], dtype), np.array([3.0, 5.0], dtype)
-    with gs.set_capture_checking(True):
-        y = UNIT.f(gs.Variable(x), gs.Variable(w))
+    with gs.settings.capture_checking(True):
+        y = UNIT.f(gs.tape.Variable(x), gs.tape.Variable(w))
     w[1] = np.nextafter(w[1], w[1] + 1) if dtype is not ml_dtypes.bfloat16 else 5.03125
     with pytest.raises(RuntimeError, match=r"'w' \(operand of aten::mul\.Tensor\), which f captured .* written into"):
         y.sum().backward()
 
 
 def test_a_write_into_a_result_is_named() -> None:
-    x = gs.Variable(np.array([0.5, -0.5]))
-    with gs.set_capture_checking(True):
+    x = gs.tape.Variable(np.array([0.5, -0.5]))
+    with gs.settings.capture_checking(True):
         y = x.exp()
         loss = (y * 2).sum()
     y.data[0] = 3
@@ -64,10 +64,10 @@ def test_a_write_into_a_result_is_named() -> None:
 
 def test_writes_into_views_and_lists_and_what_functions_save() -> None:
     base = np.arange(12.0).reshape(3, 4)
-    with gs.set_capture_checking(True):
-        transposed = (gs.Variable(base.T[1:, ::2]) ** 2).sum()
-        listed = UNIT.joined([gs.Variable(base[0]), gs.Variable(base[1])]).sum()
-        saved = Square.apply(gs.Variable(base[2])).sum()
+    with gs.settings.capture_checking(True):
+        transposed = (gs.tape.Variable(base.T[1:, ::2]) ** 2).sum()
+        listed = UNIT.joined([gs.tape.Variable(base[0]), gs.tape.Variable(base[1])]).sum()
+        saved = Square.apply(gs.tape.Variable(base[2])).sum()
     base[:, 1] += 1
     for loss, name in ((transposed, "aten::pow"), (listed, "joined"), (saved, "saved tensor 0, which Square")):
         with pytest.raises(RuntimeError, match=f"{name}.* has been written into"):
@@ -75,19 +75,19 @@ def test_writes_into_views_and_lists_and_what_functions_save() -> None:
 
 
 def test_what_is_not_written_into_passes() -> None:
-    x, w = gs.Variable(np.array([1.0, 2.0])), gs.Variable(np.array([3.0, 5.0]))
-    with gs.set_capture_checking(True):
+    x, w = gs.tape.Variable(np.array([1.0, 2.0])), gs.tape.Variable(np.array([3.0, 5.0]))
+    with gs.settings.capture_checking(True):
         y = UNIT.f(x, w) + Square.apply(w) + UNIT.joined([x, w])
     x.data = x.data + 1
     x.data[0] = 9
-    (first,) = gs.tape_grad(y.sum(), w, create_graph=True)
-    (second,) = gs.tape_grad(first.sum(), w)
+    (first,) = gs.tape.grad(y.sum(), w, create_graph=True)
+    (second,) = gs.tape.grad(first.sum(), w)
     assert np.isfinite(second.data).all()
 
 
 def test_a_write_that_changes_nothing_passes() -> None:
     x = np.array([1.0, 2.0])
-    with gs.set_capture_checking(True):
-        y = (gs.Variable(x) ** 2).sum()
+    with gs.settings.capture_checking(True):
+        y = (gs.tape.Variable(x) ** 2).sum()
     x[0] = 1.0
     y.backward()

@@ -10,7 +10,7 @@ import pytest
 
 
 def test_a_hook_sees_and_replaces_a_gradient() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v * 2
     seen: list[Any] = []
     y.register_hook(lambda grad: seen.append(grad.data.copy()))
@@ -26,7 +26,7 @@ def test_a_hook_sees_and_replaces_a_gradient() -> None:
 
 
 def test_a_hook_on_a_leaf_runs_once_on_the_whole_gradient() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     seen: list[Any] = []
     v.register_hook(lambda grad: seen.append(grad.data.copy()))
     (v * 2 + v * 3).sum().backward()
@@ -35,7 +35,7 @@ def test_a_hook_on_a_leaf_runs_once_on_the_whole_gradient() -> None:
 
 
 def test_node_hooks() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v * 2
     calls: list[tuple[Any, ...]] = []
     y.grad_fn.register_prehook(lambda grads: (grads[0] * 3,))
@@ -49,17 +49,17 @@ def test_node_hooks() -> None:
 
 
 def test_hooks_are_recorded_under_create_graph() -> None:
-    v = gs.Variable(np.array([2.0]))
+    v = gs.tape.Variable(np.array([2.0]))
     y = v * v
     y.register_hook(lambda grad: grad * v)
-    (first,) = gs.tape_grad(y.sum(), v, create_graph=True)
-    (second,) = gs.tape_grad(first.sum(), v)
+    (first,) = gs.tape.grad(y.sum(), v, create_graph=True)
+    (second,) = gs.tape.grad(first.sum(), v)
     assert first.item() == 8.0
     assert second.item() == 8.0
 
 
 def test_retain_grad() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v * 2
     y.retain_grad()
     (y * y).sum().backward()
@@ -67,7 +67,7 @@ def test_retain_grad() -> None:
 
 
 def test_mistakes() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     with pytest.raises(RuntimeError, match="requires a gradient"):
         v.detach().register_hook(print)
     with pytest.raises(TypeError, match="a hook is a function"):

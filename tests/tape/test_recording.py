@@ -106,17 +106,17 @@ def needs(x, w):
 X, W = np.array([0.5, -1.0, 2.0]), np.array([1.5, 0.3, -0.7])
 
 
-def _variables(*arrays: Any) -> list[gs.Variable]:
-    return [gs.Variable(array) for array in arrays]
+def _variables(*arrays: Any) -> list[gs.tape.Variable]:
+    return [gs.tape.Variable(array) for array in arrays]
 
 
 def _kinds() -> list[str]:
-    graph = gs.last_executed_graph()
+    graph = gs.compiler_debug.last_executed_graph()
     assert graph is not None
     return [node.kind for node in graph.all_nodes()]
 
 
-def _names(variable: gs.Variable) -> list[str]:
+def _names(variable: gs.tape.Variable) -> list[str]:
     """The nodes that a Variable depends on, latest first, leaves aside."""
     found: set[Node] = set()
     pending = [variable.grad_fn]
@@ -145,7 +145,7 @@ def test_a_group_is_one_node() -> None:
 
 def test_a_branch_gives_three_groups_of_which_those_taken_are_recorded() -> None:
     x, w = _variables(X, W)
-    with gs.set_autodiff_debugging(True):
+    with gs.settings.autodiff_debugging(True):
         function = gs.CompilationUnit(UNIT.around_a_branch.code).around_a_branch
         taken = function(x, w, True)
         assert _kinds().count(KIND) == 4
@@ -168,7 +168,7 @@ def test_ops_in_no_group_are_nodes_of_their_own() -> None:
     y = UNIT.few(x, w)
     assert KIND not in _kinds()
     assert _names(y) == ["aten::tanh", "aten::mul.Tensor"]
-    with gs.set_autodiff_debugging(True):
+    with gs.settings.autodiff_debugging(True):
         sliced = gs.CompilationUnit(UNIT.few.code).few
         assert _names(sliced(x, w)) == ["few"]
 
@@ -176,27 +176,27 @@ def test_ops_in_no_group_are_nodes_of_their_own() -> None:
 def test_plans_are_found_again() -> None:
     function = gs.CompilationUnit(UNIT.chain.code).chain
     x, w = _variables(X, W)
-    frozen = gs.Variable(W, requires_grad=False)
-    gs.reset_counters()
+    frozen = gs.tape.Variable(W, requires_grad=False)
+    gs.compiler_debug.reset_counters()
     for _ in range(3):
         function(x, w)
         function(x, frozen)
         function(x, W)
-        with gs.no_grad():
+        with gs.tape.no_grad():
             function(x, w)
             function(x.data, W)
     # Both gradients, that of x only, none: an array is a Variable without one.
-    assert gs.counters()["plan_cache_misses"] == 3
-    assert gs.counters()["plan_cache_hits"] == 12
+    assert gs.compiler_debug.counters()["plan_cache_misses"] == 3
+    assert gs.compiler_debug.counters()["plan_cache_hits"] == 12
     assert len(function.debug_state().plans) == 3
 
 
 def test_without_gradients_the_plain_plan_runs() -> None:
     x, w = _variables(X, W)
-    with gs.no_grad():
+    with gs.tape.no_grad():
         y = UNIT.chain(x, w)
     assert KIND not in _kinds()
-    assert isinstance(y, gs.Variable) and y.grad_fn is None
+    assert isinstance(y, gs.tape.Variable) and y.grad_fn is None
     assert UNIT.chain(x.detach(), w.detach()).grad_fn is None
 
 
@@ -207,7 +207,7 @@ def test_numbers_are_no_part_of_a_plan_but_their_types_are() -> None:
     ).f
     (x,) = _variables(X)
     calls: list[tuple[Any, ...]] = [(2.0,), (3.0, None), (2, 5), (0.5, 3), (1.5,), (2, None), (3, 4)]
-    gs.reset_counters()
+    gs.compiler_debug.reset_counters()
     for arguments in calls:
         k, n = arguments[0], arguments[1] if len(arguments) > 1 else None
         y = X * k + np.tanh(X) * X
@@ -215,7 +215,7 @@ def test_numbers_are_no_part_of_a_plan_but_their_types_are() -> None:
         np.testing.assert_allclose(result.data, np.exp(y * y - X) * (1 if n is None else n), rtol=1e-12)
         assert result.requires_grad
     # With the optional and without.
-    assert gs.counters()["plan_cache_misses"] == 2
+    assert gs.compiler_debug.counters()["plan_cache_misses"] == 2
     with pytest.raises(gs.RuntimeFailure) as failure:
         function(x, "2.0")
     assert failure.value.argument == "k"
@@ -244,12 +244,12 @@ def _check(name: str, arrays: list[Any], *extra: Any, torchs: Any = None) -> Non
     theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
     value, expected = UNIT[name](*ours, *extra), torchs(*theirs, *extra)
     np.testing.assert_allclose(value.data, expected.detach().numpy(), rtol=1e-12)
-    first = gs.tape_grad(value.sum(), ours, create_graph=True)
+    first = gs.tape.grad(value.sum(), ours, create_graph=True)
     known = torch.autograd.grad(expected.sum(), theirs, create_graph=True)
     for found, reference in zip(first, known, strict=True):
         np.testing.assert_allclose(found.data, reference.detach().numpy(), rtol=1e-10, atol=1e-12)
-    total = sum([(g * g).sum() for g in first], start=gs.Variable(np.zeros(())))
-    second = gs.tape_grad(total, ours)
+    total = sum([(g * g).sum() for g in first], start=gs.tape.Variable(np.zeros(())))
+    second = gs.tape.grad(total, ours)
     reference = torch.autograd.grad(sum([(g * g).sum() for g in known]), theirs)
     for found, other in zip(second, reference, strict=True):
         np.testing.assert_allclose(found.data, other.numpy(), rtol=1e-9, atol=1e-12)
@@ -304,7 +304,7 @@ def test_without_optimisation_the_gradients_are_the_same() -> None:
     results = []
     for optimize in (True, False):
         x, w = _variables(X, W)
-        with gs.set_optimize(optimize):
+        with gs.settings.optimize(optimize):
             y = UNIT.calls(x, w)
             assert (KIND in _kinds()) is optimize
         y.sum().backward()
@@ -354,11 +354,11 @@ def test_an_argument_that_is_returned_is_the_same_variable() -> None:
 
 
 def test_undefined_gradients_stay_undefined_in_a_group() -> None:
-    with gs.set_autodiff_debugging(True):
+    with gs.settings.autodiff_debugging(True):
         function = gs.CompilationUnit(UNIT.two.code).two
         x, w = _variables(X, W)
         first, second = function(x, w)
-    gs.tape_grad(second.sum(), w, retain_graph=True)
+    gs.tape.grad(second.sum(), w, retain_graph=True)
     second.sum().backward()
     assert x.grad is None
     np.testing.assert_allclose(w.grad.data, np.exp(W) * (W + 1) + 1)
@@ -378,7 +378,7 @@ def test_an_undefined_list_is_zeros_only_for_who_needs_it(create_graph: bool) ->
     products, total = unit.f(xs, w)
     seen: list[Any] = []
     total.grad_fn.register_prehook(seen.append)
-    found = gs.tape_grad((total * total).sum(), [*xs, w], create_graph=create_graph)
+    found = gs.tape.grad((total * total).sum(), [*xs, w], create_graph=create_graph)
     (gradients,) = seen
     assert [gradient is None for gradient in gradients] == [True, True, False]
     for gradient in found:
@@ -410,7 +410,7 @@ def test_an_op_without_derivative_is_refused_where_a_gradient_reaches_it() -> No
     unit = gs.CompilationUnit("def f(x, y):\n    return torch.special.zeta(x, 2.0) * 0 + y\n")
     x, y = _variables(X + 4, W)
     result = unit.f(x, y)
-    np.testing.assert_allclose(gs.tape_grad(result.sum(), y, retain_graph=True)[0].data, np.ones(3))
+    np.testing.assert_allclose(gs.tape.grad(result.sum(), y, retain_graph=True)[0].data, np.ones(3))
     with pytest.raises(gs.CompileError, match="has no gradient"):
         result.sum().backward()
 
@@ -418,15 +418,15 @@ def test_an_op_without_derivative_is_refused_where_a_gradient_reaches_it() -> No
 @pytest.mark.parametrize("debugging", [False, True])
 def test_what_is_drawn_at_random_is_the_same_in_the_backward(debugging: bool) -> None:
     x, w = _variables(np.linspace(-2, 2, 64), np.linspace(1, 2, 64))
-    with gs.set_autodiff_debugging(debugging):
+    with gs.settings.autodiff_debugging(debugging):
         unit = gs.CompilationUnit(UNIT.code)
         _, y = unit.dropped(x, w)
         z = unit.calls_masked(x)
-    (gradient,) = gs.tape_grad(y.sum(), x)
+    (gradient,) = gs.tape.grad(y.sum(), x)
     kept = y.data != 0
     assert 0 < kept.sum() < 64
     np.testing.assert_allclose(gradient.data, np.where(kept, 2 * w.data * (1 - np.tanh(x.data) ** 2), 0), rtol=1e-12)
-    (gradient,) = gs.tape_grad(z.sum(), x, create_graph=True)
+    (gradient,) = gs.tape.grad(z.sum(), x, create_graph=True)
     np.testing.assert_array_equal(gradient.data, 6 * (z.data != 0))
 
 
@@ -445,7 +445,7 @@ def test_threads_that_meet_at_the_first_call() -> None:
     )
 
     def work(_: int) -> Any:
-        x = gs.Variable(X)
+        x = gs.tape.Variable(X)
         function(x, W, 2).sum().backward()
         return x.grad.data
 
@@ -459,7 +459,7 @@ def test_passes_of_users_change_what_is_recorded() -> None:
     x, w = _variables(X, W)
     function(x, w)
     seen: list[str] = []
-    remove = gs.register_pass("finish", lambda graph: bool(seen.append(graph.name)))
+    remove = gs.compiler_debug.register_pass("finish", lambda graph: bool(seen.append(graph.name)))
     try:
         function(x, w)
     finally:
@@ -473,7 +473,7 @@ def test_captures_are_freed_inside_a_group() -> None:
     names = ", ".join(f"w{i}" for i in range(layers))
     lines = "".join(f"    x = torch.tanh(x * w{i})\n" for i in range(layers))
     function = gs.CompilationUnit(f"def f(x, {names}):\n{lines}    return x\n").f
-    weights = [gs.Variable(np.full(size, 1.1)) for _ in range(layers)]
+    weights = [gs.tape.Variable(np.full(size, 1.1)) for _ in range(layers)]
     x, seed = np.full(size, 0.3), np.ones(size)
     function(x, *weights).backward(seed)
     for weight in weights:

@@ -49,8 +49,8 @@ def _assert_close(ours: Any, theirs: Any, tolerance: float = 1e-11) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_forward_without_gradients(name: str) -> None:
     case = CASES[name]
-    with gs.no_grad():
-        outputs = leaves(case.ours(*map(gs.Variable, case.arrays()), *case.extra))
+    with gs.tape.no_grad():
+        outputs = leaves(case.ours(*map(gs.tape.Variable, case.arrays()), *case.extra))
     expected = leaves(case.torch(*map(torch.from_numpy, case.arrays()), *case.extra))
     assert len(outputs) == len(expected)
     for ours, theirs in zip(outputs, expected, strict=True):
@@ -62,7 +62,7 @@ def test_forward_without_gradients(name: str) -> None:
 @pytest.mark.parametrize(("name", "mask"), MASKS, ids=[f"{n}-{''.join('01'[b] for b in m)}" for n, m in MASKS])
 def test_gradients(name: str, mask: tuple[bool, ...]) -> None:
     case = CASES[name]
-    ours = [gs.Variable(a, requires_grad=m) for a, m in zip(case.arrays(), mask, strict=True)]
+    ours = [gs.tape.Variable(a, requires_grad=m) for a, m in zip(case.arrays(), mask, strict=True)]
     theirs = [torch.tensor(a, requires_grad=m) for a, m in zip(case.arrays(), mask, strict=True)]
     outputs, loss = _run(case, case.ours, ours, lambda a: a)
     expected, torch_loss = _run(case, case.torch, theirs, torch.tensor)
@@ -78,12 +78,12 @@ def test_gradients(name: str, mask: tuple[bool, ...]) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_higher_derivatives(name: str) -> None:
     case = CASES[name]
-    ours = [gs.Variable(a) for a in case.arrays()]
+    ours = [gs.tape.Variable(a) for a in case.arrays()]
     theirs = [torch.tensor(a, requires_grad=True) for a in case.arrays()]
     _, (loss,) = _run(case, case.ours, ours, lambda a: a)
     _, (torch_loss,) = _run(case, case.torch, theirs, torch.tensor)
     for _ in range(2):
-        found = gs.tape_grad(loss, ours, create_graph=True, allow_unused=True)
+        found = gs.tape.grad(loss, ours, create_graph=True, allow_unused=True)
         expected = torch.autograd.grad(torch_loss, theirs, create_graph=True, allow_unused=True)
         for gradient, reference in zip(found, expected, strict=True):
             if gradient is None or reference is None:
@@ -95,7 +95,7 @@ def test_higher_derivatives(name: str) -> None:
         torch_loss = _loss([e for _, e in live], [1.0] * len(live))
         if not (loss.requires_grad and torch_loss.requires_grad):
             return
-    found = gs.tape_grad(loss, ours, allow_unused=True)
+    found = gs.tape.grad(loss, ours, allow_unused=True)
     expected = torch.autograd.grad(torch_loss, theirs, allow_unused=True)
     for gradient, reference in zip(found, expected, strict=True):
         if gradient is not None and reference is not None:
@@ -105,14 +105,14 @@ def test_higher_derivatives(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_gradients_have_the_dtype_of_their_leaf(dtype: str) -> None:
     x, w = (a.astype(dtype) for a in CASES["own backward"].arrays())
-    v, scale = gs.Variable(x), gs.Variable(np.float64(3.0) * np.ones(3))
+    v, scale = gs.tape.Variable(x), gs.tape.Variable(np.float64(3.0) * np.ones(3))
     (v * w * scale).sum().backward()
     assert v.grad.dtype == np.dtype(dtype)
     assert scale.grad.dtype == np.float64
 
 
 def test_accumulation_over_calls() -> None:
-    v = gs.Variable(np.array([1.0, 2.0]))
+    v = gs.tape.Variable(np.array([1.0, 2.0]))
     for _ in range(3):
         (v * v).sum().backward()
     np.testing.assert_array_equal(v.grad.data, 3 * 2 * v.data)

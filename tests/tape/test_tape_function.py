@@ -1,4 +1,4 @@
-"""gs.TapeFunction: nodes written in Python."""
+"""gs.tape.Function: nodes written in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 
-class Cube(gs.TapeFunction):
+class Cube(gs.tape.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_backward(x)
@@ -22,7 +22,7 @@ class Cube(gs.TapeFunction):
         return grad * 3 * x * x
 
 
-class Exp(gs.TapeFunction):
+class Exp(gs.tape.Function):
     """Saves its own output."""
 
     @staticmethod
@@ -36,14 +36,14 @@ class Exp(gs.TapeFunction):
         return grad * ctx.saved[0]
 
 
-class SplitScale(gs.TapeFunction):
+class SplitScale(gs.tape.Function):
     """Two outputs and an index, an argument that is no tensor, and None among the gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, factor: float, w: Any) -> Any:
         ctx.factor = factor
         ctx.save_for_backward(x, w)
-        index = gs.Variable(np.arange(2))
+        index = gs.tape.Variable(np.arange(2))
         ctx.mark_non_differentiable(index)
         return x * factor, x * w, index
 
@@ -56,19 +56,19 @@ class SplitScale(gs.TapeFunction):
 
 
 @pytest.mark.parametrize("function", [Cube, Exp])
-def test_three_derivatives(function: type[gs.TapeFunction]) -> None:
+def test_three_derivatives(function: type[gs.tape.Function]) -> None:
     data = np.array([0.5, 2.0])
-    v, t = gs.Variable(data), torch.tensor(data, requires_grad=True)
+    v, t = gs.tape.Variable(data), torch.tensor(data, requires_grad=True)
     y, expected = function.apply(v * 1), t**3 if function is Cube else torch.exp(t)
     for _ in range(3):
-        (y,) = gs.tape_grad(y.sum(), v, create_graph=True)
+        (y,) = gs.tape.grad(y.sum(), v, create_graph=True)
         (expected,) = torch.autograd.grad(expected.sum(), t, create_graph=True)
         np.testing.assert_allclose(y.data, expected.detach().numpy(), rtol=1e-14)
 
 
 def test_joins_the_tape() -> None:
     unit = gs.CompilationUnit("def f(x):\n    return torch.sin(x) * x\n")
-    v, t = gs.Variable(np.array([0.5, 2.0])), torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    v, t = gs.tape.Variable(np.array([0.5, 2.0])), torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
     y = unit.f(Cube.apply(v.exp()))
     assert y.grad_fn.edges[0].node.name == "Cube"
     y.sum().backward()
@@ -80,7 +80,7 @@ def test_joins_the_tape() -> None:
 @pytest.mark.parametrize("needs", [(True, True), (True, False), (False, True)])
 def test_several_outputs_and_arguments(needs: tuple[bool, bool]) -> None:
     x, w = np.array([1.0, 2.0]), np.array([3.0, 5.0])
-    v, u = gs.Variable(x, requires_grad=needs[0]), gs.Variable(w, requires_grad=needs[1])
+    v, u = gs.tape.Variable(x, requires_grad=needs[0]), gs.tape.Variable(w, requires_grad=needs[1])
     first, second, index = SplitScale.apply(v, 4.0, u)
     assert not index.requires_grad and first.requires_grad and second.requires_grad
     second.sum().backward()
@@ -93,15 +93,15 @@ def test_several_outputs_and_arguments(needs: tuple[bool, bool]) -> None:
 
 
 def test_nothing_is_recorded_without_need() -> None:
-    assert Cube.apply(gs.Variable(np.ones(2), requires_grad=False)).grad_fn is None
-    with gs.no_grad():
-        assert Cube.apply(gs.Variable(np.ones(2))).grad_fn is None
+    assert Cube.apply(gs.tape.Variable(np.ones(2), requires_grad=False)).grad_fn is None
+    with gs.tape.no_grad():
+        assert Cube.apply(gs.tape.Variable(np.ones(2))).grad_fn is None
 
 
 def test_undefined_gradients_can_be_seen() -> None:
     seen: list[Any] = []
 
-    class Watch(gs.TapeFunction):
+    class Watch(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             ctx.materialize_grads = False
@@ -112,7 +112,7 @@ def test_undefined_gradients_can_be_seen() -> None:
             seen.append((first, second))
             return None
 
-    v = gs.Variable(np.ones(2))
+    v = gs.tape.Variable(np.ones(2))
     Watch.apply(v)[1].sum().backward()
     assert seen[0][0] is None
     assert seen[0][1] is not None
@@ -120,7 +120,7 @@ def test_undefined_gradients_can_be_seen() -> None:
 
 
 def test_gradients_are_summed_to_the_shape_of_the_argument() -> None:
-    class Widen(gs.TapeFunction):
+    class Widen(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x + np.zeros((4, 3))
@@ -129,21 +129,21 @@ def test_gradients_are_summed_to_the_shape_of_the_argument() -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return grad
 
-    v = gs.Variable(np.ones((1, 3), np.float32))
+    v = gs.tape.Variable(np.ones((1, 3), np.float32))
     Widen.apply(v).sum().backward()
     np.testing.assert_array_equal(v.grad.data, 4 * np.ones((1, 3), np.float32))
     assert v.grad.dtype == np.float32
 
 
 def test_saved_after_freeing() -> None:
-    y = Cube.apply(gs.Variable(np.ones(2))).sum()
+    y = Cube.apply(gs.tape.Variable(np.ones(2))).sum()
     y.backward()
     with pytest.raises(RuntimeError, match="retain_graph=True"):
         y.backward()
 
 
 def test_mistakes() -> None:
-    class TooMany(gs.TapeFunction):
+    class TooMany(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1
@@ -157,10 +157,10 @@ def test_mistakes() -> None:
         def backward(ctx: Any, grad: Any) -> Any:
             return np.ones(5)
 
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     with pytest.raises(RuntimeError, match="returned 2 gradients for 1 arguments"):
         TooMany.apply(v).sum().backward()
     with pytest.raises(gs.RuntimeFailure, match=r"shape \[5\] was given for a tensor of shape \[3\]"):
         WrongShape.apply(v).sum().backward()
     with pytest.raises(NotImplementedError, match="static method `forward"):
-        gs.TapeFunction.apply(v)
+        gs.tape.Function.apply(v)

@@ -71,14 +71,14 @@ def check(seed: int, *, debugging: bool) -> None:
     reference = _in_torch(source)
     arrays = [rng.normal(size=3) * 0.7 for _ in range(2)]
     weights = [rng.normal(size=3) for _ in range(2)]
-    with gs.set_autodiff_debugging(debugging):
+    with gs.settings.autodiff_debugging(debugging):
         function = gs.CompilationUnit(source).f
         for n in (0, 2):
             expected = _value(reference, *map(torch.tensor, arrays), n)
             if expected is None or not torch.isfinite(expected):
                 continue
-            with gs.no_grad():
-                value = function(*map(gs.Variable, arrays), n)
+            with gs.tape.no_grad():
+                value = function(*map(gs.tape.Variable, arrays), n)
             assert not value.requires_grad
             np.testing.assert_allclose(value.data, expected.numpy(), rtol=1e-9)
             for mask in MASKS:
@@ -88,14 +88,14 @@ def check(seed: int, *, debugging: bool) -> None:
 def _check_mask(
     function: Any, reference: Any, arrays: Sequence[Any], mask: Sequence[bool], weights: Sequence[Any], n: int
 ) -> None:
-    ours = [gs.Variable(a, requires_grad=m) for a, m in zip(arrays, mask, strict=True)]
+    ours = [gs.tape.Variable(a, requires_grad=m) for a, m in zip(arrays, mask, strict=True)]
     theirs = [torch.tensor(a, requires_grad=m) for a, m in zip(arrays, mask, strict=True)]
     value, expected = function(*ours, n), _value(reference, *theirs, n)
     np.testing.assert_allclose(value.data, expected.detach().numpy(), rtol=1e-9)
     if not expected.requires_grad:
         return
     wrt, torchs = ([v for v in values if v.requires_grad] for values in (ours, theirs))
-    first = gs.tape_grad(value, wrt, create_graph=True, allow_unused=True)
+    first = gs.tape.grad(value, wrt, create_graph=True, allow_unused=True)
     known = torch.autograd.grad(expected, torchs, create_graph=True, allow_unused=True)
     if not all(torch.isfinite(g).all() for g in known if g is not None):
         return
@@ -104,5 +104,5 @@ def _check_mask(
     if torch_total is None:
         return
     # torch says of relu's gradient that it depends on its input, which it does by steps only.
-    second = [None] * len(wrt) if total is None else gs.tape_grad(total, wrt, allow_unused=True)
+    second = [None] * len(wrt) if total is None else gs.tape.grad(total, wrt, allow_unused=True)
     _assert_close(second, torch.autograd.grad(torch_total, torchs, allow_unused=True), 1e-6)

@@ -1,4 +1,4 @@
-"""gs.TapeFunction in gs.trace: the trace is differentiated by the class's own backward."""
+"""gs.tape.Function in gs.trace: the trace is differentiated by the class's own backward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 X, W = np.array([1.2, -2.7, 0.4]), np.array([3.0, 4.2, -0.5])
 
 
-class Straight(gs.TapeFunction):
+class Straight(gs.tape.Function):
     """Rounds, and says that its derivative is 100 times what it is not. `k` is no tensor."""
 
     @staticmethod
@@ -25,7 +25,7 @@ class Straight(gs.TapeFunction):
         return grad * 100 * ctx.saved[0] * ctx.k, None
 
 
-class SplitScale(gs.TapeFunction):
+class SplitScale(gs.tape.Function):
     """Several outputs, one without gradient; something of the forward is left on the context as it is."""
 
     @staticmethod
@@ -42,7 +42,7 @@ class SplitScale(gs.TapeFunction):
         return first * 2 * (ctx.saved[0] * 2).exp() * ctx.positive + second, None
 
 
-class Nested(gs.TapeFunction):
+class Nested(gs.tape.Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
         ctx.save_for_backward(x)
@@ -72,10 +72,10 @@ def test_a_trace_has_the_gradients_of_the_tape(function: Any) -> None:
     traced = gs.trace(function, X, W)
     results = []
     for run in (function, traced):
-        x, w = gs.Variable(X[::-1].copy()), gs.Variable(W)
+        x, w = gs.tape.Variable(X[::-1].copy()), gs.tape.Variable(W)
         value = run(x, w)
-        first = gs.tape_grad(value, [x, w], create_graph=True, allow_unused=True)
-        (second,) = gs.tape_grad((first[0] * first[0]).sum(), x)
+        first = gs.tape.grad(value, [x, w], create_graph=True, allow_unused=True)
+        (second,) = gs.tape.grad((first[0] * first[0]).sum(), x)
         results.append([value, *first, second])
     for found, expected in zip(*results, strict=True):
         assert (found is None) == (expected is None)
@@ -93,7 +93,7 @@ def test_it_stands_in_the_graph_as_a_function_with_its_backward() -> None:
 
 
 def test_mistakes() -> None:
-    class TooMany(gs.TapeFunction):
+    class TooMany(gs.tape.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
             return x * 1

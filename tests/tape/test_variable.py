@@ -1,4 +1,4 @@
-"""gs.Variable: what it is made of, what it says of itself, and the modes of recording."""
+"""gs.tape.Variable: what it is made of, what it says of itself, and the modes of recording."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import pytest
 
 def test_a_leaf_shares_its_array() -> None:
     array = np.ones((2, 3))
-    v = gs.Variable(array)
+    v = gs.tape.Variable(array)
     assert v.data is array
     assert (v.shape, v.ndim, v.dtype) == ((2, 3), 2, np.float64)
     assert v.is_leaf and v.requires_grad and v.grad is None and v.grad_fn is None
 
 
 def test_only_floating_arrays_require_gradients() -> None:
-    assert not gs.Variable(np.arange(3)).requires_grad
+    assert not gs.tape.Variable(np.arange(3)).requires_grad
     with pytest.raises(TypeError, match="only floating arrays"):
-        gs.Variable(np.arange(3), requires_grad=True)
+        gs.tape.Variable(np.arange(3), requires_grad=True)
     with pytest.raises(TypeError, match="made of an array"):
-        gs.Variable("text")
+        gs.tape.Variable("text")
 
 
 def test_what_is_computed_has_a_node() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     y = v.exp()
     assert not y.is_leaf
     assert y.grad_fn.name == "aten::exp"
@@ -38,7 +38,7 @@ def test_what_is_computed_has_a_node() -> None:
 
 def test_one_node_for_a_compiled_function() -> None:
     unit = gs.CompilationUnit("def f(x, w):\n    y = torch.tanh(x * w)\n    return (y * x - y.exp()).sum()\n")
-    v, w = gs.Variable(np.ones(3)), gs.Variable(np.ones(3))
+    v, w = gs.tape.Variable(np.ones(3)), gs.tape.Variable(np.ones(3))
     y = unit.f(v, w=w)
     assert y.grad_fn.name == "f"
     assert len(y.grad_fn.edges) == 2
@@ -46,15 +46,15 @@ def test_one_node_for_a_compiled_function() -> None:
 
 
 def test_results_that_have_no_gradient_have_no_edge() -> None:
-    v = gs.Variable(np.array([3.0, 1.0]))
+    v = gs.tape.Variable(np.array([3.0, 1.0]))
     for result in (v.argmax(), v > 2, v.detach(), v.to(np.int64)):
-        assert isinstance(result, gs.Variable)
+        assert isinstance(result, gs.tape.Variable)
         assert not result.requires_grad and result.grad_fn is None
     assert v.size() == [2] and v.dim() == 1
 
 
 def test_operators_on_either_side() -> None:
-    v, a = gs.Variable(np.array([1.0, 2.0])), np.array([3.0, 4.0])
+    v, a = gs.tape.Variable(np.array([1.0, 2.0])), np.array([3.0, 4.0])
     results = {
         "a + v": (a + v, a + v.data),
         "a - v": (a - v, a - v.data),
@@ -78,12 +78,12 @@ def test_operators_on_either_side() -> None:
         "np.maximum": (np.maximum(a, v), a),
     }
     for name, (found, expected) in results.items():
-        assert isinstance(found, gs.Variable), name
+        assert isinstance(found, gs.tape.Variable), name
         np.testing.assert_allclose(found.data, expected, rtol=1e-15, err_msg=name)
 
 
 def test_subscripts() -> None:
-    v = gs.Variable(np.arange(24.0).reshape(2, 3, 4))
+    v = gs.tape.Variable(np.arange(24.0).reshape(2, 3, 4))
     index = np.array([0, 2])
     pairs = [
         (v[0], v.data[0]),
@@ -102,7 +102,7 @@ def test_subscripts() -> None:
 
 
 def test_ops_by_name() -> None:
-    v = gs.Variable(np.array([[1.0, 2.0], [3.0, 5.0]]))
+    v = gs.tape.Variable(np.array([[1.0, 2.0], [3.0, 5.0]]))
     y = gs.ops.softmax(v, dim=1)
     assert y.grad_fn is not None
     assert isinstance(gs.ops.softmax(v.data, dim=1), np.ndarray)
@@ -117,7 +117,7 @@ def test_ops_by_name() -> None:
 
 
 def test_mistakes_say_what_to_do() -> None:
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     with pytest.raises(AttributeError, match="did you mean 'softmax'"):
         v.softmx(0)
     with pytest.raises(AttributeError, match="there is no op"):
@@ -136,7 +136,7 @@ def test_mistakes_say_what_to_do() -> None:
 
 def test_what_a_function_cannot_take() -> None:
     unit = gs.CompilationUnit("def f(x, k: float):\n    return x * k\n")
-    v = gs.Variable(np.ones(3))
+    v = gs.tape.Variable(np.ones(3))
     with pytest.raises(gs.RuntimeFailure) as failure:
         unit.f(v, v)
     assert failure.value.argument == "k"
@@ -145,37 +145,37 @@ def test_what_a_function_cannot_take() -> None:
 
 
 def test_no_grad_is_a_context_and_a_decorator() -> None:
-    v = gs.Variable(np.ones(3))
-    with gs.no_grad():
-        assert not gs.is_grad_enabled()
+    v = gs.tape.Variable(np.ones(3))
+    with gs.tape.no_grad():
+        assert not gs.tape.is_grad_enabled()
         assert not (v * 2).requires_grad
-        with gs.enable_grad():
+        with gs.tape.enable_grad():
             assert (v * 2).requires_grad
         assert not (v * 2).requires_grad
     assert (v * 2).requires_grad
 
-    @gs.no_grad()
+    @gs.tape.no_grad()
     def frozen(depth: int) -> Any:
         return frozen(depth - 1) if depth else v * 2
 
     assert not frozen(3).requires_grad
-    assert gs.is_grad_enabled()
-    with pytest.raises(ZeroDivisionError), gs.no_grad():
+    assert gs.tape.is_grad_enabled()
+    with pytest.raises(ZeroDivisionError), gs.tape.no_grad():
         raise ZeroDivisionError
-    assert gs.is_grad_enabled()
+    assert gs.tape.is_grad_enabled()
 
 
 def test_the_mode_belongs_to_a_thread() -> None:
     seen: list[bool] = []
-    with gs.no_grad():
-        thread = threading.Thread(target=lambda: seen.append(gs.is_grad_enabled()))
+    with gs.tape.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(gs.tape.is_grad_enabled()))
         thread.start()
         thread.join()
     assert seen == [True]
 
 
 def test_data_and_grad_may_be_set() -> None:
-    w = gs.Variable(np.array([1.0, 2.0]))
+    w = gs.tape.Variable(np.array([1.0, 2.0]))
     (w * w).sum().backward()
     w.data = w.data - 0.5 * w.grad.data
     np.testing.assert_array_equal(w.data, [0.0, 0.0])
@@ -190,7 +190,7 @@ def test_data_and_grad_may_be_set() -> None:
 
 
 def test_python_numbers_and_iteration() -> None:
-    v = gs.Variable(np.array([1.0, 2.0]))
+    v = gs.tape.Variable(np.array([1.0, 2.0]))
     assert float(v[0]) == 1.0 and int(v[1]) == 2 and len(v) == 2 and bool(v[0] > 0)
     rows = list(v)
     assert [row.item() for row in rows] == [1.0, 2.0]

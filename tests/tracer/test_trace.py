@@ -178,7 +178,7 @@ def test_traces_are_differentiated() -> None:
     found = gs.grad(traced, (0, 1))(OTHER, w)
     np.testing.assert_allclose(found[0], tx.grad.numpy(), rtol=1e-10)
     np.testing.assert_allclose(found[1], tw.grad.numpy(), rtol=1e-10)
-    v = gs.Variable(OTHER)
+    v = gs.tape.Variable(OTHER)
     traced(v, w).backward()
     np.testing.assert_allclose(v.grad.data, tx.grad.numpy(), rtol=1e-10)
 
@@ -219,10 +219,10 @@ def test_the_check_finds_what_depends_on_chance() -> None:
 
 def test_what_compiled_code_draws_is_drawn_anew() -> None:
     traced = gs.trace(lambda x: gs.ops.dropout(x, 0.5, True) + gs.ops.rand_like(x), X)
-    with gs.local_seed(1):
+    with gs.random.local_seed(1):
         first, second = traced(X), traced(X)
     assert not np.array_equal(first, second)
-    with gs.local_seed(1):
+    with gs.random.local_seed(1):
         np.testing.assert_array_equal(traced(X), first)
 
 
@@ -252,6 +252,6 @@ def test_what_is_refused() -> None:
 
 
 def test_a_variable_in_a_trace_is_a_constant() -> None:
-    w = gs.Variable(np.array([1.0, 2.0, 3.0]))
+    w = gs.tape.Variable(np.array([1.0, 2.0, 3.0]))
     traced = gs.trace(lambda x: x * w, X)
     np.testing.assert_array_equal(traced(OTHER), OTHER * w.data)

@@ -152,7 +152,7 @@ def test_torchs_that_are_refused(function: Callable[..., Any], message: str) -> 
 
 def test_both_on_variables() -> None:
     """They are recorded on the tape."""
-    variable = gs.Variable(X, requires_grad=True)
+    variable = gs.tape.Variable(X, requires_grad=True)
     total = np.sum(np.clip(variable, None, 0.5) * torch.tanh(variable))
     total.backward()
     leaf = torch.tensor(X, requires_grad=True)

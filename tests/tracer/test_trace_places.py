@@ -55,7 +55,7 @@ def test_a_graph_fails_at_the_expression() -> None:
 def test_the_optimised_graph_keeps_the_places() -> None:
     traced = gs.trace(product, X, W)
     traced(X, W)
-    graph = gs.last_executed_graph()
+    graph = gs.compiler_debug.last_executed_graph()
     assert graph is not None
     (node,) = [node for node in graph.nodes if node.kind == "aten::matmul"]
     assert node.span.text == "größe @ w"
@@ -89,7 +89,7 @@ def test_operations_fail_at_the_expression(function: Callable[..., Any], code: s
     failure = _fails(gs.trace, function, X)
     assert (failure.code, failure.span.text, failure.span.source.filename) == (code, text, __file__)
     assert "snippet" not in str(failure) and "a1" not in str(failure)
-    failure = _fails(function, gs.Variable(X))
+    failure = _fails(function, gs.tape.Variable(X))
     assert (failure.code, failure.span.text) == (code, text)
 
 

@@ -1,0 +1,8 @@
+"""gs.compiler_debug: what the compiler did, counted and shown, and passes of one's own in its pipeline."""
+
+from __future__ import annotations
+
+from ..execution.executor import last_executed_graph, register_pass
+from ..settings.counters import counters, reset_counters
+
+__all__ = ["counters", "last_executed_graph", "register_pass", "reset_counters"]
