@@ -40,6 +40,7 @@ import torch
 from array_derivatives import concrete, op_function
 from array_samples import LAYOUTS, Call, Leaf, probability, t
 from gradscript.compiler.ops.registry import OPS, Op, Trait
+from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import (
     BOOL,
     DEVICE,
@@ -50,7 +51,6 @@ from gradscript.compiler.types.types import (
     TENSOR,
     ListType,
     Type,
-    dtypes,
     is_tensor,
     strip_optional,
 )

@@ -25,8 +25,9 @@ from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Callee, Graph, Value
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.ops.registry import Op
+from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.schema import Argument, FunctionSchema
-from gradscript.compiler.types.types import TENSOR, ListType, OptionalType, Type, VariableType, dtypes
+from gradscript.compiler.types.types import TENSOR, ListType, OptionalType, Type, VariableType
 from gradscript.runtime.face.function import Function
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))

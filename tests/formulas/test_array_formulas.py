@@ -21,7 +21,7 @@ from array_derivatives import Derivatives, differentiated, is_float, ours, refer
 from array_samples import LAYOUTS
 from gradscript.compiler.formulas.library import compile_formula, formula_name, formula_names
 from gradscript.compiler.ops.registry import OPS, Op
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 from gradscript.stdlib_grads import formula_files
 
 OPS_BY_NAME: dict[str, Op] = {cases.op_key(op): op for op in cases.differentiable_ops()}

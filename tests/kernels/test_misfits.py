@@ -27,7 +27,7 @@ for _folder in ("ops", "shapes"):
 
 import test_array_ops  # noqa: E402
 from array_samples import LAYOUTS  # noqa: E402
-from gradscript.compiler.types.types import dtypes  # noqa: E402
+from gradscript.compiler.types import dtypes  # noqa: E402
 from misfits import misfits  # noqa: E402
 
 OPS_BY_NAME = test_array_ops._ops()

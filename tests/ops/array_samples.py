@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.registry import Op
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 
 TORCH = {d: getattr(torch, d.name) for d in dtypes.DTYPES}
 

@@ -20,7 +20,8 @@ import torch
 from array_samples import LAYOUTS, TORCH, Call, to_numpy, to_torch
 from gradscript.compiler.ops.arrays import cast, dtype_of
 from gradscript.compiler.ops.registry import OPS, Op
-from gradscript.compiler.types.types import INT, NONE, ListType, TensorType, dtypes
+from gradscript.compiler.types import dtypes
+from gradscript.compiler.types.types import INT, NONE, ListType, TensorType
 
 SAMPLES = (
     samples_reduction,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from array_samples import LAYOUTS, Call, to_numpy, to_torch
 from gradscript.compiler.ops.registry import OPS, Op
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 from test_array_ops import CASES, FAMILIES, _family
 
 torch = pytest.importorskip("torch")

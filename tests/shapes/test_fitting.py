@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gradscript.compiler.shapes.propagate import fitting, infer
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 
 for _folder in ("ops", "shapes"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -14,7 +14,7 @@ from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.shapes.propagate import has_rule, infer
 from gradscript.compiler.shapes.rules import RULES
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 
 for _folder in ("ops", "formulas"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from array_samples import TORCH
-from gradscript.compiler.types.types import dtypes
+from gradscript.compiler.types import dtypes
 
 aten = torch.ops.aten
 
