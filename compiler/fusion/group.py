@@ -208,14 +208,17 @@ class Group:
         return guard.low >= guard.high or high < guard.low or low >= guard.high
 
     def number(self, value: Value) -> Operand:
-        """A number that is given at each call."""
+        """A number that is given at each call, or that an earlier step computes."""
         parameter = self.parameters.get(value)
         if parameter is None:
+            given, order = self.memory.number(value)
+            if order >= self.order:
+                raise Incompatible
             name = self.body.reserve(value.name_hint or "number")
             parameter = Parameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
             self.parameters[value] = parameter
             self.body.parameter(name, parameter.dtype)
-            self.arguments[name] = self.memory.name_of(value)
+            self.arguments[name] = given
         return parameter.name
 
     def _buffer(self, name: str, layout: Layout, *, is_output: bool) -> str:

@@ -72,9 +72,9 @@ class Placement:
         self.wanted.append((value, name))
         return name
 
-    def name_of(self, value: Value) -> str:
-        """The name of a number that is computed or given at run time."""
-        return self.placed[value][0]
+    def number(self, value: Value) -> tuple[str, int]:
+        """The name of a number that is computed or given at run time, and after which step it is there."""
+        return self.placed[value]
 
     def views(self, node: Node) -> list[View] | None:
         """What a view op does to the addresses of its first argument."""

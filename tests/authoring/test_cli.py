@@ -12,7 +12,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from gradscript.authoring.cli.main.main import main
+from gradscript.authoring.cli.main import main
 
 MUL = """def mul_forward(self, other):
     def backward(grad_output):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from gradscript.authoring.cli.main.main import main
+from gradscript.authoring.cli.main import main
 
 SOURCE = """def scale(x, k: float = 2.0):
     return x * k

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from gradscript.authoring.cli.main.main import main
+from gradscript.authoring.cli.main import main
 from gradscript.compiler.kernel_ir.parser import parse_kernel
 from gradscript.compiler.kernel_ir.printer import print_kernel
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
-from gradscript.authoring.cli.main.main import main
+from gradscript.authoring.cli.main import main
 
 SOURCE = """def gate(x, w, v):
     gate = x @ w

@@ -10,7 +10,7 @@ import pytest
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import Meta
-from gradscript.compiler.specialize.optionals import straighten as module
+from gradscript.compiler.specialize import straighten as module
 from gradscript.compiler.specialize.straighten import straighten
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.runtime.plans.build import build_plan

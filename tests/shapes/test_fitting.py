@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradscript.compiler.shapes.propagate import fitting, infer
+from gradscript.compiler.shapes import fitting, infer
 from gradscript.compiler.types import dtypes
 
 for _folder in ("ops", "shapes"):

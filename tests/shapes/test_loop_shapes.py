@@ -16,8 +16,8 @@ import pytest
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
+from gradscript.compiler.shapes import propagate as shapes
 from gradscript.compiler.shapes.loops import Memory
-from gradscript.compiler.shapes.propagate import propagate as shapes
 from gradscript.compiler.shapes.propagate import propagate_shapes
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
 

@@ -12,7 +12,7 @@ from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.registry import OPS, Op, Trait
-from gradscript.compiler.shapes.propagate import has_rule, infer
+from gradscript.compiler.shapes.infer import has_rule, infer
 from gradscript.compiler.shapes.rules import RULES
 from gradscript.compiler.types import dtypes
 
