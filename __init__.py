@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .authoring.check import check
     from .authoring.registration import register_formula
-    from .compiler.ir.parser import parse_ir
-    from .compiler.lift import GradPair
+    from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
     from .runtime.face import compiler_debug, random, tape
     from .runtime.face.function import Function
     from .runtime.face.operators import ops
+    from .runtime.face.pair import GradPair
     from .runtime.face.script import script
     from .runtime.face.trace import trace
     from .runtime.face.transforms import grad, value_and_grad, vjp
@@ -36,14 +36,14 @@ _HOMES = {
     "CompilationUnit": "runtime.face.unit",
     "CompileError": "lang.diagnostics",
     "Function": "runtime.face.function",
-    "GradPair": "compiler.lift",
+    "GradPair": "runtime.face.pair",
     "RuntimeFailure": "runtime.failures.failure",
     "TracerWarning": "runtime.tracing.traced",
     "check": "authoring.check",
     "compiler_debug": "runtime.face",
     "grad": "runtime.face.transforms",
     "ops": "runtime.face.operators",
-    "parse_ir": "compiler.ir.parser",
+    "parse_ir": "compiler.parse_ir",
     "random": "runtime.face",
     "register_formula": "authoring.registration",
     "script": "runtime.face.script",

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from ..compiler.autodiff.registered import enter_formula
 from ..compiler.autodiff.rules import calls_op_alone
 from ..compiler.formulas.library import closed_callee
-from ..compiler.ir.graph import Graph
-from ..compiler.lift import GradPair
+from ..compiler.ir.graph import GradPair, Graph
 from ..compiler.ops.registry import OPS, Op, Trait
 from ..lang.diagnostics import did_you_mean
 from ..runtime.execution.derivatives import forget_derivatives

@@ -14,14 +14,13 @@ backward that itself returns a closure is lifted in turn: that is the second-ord
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..lang.diagnostics import Diagnostics
+from .analysis.captures import captures, used_values
 from .ir.builder import Builder
-from .ir.graph import (
+from .ir.graph import Callee, Captured, GradPair, Graph, copy_without_closures
+from .ir.node import (
     Block,
-    Callee,
-    Graph,
     Node,
     Value,
     copy_node,
@@ -41,53 +40,12 @@ from .types.types import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """One element of a context tuple."""
-
-    name: str
-    type: Type
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class GradPair:
-    """A function and its backward, as two plain graphs.
-
-    `forward` takes the function's inputs and returns its outputs and, last, the context tuple. `backward` takes
-    the context and one gradient per output (per differentiable output, where the source leaves the others out:
-    `grad_outputs` are the outputs' indices) and returns one gradient per input. `second` is the pair of `backward`
-    itself, where the source gives it: its backward returns one gradient per gradient that `backward` takes,
-    and, if it returns more, one per input of the function. It may have a `second` in turn, whose backward returns one
-    per gradient that it takes, and then one for each of those inputs. `body`, on the pair of a backward that gives the
-    former only, is the graph through which the other inputs are differentiated. `draws` are the last of the forward's
-    outputs which are random numbers drawn: given them as further inputs, `replay` returns what `forward` returned
-    without them.
-    """
-
-    schema: FunctionSchema
-    forward: Graph
-    backward: Graph
-    context: tuple[Captured, ...]
-    grad_outputs: tuple[int, ...]
-    second: GradPair | None = None
-    body: Graph | None = None
-    draws: int = 0
-    replay: Graph | None = None
-
-    @property
-    def code(self) -> str:
-        """The pair as two plain functions in source."""
-        from .unparse import unparse_pair
-
-        return unparse_pair(self)
-
-
 def lift_closures(graph: Graph, schema: FunctionSchema, diagnostics: Diagnostics) -> GradPair | None:
     """The pair of a function that returns a closure last; None for one that does not.
 
     What is wrong with the closure is reported, and the pair is then None too.
     """
-    if not returns_closure(graph):
+    if not graph.returns_closure:
         return None
     function = graph.outputs[-1].node
     grad_outputs = _check_parameters(graph, schema, function, diagnostics)
@@ -111,66 +69,6 @@ def callee_of(graph: Graph) -> Callee:
     return Callee(schema, graph, pair)
 
 
-def returns_closure(graph: Graph) -> bool:
-    return bool(graph.outputs) and graph.outputs[-1].type == CLOSURE
-
-
-def with_closure(callee: Callee) -> Graph:
-    """The graph of a function with its backward as a closure: the inverse of `callee_of`."""
-    if callee.pair is None or returns_closure(callee.graph):
-        return callee.graph
-    return _unlifted(callee.pair)
-
-
-def _unlifted(pair: GradPair) -> Graph:
-    """The forward with a closure in its context's place."""
-    backward = pair.backward if pair.second is None else _unlifted(pair.second)
-    graph = pair.forward.copy()
-    *outputs, context = graph.outputs
-    builder = Builder(graph, span=backward.span)
-    function = builder.node("prim::Function", (), [CLOSURE], attrs={"name": pair.backward.name}, blocks=1)
-    (block,) = function.blocks
-    packed, *parameters = backward.inputs
-    env = {value: block.add_input(value.type, value.name_hint) for value in parameters}
-    for node in backward.nodes:
-        if packed in node.inputs and node.kind == "prim::TupleUnpack":
-            env |= zip(node.outputs, context.node.inputs, strict=True)
-        else:
-            copy_node(node, env, block.append)
-    block.ret.replace_inputs([env.get(value, value) for value in backward.outputs])
-    graph.body.ret.replace_inputs([*outputs, function.output])
-    if not context.use_count:
-        context.node.destroy()
-    return graph
-
-
-def captures(block: Block) -> list[Value]:
-    """Values from outside that a block uses, in order of first use; constants left out."""
-    inside = {block.param, block.ret, *walk(block.nodes)}
-    inner_blocks = [b for node in walk(block.nodes) for b in node.blocks]
-    inside.update(b.param for b in inner_blocks)
-    found: dict[Value, None] = {}
-    for value in _used_values(block):
-        if value.node not in inside and value.node.kind != "prim::Constant":
-            found[value] = None
-    return list(found)
-
-
-def _used_values(block: Block) -> list[Value]:
-    """Every input of every node inside, block results included, in program order."""
-    used: list[Value] = []
-    stack: list[Node | Block] = [block]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Node):
-            used += item.inputs
-            stack += reversed(item.blocks)
-        else:
-            stack.append(item.ret)
-            stack += reversed(list(item.nodes))
-    return used
-
-
 def _lift(
     graph: Graph,
     schema: FunctionSchema,
@@ -185,11 +83,11 @@ def _lift(
     context = tuple(Captured(name, value.type) for name, value in zip(names, captured, strict=True))
     backward = _backward_graph(graph, function, captured, names)
     second = None
-    if returns_closure(backward):
+    if backward.returns_closure:
         second = _lift_second(backward, schema, inputs, diagnostics)
         if second is None:
             return None
-        backward = without_closure(backward)
+        backward = backward.without_closure()
     return GradPair(schema, _forward_graph(graph, captured), backward, context, grad_outputs, second)
 
 
@@ -205,33 +103,13 @@ def _context_names(captured: Sequence[Value]) -> list[str]:
 
 def _forward_graph(graph: Graph, captured: Sequence[Value]) -> Graph:
     """The function with the context tuple in the closure's place."""
-    forward = Graph(graph.name, graph.functions, graph.span)
     env: dict[Value, Value] = {}
-    _copy_without_closure(graph, forward, env)
+    forward = copy_without_closures(graph, env)
     builder = Builder(forward)
     builder.current_span = graph.span
     context = builder.tuple([env[value] for value in captured])
     builder.returns(*(env.get(v, v) for v in graph.outputs[:-1]), context)
     return forward
-
-
-def without_closure(graph: Graph) -> Graph:
-    """A copy of the graph that returns its outputs only; the graph itself if it has no closure."""
-    if not returns_closure(graph):
-        return graph
-    primal = Graph(graph.name, graph.functions, graph.span)
-    env: dict[Value, Value] = {}
-    _copy_without_closure(graph, primal, env)
-    primal.body.ret.replace_inputs([env.get(v, v) for v in graph.outputs[:-1]])
-    return primal
-
-
-def _copy_without_closure(graph: Graph, into: Graph, env: dict[Value, Value]) -> None:
-    for value in graph.inputs:
-        env[value] = into.body.add_input(value.type, value.name_hint)
-    for node in graph.nodes:
-        if node.kind != "prim::Function":
-            copy_node(node, env, into.body.append)
 
 
 def _backward_graph(graph: Graph, function: Node, captured: Sequence[Value], names: Sequence[str]) -> Graph:
@@ -254,7 +132,7 @@ def _backward_graph(graph: Graph, function: Node, captured: Sequence[Value], nam
 
 def _repeat_constants(block: Block, env: dict[Value, Value], builder: Builder) -> None:
     own = {node for node in walk(block.nodes) if node.kind == "prim::Constant"}
-    for value in _used_values(block):
+    for value in used_values(block):
         if value.node.kind == "prim::Constant" and value.node not in own and value not in env:
             copy_node(value.node, env, builder.insert)
 

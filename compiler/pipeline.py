@@ -15,7 +15,8 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
-from .ir.graph import Graph, Misuse
+from .ir.graph import Graph
+from .ir.node import Misuse
 from .ir.verify import InvalidIR, verify
 from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls

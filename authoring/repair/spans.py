@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...compiler.ir.graph import Graph, Node, Value
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node, Value
 from ...compiler.types.types import CLOSURE
 from ...lang import ast
 from ...lang.source import Span

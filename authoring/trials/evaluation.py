@@ -14,8 +14,8 @@ import numpy as np
 from ...compiler.autodiff import differentiate
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.graph import Callee, Graph, Value, copy_nodes
-from ...compiler.lift import without_closure
+from ...compiler.ir.graph import Callee, Graph
+from ...compiler.ir.node import Value, copy_nodes
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.specialize.optionals import specialize_optionals
@@ -52,7 +52,7 @@ class Subject:
     @cached_property
     def is_pointwise(self) -> bool:
         """Whether every op of the forward works element by element, so that any shapes may be broadcast."""
-        graph = without_closure(self.function.graph).copy()
+        graph = self.function.graph.without_closure().copy()
         inline_functions(graph)
         ops = [OPS.of(node.schema) for node in graph.all_nodes() if node.schema is not None]
         return all(op is None or op.has(Trait.POINTWISE | Trait.SHAPE_ONLY) or not _on_tensors(op) for op in ops)
@@ -69,7 +69,7 @@ class Subject:
 
     def detaches(self, index: int) -> bool:
         """Whether every use of a parameter in the forward is a detach."""
-        graph = without_closure(self.function.graph).copy()
+        graph = self.function.graph.without_closure().copy()
         inline_functions(graph)
         return all(use.user.kind == "aten::detach" for use in graph.inputs[index].uses)
 

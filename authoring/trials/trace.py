@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.constants import runtime_value
-from ...compiler.ir.graph import Block, Graph, Node, Value
-from ...compiler.lift import without_closure
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.registry import OPS
 from ...runtime.plans.operations import STRUCTURAL
 from .leaves import Array
@@ -80,7 +80,7 @@ class Trace:
         elif node.kind == "prim::Loop":
             self._loop(node, env, graph)
         elif node.kind == "prim::CallFunction":
-            callee = without_closure(graph.functions[node.attr("callee")].graph)
+            callee = graph.functions[node.attr("callee")].graph.without_closure()
             inner = dict(zip(callee.inputs, [env[v] for v in node.inputs], strict=True))
             env.update(zip(node.outputs, self._block(callee.body, inner, callee), strict=True))
         elif node.kind in ("prim::unchecked_unwrap_optional", "prim::unchecked_cast"):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, RETURN, Node, Value
 from ..types.types import UNDEFINED, ListType, OptionalType, TensorType, VariableType
 
 MAX_PASSES = 20

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ops.registry import OPS, Trait
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 
 ALIASES = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional"})
 """Nodes whose output is their input under another static type: they cost nothing at run time."""

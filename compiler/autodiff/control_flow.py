@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...lang.trampoline import Walk
+from ..analysis.captures import captures
 from ..analysis.definedness import is_sure
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, copy_node, copy_nodes
-from ..lift import captures
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, copy_node, copy_nodes
 from ..types.types import TENSOR, UNDEFINED, TensorType, Type, is_differentiable
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type

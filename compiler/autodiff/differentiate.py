@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk, run
+from ..analysis.captures import captures
 from ..analysis.definedness import is_sure
 from ..formulas.library import formula
 from ..ir.builder import Builder
-from ..ir.graph import Callee, Graph, Node, Value, copy_node, copy_nodes
+from ..ir.graph import Callee, GradPair, Graph
+from ..ir.node import Node, Value, copy_node, copy_nodes
 from ..ir.rewrite import replace_node
-from ..lift import GradPair, callee_of, captures, returns_closure, without_closure
+from ..lift import callee_of
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
@@ -63,7 +65,7 @@ def differentiate(
     A graph that returns a closure is differentiated by it. Raises CompileError (E408) where a gradient would have to
     pass through an op that has none.
     """
-    if returns_closure(graph):
+    if graph.returns_closure:
         graph = differentiable_graph(callee_of(graph))
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
@@ -233,7 +235,7 @@ class _Forward:
         callee = self.functions[node.attr("callee")]
         if callee.pair is None:
             # A context is computed by copies of what the function does, its calls of helpers too.
-            self._replace(node, without_closure(callee.graph))
+            self._replace(node, callee.graph.without_closure())
             return
         name = settle_draws(node, self.functions)
         pair = self.functions[name].pair

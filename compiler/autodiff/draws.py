@@ -22,7 +22,8 @@ from dataclasses import replace
 from ..analysis.draws import called_graph, draws, is_random
 from ..formulas.library import formula
 from ..ir.builder import Builder
-from ..ir.graph import Block, Callee, Graph, Node, Value, copy_nodes
+from ..ir.graph import Callee, Graph
+from ..ir.node import Block, Node, Value, copy_nodes
 from ..ir.rewrite import replace_node, rewrite_nodes
 from ..ops.composite import is_composite
 from ..ops.registry import OPS

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import Value
 from ..passes.lower_tuples import lower_tuples
 from ..types.types import TupleType, Type
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
 
-from ..ir.graph import Node, Value, walk
+from ..ir.node import Node, Value, walk
 
 
 class Grouping:

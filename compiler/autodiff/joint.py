@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value, copy_nodes
+from ..ir.graph import Graph
+from ..ir.node import Value, copy_nodes
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import UNDEFINED, ListType, is_tensor

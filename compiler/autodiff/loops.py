@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk
+from ..analysis.captures import captures
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value, copy_nodes, walk
+from ..ir.graph import Graph
+from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.structure import SEGMENT, STAGE
-from ..lift import captures
 from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable
 from .control_flow import Differentiate, body_graph, owner, run_backward, zero
 from .gradient import Gradient

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
-from ..ir.graph import PARAM, Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, Value
 from ..passes.inline_functions import inline_functions
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
-from ..ir.graph import Block, Callee, Graph, Node, Value
+from ..ir.graph import Callee, Graph
+from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code

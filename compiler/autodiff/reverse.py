@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ...lang.source import Span
 from ..ir.builder import Builder
-from ..ir.graph import Callee, Graph, Node, Value
+from ..ir.graph import Callee, Graph
+from ..ir.node import Node, Value
 from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import Value
 from .gradient import Gradient
 
 Abstract: TypeAlias = Any

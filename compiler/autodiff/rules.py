@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
+from ..analysis.captures import captures
 from ..ir.builder import Builder
-from ..ir.graph import Block, Node, Value, copy_node, walk
+from ..ir.graph import GradPair
+from ..ir.node import Block, Node, Value, copy_node, walk
 from ..ir.structure import GRADIENT_OF
-from ..lift import GradPair, captures
 from ..types.schema import FunctionSchema
 from ..types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
 from .reverse import Reverse, gradient_type, materialize

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir.builder import Builder
-from ..ir.graph import Callee, Graph, Value, copy_node
-from ..lift import GradPair
+from ..ir.graph import Callee, GradPair, Graph
+from ..ir.node import Value, copy_node
 from ..types.schema import Argument, FunctionSchema
 
 

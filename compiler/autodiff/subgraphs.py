@@ -22,7 +22,15 @@ from collections.abc import Sequence
 from ..analysis.draws import draws, is_random
 from ..formulas.library import formula_name
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, copy_node, walk, walk_blocks
+from ..ir.graph import Graph
+from ..ir.node import (
+    Block,
+    Node,
+    Value,
+    copy_node,
+    walk,
+    walk_blocks,
+)
 from ..ir.rewrite import CONSTANT, replace_node
 from ..ops.registry import OPS, Trait
 from ..types.types import TensorType, is_differentiable

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
-from ..lift import callee_of, returns_closure
+from ..lift import callee_of
 
 
 def differentiable_graph(callee: Callee) -> Graph:
     """The graph that stands for a function in differentiation. Its pair, where it has one, is used for it."""
-    if callee.pair is None and returns_closure(callee.graph):
+    if callee.pair is None and callee.graph.returns_closure:
         callee = callee_of(callee.graph)
     if callee.pair is None:
         return callee.graph

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...lang import ast
 from ...lang.diagnostics import Abort, did_you_mean
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..ir.signature import result_types
 from ..ops.registry import OPS
 from ..types.schema import FunctionSchema

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...lang import ast
 from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..ir.graph import Block, Node, Value
+from ..ir.node import Block, Node, Value
 from ..types.types import (
     BOOL,
     CLOSURE,

@@ -12,7 +12,7 @@ from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.source import Span
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder
-from ..ir.graph import Block, Value
+from ..ir.node import Block, Value
 from ..ops.registry import Op
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name

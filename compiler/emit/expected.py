@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.source import Span
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import ListType, OptionalType, TupleType, Type, is_subtype, strip_optional
 from .emitter import Emitter, described
 

@@ -6,7 +6,7 @@ from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..ops.registry import OPS
 from ..types.dtypes import ALIASES, BY_NAME
 from ..types.types import (

@@ -11,7 +11,8 @@ from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, Diagnostics
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder, constant_type
-from ..ir.graph import Block, Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Value
 from ..types.schema import NO_DEFAULT, Argument, Default, FunctionSchema
 from ..types.types import (
     CLOSURE,

@@ -16,7 +16,8 @@ from ...lang.diagnostics import Diagnostics
 from ...lang.grad_modes import grad_mode
 from ...lang.source import Span
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, copy_nodes, walk
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..passes.fold_constants import fold_constants

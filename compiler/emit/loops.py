@@ -14,7 +14,7 @@ from ...lang import ast
 from ...lang.trampoline import Walk
 from ..functionalize.writes import WRITE
 from ..ir.builder import Builder
-from ..ir.graph import Node, Value, walk
+from ..ir.node import Node, Value, walk
 from ..types.types import BOOL, INT, ListType, TupleType, Type, is_tensor, unify
 from .annotations import dotted_name
 from .calls import as_int, emit_arguments, emit_resolved

@@ -12,7 +12,7 @@ from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
 from ..functionalize.writes import POP, WRITE
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..ops.registry import OPS
 from ..types.types import is_tensor
 from .annotations import dotted_name

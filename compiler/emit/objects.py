@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.graph import PARAM, Value
+from ..ir.node import PARAM, Value
 
 _SAME = ("prim::unchecked_unwrap_optional", "prim::unchecked_cast")
 _UNKNOWN = (

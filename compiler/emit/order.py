@@ -6,7 +6,8 @@ another order. Afterwards the order follows from the graph alone, so that a grap
 
 from __future__ import annotations
 
-from ..ir.graph import PARAM, RETURN, Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, RETURN, Block, Node, Value
 from ..types.types import Type
 
 _MERGING = ("prim::If", "prim::Loop")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from ...lang.source import Span
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..ir.signature import Bindings, matches
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import (

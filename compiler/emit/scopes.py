@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir.graph import Block, Value
+from ..ir.node import Block, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import cast
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import INT, NONE, OptionalType
 from .emitter import FORMS, Emitter, Evaluated, described, emits_form
 from .scopes import Sliced

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import STR, ListType, TupleType, is_tensor
 from .annotations import dotted_name, resolve_type
 from .conditions import emit_branch_statements, emit_condition, refine

@@ -13,7 +13,7 @@ from string import Formatter
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import STR, TupleType, is_tensor
 from .calls import emit_resolved
 from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant

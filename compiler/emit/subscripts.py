@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.dtypes import BOOL as BOOL_DTYPE
 from ..types.dtypes import UINT8
 from ..types.types import (

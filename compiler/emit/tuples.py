@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.trampoline import Walk
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import INT, NONE, TupleType, Type, unify
 from .emitter import Emitter, constant_of, described, is_constant
 from .slices import emit_bounds

@@ -11,8 +11,8 @@ from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ..functionalize import functionalize, has_writes
-from ..ir.graph import Callee
-from ..lift import GradPair, lift_closures
+from ..ir.graph import Callee, GradPair
+from ..lift import lift_closures
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from .functions import emit_function
 from .order import drop_unchanged, order_results

@@ -25,9 +25,8 @@ from ...lang.trampoline import run
 from ...stdlib_grads import formula_files
 from ..emit.functions import parameters_of
 from ..emit.unit import Unit
-from ..ir.graph import Callee, Graph
+from ..ir.graph import Callee, GradPair, Graph
 from ..ir.signature import bind
-from ..lift import GradPair
 from ..passes.inline_functions import inline_functions
 from ..passes.lower_tuples import lower_tuples
 from ..types.schema import Argument, FunctionSchema

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node
+from ..ir.node import Node
 from .branches import walk_branch
 from .calls import walk_call
 from .joins import inside

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Block, Node, Value
+from ..ir.node import Block, Node, Value
 from ..types.types import Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_missing, is_visible, values_of
 from .lists import MAX_CHOICES, depth_of

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Callee, Graph, Node, Value, walk
+from ..ir.graph import Callee, Graph
+from ..ir.node import Node, Value, walk
 from ..types.types import CLOSURE
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable

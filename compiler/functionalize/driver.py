@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
 from ..types.types import CLOSURE, is_tensor

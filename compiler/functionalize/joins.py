@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Value, enclosing_blocks
+from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
 from .memory import Parts, Scope, Write, alternatives
 from .places import Choice, Either, Items, Place, Plain, Root, View

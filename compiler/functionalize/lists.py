@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.types import ListType
 from .memory import Memory, Write

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..types.types import INT, ListType, Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_visible
 from .lists import MAX_CHOICES, depth_of

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.source import Span
 from ..ir.builder import Builder
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import ListType, Type, is_subtype, unify
 from .places import (
     Base,

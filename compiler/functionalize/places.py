@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from .views import Step
 

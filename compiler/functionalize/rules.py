@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Node
+from ..ir.node import Node
 from ..ops.registry import OPS, Op, Trait
 from ..types.types import ListType, TensorType, is_subtype, unify
 from .calls import share

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..ir.builder import Builder
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
 from ..types.types import TENSOR, OptionalType, TupleType, Type, strip_optional
 

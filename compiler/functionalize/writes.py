@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, walk
+from ..ir.graph import Graph
+from ..ir.node import walk
 
 WRITE = "prim::Write"
 POP = "aten::pop.t"

@@ -11,9 +11,9 @@ from functools import cache
 
 from ..formulas.library import compile_formula, formula, formula_name
 from ..ir.builder import Builder
-from ..ir.graph import Callee, Graph, Node, copy_nodes
+from ..ir.graph import Callee, Graph
+from ..ir.node import Node, copy_nodes
 from ..ir.rewrite import replace_node, rewrite_nodes
-from ..lift import without_closure
 from ..ops.composite import is_composite
 from ..ops.registry import OPS, Op, Trait
 
@@ -38,7 +38,7 @@ def _replace(node: Node, find: Callable[[Op], Callee | None]) -> Node | None:
     assert node.owner is not None
     previous = node.previous
     builder = Builder(node.owner, node, node.span)
-    body = without_closure(callee.graph)
+    body = callee.graph.without_closure()
     env = dict(zip(body.inputs, node.inputs, strict=True))
     # A kernel tells of the user's line, not of the library's.
     results = copy_nodes(body.body, env, builder.insert, node.span)
@@ -72,4 +72,4 @@ def _stays_whole(op: Op) -> bool:
 
 
 def _calls_itself(op: Op, graph: Graph) -> bool:
-    return any(node.schema is op.schema for node in without_closure(graph).all_nodes())
+    return any(node.schema is op.schema for node in graph.without_closure().all_nodes())

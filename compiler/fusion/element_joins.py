@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.index import Index, constant
 from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..ops.dims import wrap_dim

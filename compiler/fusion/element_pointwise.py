@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.kernel import Constant
 from ..ops.arrays import numpy_dtype
 from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.index import constant
 from ..kernel_ir.index import value as index_value
 from ..kernel_ir.kernel import Condition, Constant, Number

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import Condition, Constant, Operand
 from ..kernel_ir.layout import View

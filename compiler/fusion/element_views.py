@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.index import Index, Sizes, constant
 from ..kernel_ir.layout import Layout, contiguous_strides, views_of
 from ..ops.dims import wrap_dim

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..ir.graph import Node
+from ..ir.node import Node
 from ..ops.elementwise import Pointwise
 from ..ops.meta import Meta, is_known
 from ..ops.registry import OPS, Trait

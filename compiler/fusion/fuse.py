@@ -11,7 +11,8 @@ from typing import Any
 
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
@@ -123,9 +124,8 @@ def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool],
 
 
 def _own_copy(graph: Graph) -> Graph:
-    from ..lift import without_closure
 
-    plain = without_closure(graph)
+    plain = graph.without_closure()
     return plain.copy() if plain is graph else plain
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ...stdlib_grads import formula_files
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
 from ..kernel_ir.kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
 from ..kernel_ir.layout import Layout, View, contiguous_strides

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout, View, views_of
 from ..ops.meta import Meta
 from ..ops.registry import OPS

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir.constants import TensorConstant
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT
 from ..kernel_ir.index import constant
 from ..kernel_ir.layout import Layout, View, contiguous_strides, views_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..ir.graph import Node
+from ..ir.node import Node
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.layout import Layout
 from ..ops.arrays import Array

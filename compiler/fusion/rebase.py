@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder
-from ..ir.graph import PARAM, Graph, Node, Value, copy_node, copy_nodes
+from ..ir.graph import Graph
+from ..ir.node import PARAM, Node, Value, copy_node, copy_nodes
 from ..ir.rewrite import CONSTANT
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from ..kernel_ir.kernel import Combine
 from ..ops.dims import axes_of
 from ..ops.meta import Meta, is_known

@@ -14,7 +14,8 @@ from dataclasses import replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value, copy_nodes
+from ..ir.graph import Graph
+from ..ir.node import Value, copy_nodes
 from ..recompute import Policy, recompute
 from ..types.types import UNDEFINED, TensorType, is_differentiable
 

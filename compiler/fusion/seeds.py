@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.graph import RETURN, Graph, Use
+from ..ir.graph import Graph
+from ..ir.node import RETURN, Use
 from ..types.types import INT
 
 SEED = "seed"

@@ -34,7 +34,8 @@ from ..types.types import (
     unify,
 )
 from .constants import TensorConstant
-from .graph import Block, Graph, Node, Value
+from .graph import Graph
+from .node import Block, Node, Value
 from .signature import result_types
 
 Constant: TypeAlias = int | float | bool | str | DType | TensorConstant | Sequence[Any] | None

@@ -1,7 +1,7 @@
-"""Textual IR → graph: the inverse of `printer.print_graph`, whose docstring shows the text.
+"""Textual IR → graphs: the inverse of `printer`, whose docstring shows the text.
 
 Line breaks, indentation and comments (`#` to the end of the line) carry no meaning: `return` ends a block, and
-`block` opens one more in the node before it. What is read is verified before it is handed out.
+`block` opens one more in the node before it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ...lang.diagnostics import Abort, CompileError, Diagnostics, did_you_mean
+from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.source import Source, Span
-from ..lift import callee_of
 from ..ops.registry import OPS
 from ..types.dtypes import BY_NAME
 from ..types.schema import FunctionSchema
 from ..types.types import SCALAR_KINDS, ListType, OptionalType, TensorType, TupleType, Type
 from .constants import TensorConstant
-from .graph import Block, Callee, Graph, Node, Value
+from .graph import Callee, Graph
+from .node import Block, Node, Value
 from .printer import base_name
 from .structure import RULES
-from .verify import InvalidIR, verify
 
 MAX_NESTING = 100
 """Of types and of constant lists; blocks nest as deep as they like."""
@@ -53,17 +52,9 @@ class _Token(NamedTuple):
     start: int
 
 
-def parse_ir(text: str, filename: str = "<ir>") -> Graph:
-    """Read a graph, and behind it those of the functions that it calls; CompileError for text that is none, that breaks
-    a rule of the IR, or that calls what is not in it."""
-    if not isinstance(text, str):
-        raise TypeError(f"textual IR is a str, not {type(text).__name__}")
-    diagnostics = Diagnostics()
-    try:
-        return _Parser(Source(text, filename), diagnostics).graphs()
-    except Abort:
-        found = diagnostics.found
-    raise CompileError(found)
+def parse_graphs(source: Source, functions: Mapping[str, Callee], diagnostics: Diagnostics) -> list[Graph]:
+    """The graphs of a text, which call `functions`; Abort, with diagnostics reported, for a text of something else."""
+    return _Parser(source, diagnostics).graphs(functions)
 
 
 class _Parser:
@@ -74,62 +65,16 @@ class _Parser:
         self._tokens = self._scan()
         self._token = next(self._tokens)
 
-    def graphs(self) -> Graph:
-        """The first graph of the text; the others are what it calls."""
-        functions: dict[str, Callee] = {}
-        first = self._graph(functions)
-        graphs = {first.name: first}
-        while self._token.text == "graph":
+    def graphs(self, functions: Mapping[str, Callee]) -> list[Graph]:
+        found: dict[str, Graph] = {}
+        while self._token.text == "graph" or not found:
             graph = self._graph(functions)
-            if graph.name in graphs:
+            if graph.name in found:
                 raise self._diagnostics.fail("E502", f"graph '{graph.name}' is defined twice", graph.span)
-            graphs[graph.name] = graph
+            found[graph.name] = graph
         if self._token.kind != "end":
             raise self._unexpected("the end of the text")
-        self._check_calls(graphs)
-        for graph in graphs.values():
-            self._verify(graph)
-        functions |= {name: callee_of(graph) for name, graph in graphs.items() if graph is not first}
-        for graph in graphs.values():
-            # Once more, now that what they call is known.
-            self._verify(graph)
-        return first
-
-    def _verify(self, graph: Graph) -> None:
-        try:
-            verify(graph)
-        except InvalidIR as invalid:
-            span = invalid.node.span if invalid.node is not None else graph.span
-            raise self._diagnostics.fail("E504", invalid.rule, span) from None
-
-    def _check_calls(self, graphs: Mapping[str, Graph]) -> None:
-        """Every callee is one of the graphs, and none calls itself, by whatever detour."""
-        calls = {name: dict(_calls(graph)) for name, graph in graphs.items()}
-        for called in calls.values():
-            for name, node in called.items():
-                if name not in graphs:
-                    note = f"the graphs of what is called stand behind it: `graph {name}(…): …`"
-                    hints = did_you_mean(name, graphs)
-                    raise self._diagnostics.fail("E503", f"unknown function '{name}'", node.span, *hints, note)
-        self._check_recursion(calls)
-
-    def _check_recursion(self, calls: Mapping[str, Mapping[str, Node]]) -> None:
-        callers: dict[str, list[str]] = {name: [] for name in calls}
-        for name, called in calls.items():
-            for callee in called:
-                callers[callee].append(name)
-        left = {name: len(called) for name, called in calls.items()}
-        ready = [name for name, count in left.items() if not count]
-        while ready:
-            done = ready.pop()
-            del left[done]
-            for name in callers[done]:
-                left[name] -= 1
-                if not left[name]:
-                    ready.append(name)
-        for name in left:
-            node = next(node for callee, node in calls[name].items() if callee in left)
-            raise self._diagnostics.fail("E407", f"recursion: '{name}' calls '{node.attr('callee')}'", node.span)
+        return list(found.values())
 
     def _graph(self, functions: Mapping[str, Callee]) -> Graph:
         self._keyword("graph")
@@ -399,14 +344,6 @@ class _Parser:
         # Comparing spellings takes time quadratic in their length, so long ones get no advice.
         notes = did_you_mean(token.text, known) if len(token.text) < MAX_NESTING else ()
         return self._fail(code, f"unknown {what} {_shown(token)}", token, *notes)
-
-
-def _calls(graph: Graph) -> Iterator[tuple[str, Node]]:
-    """The functions that a graph calls, each with a call of it."""
-    for node in graph.all_nodes():
-        name = node.attrs.get("callee")
-        if node.kind == "prim::CallFunction" and isinstance(name, str):
-            yield name, node
 
 
 def _shown(token: _Token) -> str:

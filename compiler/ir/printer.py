@@ -1,4 +1,4 @@
-"""Graphs as text, which `ir_parser.parse_ir` reads back.
+"""Graphs as text, which `parse_ir` reads back.
 
     graph mul(%self : Tensor, %other : Tensor):
       %backward : Closure = prim::Function[name="backward"]()
@@ -17,14 +17,12 @@ stops growing at some depth, lest the text of a deeply nested graph grow with th
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from ...lang.source import NO_SOURCE
-from ..lift import with_closure
 from .constants import TensorConstant
-from .graph import Block, Callee, Graph, Node, Value
+from .node import Block, Node, Value
 
 MAX_INDENT = 40
 PLAIN_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
@@ -36,37 +34,12 @@ _LONGEST_DECIMAL = 4096
 """Bits; longer ints are written in hexadecimal, which Python converts at any length."""
 
 
-def print_graph(graph: Graph, *, with_spans: bool = False, alone: bool = False) -> str:
-    """The graph's text, and behind it, unless it is to stand `alone`, the texts of what it calls.
-
-    With spans, each node that came from source says where: `# mul.grad:3:12`.
-    """
-    texts = [_graph_text(graph.name, graph, with_spans)]
-    if not alone:
-        texts += [_graph_text(name, with_closure(callee), with_spans) for name, callee in _called(graph).items()]
-    return "\n".join(texts)
-
-
-def _called(graph: Graph) -> dict[str, Callee]:
-    """The functions that a graph calls, and those that they call, by name."""
-    found: dict[str, Callee] = {}
-    pending = deque([graph])
-    while pending:
-        current = pending.popleft()
-        for node in current.all_nodes():
-            name = str(node.attrs.get("callee"))
-            callee = current.functions.get(name) if node.kind == "prim::CallFunction" and name not in found else None
-            if callee is not None:
-                found[name] = callee
-                pending.append(with_closure(callee))
-    return found
-
-
-def _graph_text(name: str, graph: Graph, with_spans: bool) -> str:
+def graph_text(name: str, body: Block, with_spans: bool = False) -> str:
+    """The text of one graph. With spans, each node that came from source says where: `# mul.grad:3:12`."""
     printer = _Printer(with_spans)
     shown = name if PLAIN_NAME.match(name) else quote(name)
-    printer.lines.append(f"graph {shown}({printer.definitions(graph.inputs)}):")
-    printer.block_body(graph.body, 1)
+    printer.lines.append(f"graph {shown}({printer.definitions(body.inputs)}):")
+    printer.block_body(body, 1)
     return "\n".join(printer.lines) + "\n"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from ..ops.registry import OPS, Trait
 from ..types.types import FLOAT, NUMBER, Type, is_subtype
 from .builder import Builder, constant_type
-from .graph import RETURN, Block, Graph, Node, Value
+from .graph import Graph
+from .node import RETURN, Block, Node, Value
 from .structure import constant_fits
 
 CONSTANT = "prim::Constant"

@@ -28,7 +28,8 @@ from ..types.types import (
     unify,
 )
 from .constants import TensorConstant
-from .graph import RETURN, Block, Graph, Node, Value, walk
+from .graph import Graph
+from .node import RETURN, Block, Node, Value, walk
 from .signature import Bindings, argument_matches, substitute
 
 

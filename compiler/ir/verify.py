@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
-from .graph import PARAM, RETURN, Block, Graph, Node, Value
+from .graph import Graph
+from .node import PARAM, RETURN, Block, Node, Value
 from .printer import print_node
 from .structure import Broken, check_attrs, check_node
 

@@ -34,7 +34,8 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, walk_blocks
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, walk_blocks
 from ..ir.rewrite import CONSTANT, constant_of, replace_node
 from ..ops.registry import OPS, Trait
 from ..types.types import ListType, OptionalType, TensorType, TupleType, Type

@@ -26,7 +26,8 @@ it is decided when it runs: the ops fall back to products one by one. A float's 
 from __future__ import annotations
 
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, walk_blocks
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, walk_blocks
 from ..ir.rewrite import constant_of, replace_node
 
 MIN_TREE = 4

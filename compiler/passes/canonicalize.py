@@ -26,7 +26,8 @@ Operands of a commutative op stand in the order of their definition; a branch as
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import is_commutative, program_order
 
 

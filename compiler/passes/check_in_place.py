@@ -17,7 +17,8 @@ that nothing does.
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ir.structure import Broken
 
 

@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
 from ..types.types import TensorType
 

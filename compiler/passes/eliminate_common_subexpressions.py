@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..ir.graph import RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import RETURN, Node, Value
 from ..ir.printer import constant_text
 from ..ir.rewrite import CLOSED, CONSTANT, is_commutative
 from ..ir.structure import GRADIENT_OF

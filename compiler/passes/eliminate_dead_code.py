@@ -24,11 +24,10 @@ unused output of a prim::If, prim::Loop or prim::GradOf goes, and so does a valu
 
 from __future__ import annotations
 
-from ..ir.graph import (
+from ..ir.graph import Callee, Graph
+from ..ir.node import (
     PARAM,
     Block,
-    Callee,
-    Graph,
     Node,
     Value,
     walk,

@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ir.rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
 from ..ir.structure import constant_fits
 from ..ops.registry import OPS, Op, Trait

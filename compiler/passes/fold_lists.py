@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ..ops.registry import OPS
 from ..types.types import ListType, TensorType

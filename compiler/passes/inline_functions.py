@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..ir.builder import Builder
-from ..ir.graph import Callee, Graph, Node, copy_node, walk
+from ..ir.graph import Callee, Graph
+from ..ir.node import Node, copy_node, walk
 from ..ir.rewrite import replace_node
 from ..types.types import CLOSURE
 

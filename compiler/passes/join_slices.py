@@ -17,7 +17,8 @@ from math import prod
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import replace_node
 from ..ops.dims import wrap_dim
 from ..ops.meta import Meta

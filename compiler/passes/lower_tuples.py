@@ -28,7 +28,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node, rewrite_nodes
 from ..types.types import TupleType, Type, is_subtype
 

@@ -26,7 +26,8 @@ differentiates as it went.
 from __future__ import annotations
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ir.rewrite import replace_node
 from ..types.types import UNDEFINED
 

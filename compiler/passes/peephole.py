@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.graph import RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import RETURN, Node, Value
 from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
 from ..types.types import TensorType, is_subtype
 

@@ -26,7 +26,8 @@ prim::DifferentiableGraph, which stands for itself.
 
 from __future__ import annotations
 
-from ..ir.graph import Block, Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Block, Node
 from ..ir.printer import constant_text
 from ..ir.rewrite import CLOSED, CONSTANT
 from ..types.types import Type

@@ -33,7 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import program_order
 from ..ops.registry import OPS, Trait
 from ..types.types import ListType, OptionalType, TensorType, TupleType, Type

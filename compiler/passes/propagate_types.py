@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import constant_of
 from ..ir.signature import result_types
 from ..ops.registry import OPS

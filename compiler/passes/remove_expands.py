@@ -18,7 +18,8 @@ right for the next, and a kernel that broadcasts needs no copy.
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Node
+from ..ir.graph import Graph
+from ..ir.node import Node
 from ..ir.rewrite import constant_of, replace_node, rewrite_nodes
 
 

@@ -28,7 +28,8 @@ broadcast; here z, y, and what is summed all have that of {x, w}.
 
 from __future__ import annotations
 
-from ..ir.graph import PARAM, RETURN, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import program_order, replace_node
 from ..ops.registry import OPS, Trait
 from ..types.types import UNDEFINED, is_tensor, strip_optional

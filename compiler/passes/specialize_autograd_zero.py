@@ -31,7 +31,8 @@ from collections.abc import Callable
 
 from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_by_constant, replace_node, splice
 from ..types.types import UNDEFINED, TensorType
 

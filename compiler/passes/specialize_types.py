@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import Value
 from ..types.types import NONE, UNDEFINED, Type
 
 

@@ -25,7 +25,8 @@ once: a second run would unroll the loop of the rest again.
 from __future__ import annotations
 
 from ..ir.builder import Builder
-from ..ir.graph import Block, Graph, Node, Value, copy_nodes, walk
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, copy_nodes, walk
 from ..ir.rewrite import CONSTANT, constant_of, replace_node
 
 MAX_ROUNDS = 8

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from .problem import Problem
 
 STRETCHES = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from ..ir.graph import Value
+from ..ir.node import Value
 from .policy import is_repeatable
 from .problem import RECOMPUTE, SAVE, Problem, op_name
 from .result import Decision

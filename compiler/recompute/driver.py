@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Value
+from ..ir.node import Value
 from ..shapes.propagate import Abstract
 from .checkpoints import checkpoints
 from .decisions import decisions

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Value
+from ..ir.graph import Graph
+from ..ir.node import Value
 from ..shapes.propagate import Abstract
 from .plain import normalized, takes_temporaries
 from .policy import Predicate

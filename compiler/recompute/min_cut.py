@@ -24,7 +24,7 @@ from functools import reduce
 from math import gcd
 from typing import Any, TypeAlias
 
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from .prices import SCALE, price
 from .problem import Problem
 

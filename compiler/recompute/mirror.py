@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..ir.graph import Node, Value
+from ..ir.node import Node, Value
 from .problem import Problem
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...lang.trampoline import Walk, run
+from ..analysis.captures import captures
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 from ..ir.rewrite import program_order
-from ..lift import captures
 from ..shapes.propagate import UNKNOWN, Abstract
 from .problem import all_defined, known_values
 from .storage import Storages, size_of

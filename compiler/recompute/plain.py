@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Value, copy_node, copy_nodes
+from ..ir.graph import Graph
+from ..ir.node import Value, copy_node, copy_nodes
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.remove_hints import remove_hints
 from ..pipeline import run_recipe

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..ir.graph import Node, walk
+from ..ir.node import Node, walk
 from ..ops.registry import OPS, Trait
 from ..types.types import is_differentiable
 

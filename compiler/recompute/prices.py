@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import isqrt
 
-from ..ir.graph import RETURN, Node, Value
+from ..ir.node import RETURN, Node, Value
 from ..ops.elementwise import SYMBOLIC
 from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait

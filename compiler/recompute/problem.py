@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ..analysis.captures import captures
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import splice
-from ..lift import captures
 from ..ops.meta import join
 from ..ops.registry import OPS
 from ..passes.eliminate_dead_code import eliminate_dead_code

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Node, Value, copy_block, copy_node, walk
+from ..ir.graph import Graph
+from ..ir.node import Node, Value, copy_block, copy_node, walk
 from ..ir.structure import STAGE
 from ..types.types import is_tensor, strip_optional
 from .plain import with_captures

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...lang.source import Span
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Value
+from ..ir.node import Value
 
 
 @dataclass(frozen=True, eq=False, slots=True)

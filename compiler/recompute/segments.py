@@ -12,7 +12,8 @@ from math import isqrt
 
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.structure import SEGMENT
 from ..shapes.propagate import UNKNOWN, Abstract
 from ..types.types import ListType

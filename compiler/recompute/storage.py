@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..ir.graph import Block, Node, Value, walk
+from ..ir.node import Block, Node, Value, walk
 from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait
 from ..shapes.propagate import UNKNOWN, Abstract

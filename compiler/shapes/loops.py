@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from ...lang.trampoline import Walk
-from ..ir.graph import Block, Graph, Node, Value, walk
+from ..analysis.captures import captures
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
-from ..lift import captures
 from ..ops.meta import UNKNOWN, Meta, is_known, join
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
 from .numbers import NumberRounds

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...lang.trampoline import Walk, run
-from ..ir.graph import Block, Node, Value, walk
+from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN
 from ..types.types import INT

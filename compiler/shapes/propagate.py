@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 from ...lang.trampoline import Walk, run
 from ..formulas.library import formula
 from ..ir.constants import TensorConstant
-from ..ir.graph import Block, Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, Meta, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..lift import without_closure
 from ..pipeline import run_recipe
 from ..types.types import OptionalType
 
@@ -17,7 +16,7 @@ def specialize_optionals(graph: Graph, absent: Collection[int]) -> Graph:
     The inputs stay, with their types; tests of them against None are decided, in called functions without a pair
     too.
     """
-    specialized = without_closure(graph)
+    specialized = graph.without_closure()
     if specialized is graph:
         specialized = graph.copy()
     first = specialized.body.param.next

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..ir.builder import Builder
-from ..ir.graph import Graph, Node, Value, copy_nodes, walk
+from ..ir.graph import Graph
+from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
-from ..lift import without_closure
 from ..passes.inline_functions import inline_functions
 from ..shapes.propagate import Abstract, ShapeError, propagate_shapes
 from ..types.types import ListType, is_tensor
@@ -43,7 +43,7 @@ def straighten(graph: Graph, shapes: Sequence[Abstract], *, keep_pairs: bool = T
 
     Where shapes do not fit, the copy is the graph as it is: running it will say so.
     """
-    straight = without_closure(graph)
+    straight = graph.without_closure()
     if straight is graph:
         straight = graph.copy()
     inline_functions(straight, keep_pairs=keep_pairs)

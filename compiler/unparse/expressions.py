@@ -16,7 +16,8 @@ from ..emit.calls import BUILTINS
 from ..emit.expressions import COMPARE, SCALAR_BINARY
 from ..emit.overloads import Argued, Match, Resolver
 from ..emit.spellings import MODULES, OWN
-from ..ir.graph import Graph, Node, Value
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import INT, NONE, OptionalType, TupleType, is_tensor

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..analysis.captures import captures
 from ..emit.calls import BUILTINS
 from ..emit.overloads import Resolver
-from ..ir.graph import Callee, Graph, Node, Value
-from ..lift import GradPair, captures, returns_closure
+from ..ir.graph import Callee, GradPair, Graph
+from ..ir.node import Node, Value
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
 from .expressions import Expressions
@@ -26,7 +27,7 @@ def unparse_function(callee: Callee, beside: Iterable[str] = ()) -> str:
     compiles to the same text; one with a closure as its author writes it.
     """
     beside = beside or (callee.schema.name, *callee.graph.functions)
-    return _function(callee.schema, callee.graph, beside, annotated=not returns_closure(callee.graph))
+    return _function(callee.schema, callee.graph, beside, annotated=not callee.graph.returns_closure)
 
 
 def unparse_unit(callees: Mapping[str, Callee]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ir.graph import PARAM, Block, Node, Value
+from ..ir.node import PARAM, Block, Node, Value
 from .uses import unchanged
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..ir.graph import PARAM, Block, Node, Value
+from ..ir.node import PARAM, Block, Node, Value
 from ..ir.printer import base_name
 from .shape import Shape, is_bare
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Node, Value
+from ..ir.node import Block, Node, Value
 from .uses import Uses
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
-from ..ir.graph import Block, Node, Value
-from ..lift import captures
+from ..analysis.captures import captures
+from ..ir.node import Block, Node, Value
 from ..types.types import ListType, strip_optional
 from .loops import FOREVER, Header, header_of, item_of
 from .refinement import known_of

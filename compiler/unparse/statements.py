@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
-from ..ir.graph import Block, Node, Value
+from ..ir.node import Block, Node, Value
 from .expressions import OR, Expressions
 from .literals import annotation
 from .names import Names

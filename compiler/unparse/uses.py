@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from ..ir.graph import PARAM, RETURN, Block, Node, Value
+from ..ir.node import PARAM, RETURN, Block, Node, Value
 
 STEP = 2
 """Between two positions: a loop's header reads its values half a step after the body's parameters are set."""

@@ -11,7 +11,6 @@ from ...compiler.autodiff.subgraphs import (
     inline_autodiff_subgraphs,
 )
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.lift import without_closure
 from ...compiler.pipeline import run_stage, stages
 from ...lang.collection import collection_paused
 from .argument_spec import ArgumentSpec
@@ -23,7 +22,7 @@ _INLINING = ("inline", "inline_keeping_pairs", "decompose")
 
 def own_copy(graph: Graph) -> Graph:
     """A copy that passes may change, without the closure that the graph may return."""
-    plain = without_closure(graph)
+    plain = graph.without_closure()
     return plain.copy() if plain is graph else plain
 
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.emit import emit_unit
-from ...compiler.ir.graph import Callee, Graph
-from ...compiler.lift import GradPair, callee_of
+from ...compiler.ir.graph import Callee, GradPair, Graph
+from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema
 from ...lang.ast import FunctionDef
 from ...lang.collection import collection_paused

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ...compiler.autodiff import Gradient, differentiate, subgraphs
-from ...compiler.ir.graph import Graph, Node
-from ...compiler.lift import without_closure
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node
 from ..plans.build import PlanCache, Planner, build_plan
 from ..plans.interpreter import run_plan
 from ..plans.operations import Evaluate
@@ -68,4 +68,4 @@ class GroupPlanner(Planner):
 
 def plan_with_groups(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
     """As `build_plan`, for a graph that may have been sliced; functions that it calls have not been."""
-    return GroupPlanner(without_closure(graph), PlanCache() if callees is None else callees).build()
+    return GroupPlanner(graph.without_closure(), PlanCache() if callees is None else callees).build()

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.graph import Graph, Value
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Value
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.settle import settle_shapes

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from numpy import ndarray
 
 from ...compiler.ir.graph import Callee
-from ...compiler.lift import GradPair
 from ...compiler.types.schema import Argument
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
@@ -23,6 +22,7 @@ from ..settings.counters import HITS
 from ..settings.modes import TOUCHED
 from ..values.arrays import any_on_device, any_torch, to_user
 from ..values.recorded import RecordedCall, any_recorded, taker_of
+from .pair import GradPair
 from .stages import STAGES
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class Function(Compiled):
     def definition(self) -> ast.FunctionDef | None:
         """The syntax tree; None for a function that no source text defines."""
         return self._definition
+
+    @cached_property
+    def pair(self) -> GradPair | None:
+        """The function and its own backward as two plain graphs; None where the source gives no backward."""
+        return GradPair.of(self._callee.pair) if self._callee.pair is not None else None
 
     @property
     def code(self) -> str:

@@ -36,17 +36,18 @@ def _show_closure(callee: Callee, _: ast.FunctionDef | None) -> str:
 def _show_lifted(callee: Callee, _: ast.FunctionDef | None) -> str:
     _require_pair(callee)
     assert callee.pair is not None
-    return callee.pair.code
+    from ...compiler.unparse import unparse_pair
+
+    return unparse_pair(callee.pair)
 
 
 def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
     """f and df of the function, differentiated by its own backward if it has one."""
     from ...compiler.autodiff import differentiate
     from ...compiler.autodiff.wrapper import differentiable_graph
-    from ...compiler.ir.printer import print_graph
 
     gradient = differentiate(differentiable_graph(callee))
-    return f"{print_graph(gradient.f, alone=True)}\n{print_graph(gradient.df, alone=True)}"
+    return f"{gradient.f.text(alone=True)}\n{gradient.df.text(alone=True)}"
 
 
 def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:

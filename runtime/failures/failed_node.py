@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...compiler.ir.graph import Node
+from ...compiler.ir.node import Node
 from ...compiler.ir.structure import GRADIENT_OF
 from ...compiler.ops.families.control import GradientMisfit
 from ...compiler.ops.families.prim import GradscriptRaise

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ...compiler.ir.constants import TensorConstant
-from ...compiler.ir.graph import Block, Graph, Node, Value
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.families.control import is_defined
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE

@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 
 from numpy import ndarray
 
-from ...compiler.ir.graph import Node
+from ...compiler.ir.node import Node
 from ..plans.interpreter import execute
 from ..plans.plan import CALL, ExecutionPlan
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiler.autodiff.flatten import leaves
-from ...compiler.ir.graph import Value
+from ...compiler.ir.node import Value
 from ...compiler.recompute import Decision, Policy, Recomputed, policy
 from ...compiler.types.types import is_differentiable
 from ..execution.derivatives import derivatives_of, is_floating

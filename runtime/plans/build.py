@@ -9,8 +9,8 @@ from typing import Any
 
 from ...compiler.analysis.liveness import ALIASES, CONSTANTS, Liveness, analyse
 from ...compiler.ir.constants import runtime_value
-from ...compiler.ir.graph import Block, Graph, Node, Value
-from ...compiler.lift import without_closure
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.registry import OPS, Op
 from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
 from ...compiler.types.dtypes import BOOL, DType
@@ -61,7 +61,7 @@ class PlanCache:
 
 def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
     """Flatten a graph. Plans of the functions it calls are built when they are called, and kept in `callees`."""
-    return Planner(without_closure(graph), PlanCache() if callees is None else callees).build()
+    return Planner(graph.without_closure(), PlanCache() if callees is None else callees).build()
 
 
 class Planner:

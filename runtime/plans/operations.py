@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.ir.graph import Node
+from ...compiler.ir.node import Node
 from ...compiler.ops.arrays import Array, numpy_dtype
 from ...compiler.ops.registry import OPS
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from ...compiler.ir.graph import Callee, Graph, Node
+from ...compiler.ir.graph import Callee, Graph
+from ...compiler.ir.node import Node
 
 Slots = tuple[int, ...]
 Registers = list[Any]

@@ -17,7 +17,8 @@ import numpy as np
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.ir.graph import RETURN, Graph, Node, Value
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import RETURN, Node, Value
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.types import UNDEFINED, ListType, TensorType, Type, strip_optional

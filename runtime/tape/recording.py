@@ -20,8 +20,8 @@ from typing import Any
 from ...compiler.analysis.liveness import CONSTANTS
 from ...compiler.autodiff import subgraphs
 from ...compiler.ir.constants import TensorConstant
-from ...compiler.ir.graph import Graph, Node, Value, copy_node
-from ...compiler.lift import without_closure
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node, Value, copy_node
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
 from ..execution.differentiable import DifferentiableGroup
@@ -46,7 +46,7 @@ class RecordingPlans(PlanCache):
     """The recording plans of what one function calls, and the programs of ops: plans of other specs share them."""
 
     def __init__(self) -> None:
-        super().__init__(lambda graph, plans: RecordingPlanner(without_closure(graph), self).build())
+        super().__init__(lambda graph, plans: RecordingPlanner(graph.without_closure(), self).build())
         self.programs: dict[Hashable, Program] = {}
 
     def of(self, plan: ExecutionPlan) -> ExecutionPlan:

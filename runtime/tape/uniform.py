@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.graph import Graph, Node, Value
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.types import INT_LIST, is_tensor

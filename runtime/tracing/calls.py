@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.graph import Callee, Graph, Value, copy_nodes
-from ...compiler.lift import GradPair, without_closure
+from ...compiler.ir.graph import Callee, GradPair, Graph
+from ...compiler.ir.node import Value, copy_nodes
 from ...compiler.passes.inline_functions import inline_functions
 from ...lang.source import Span
 
@@ -31,7 +31,7 @@ class Inliner:
         if callee.pair is not None:
             types = [result.type for result in callee.schema.returns]
             return builder.node("prim::CallFunction", arguments, types, attrs={"callee": self._name(callee)}).outputs
-        body = without_closure(callee.graph).copy()
+        body = callee.graph.without_closure().copy()
         inline_functions(body, keep_pairs=True)
         for node in body.all_nodes():
             node.span = place or node.span

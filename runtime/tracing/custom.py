@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...compiler.ir.graph import Callee, Value
+from ...compiler.ir.graph import Callee
+from ...compiler.ir.node import Value
 from ...compiler.lift import lift_closures
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import CLOSURE, TENSOR, Type, is_tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from ...compiler.ir.graph import Value
+from ...compiler.ir.node import Value
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from ..operands.operand import Operand
 from ..operands.python_source import calling_frame

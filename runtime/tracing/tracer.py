@@ -15,7 +15,8 @@ from ...compiler.emit.scopes import Frame
 from ...compiler.emit.unit import Unit
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.constants import TensorConstant
-from ...compiler.ir.graph import Callee, Graph, Value
+from ...compiler.ir.graph import Callee, Graph
+from ...compiler.ir.node import Value
 from ...compiler.pipeline import run_recipe
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.ir.graph import Node
+from ...compiler.ir.node import Node
 from ...compiler.ops.meta import UNKNOWN, Meta
 from .recorded import Recorded
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from gradscript.compiler.autodiff import differentiate  # noqa: E402
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
-from gradscript.compiler.ir.parser import parse_ir  # noqa: E402
+from gradscript.compiler.parse_ir import parse_ir  # noqa: E402
 from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
 from gradscript.runtime.execution.differentiable import plan_with_groups  # noqa: E402
 from gradscript.runtime.plans.interpreter import run_plan  # noqa: E402

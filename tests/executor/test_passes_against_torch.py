@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.batch_matmuls import batch_matmuls
 from gradscript.compiler.passes.decompose_ops import decompose_ops
 from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code

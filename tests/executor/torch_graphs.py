@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.parse_ir import parse_ir
 
 _OVERLOAD = re.compile(r"(aten::\w+)\.\w+\(")
 

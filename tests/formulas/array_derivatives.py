@@ -22,7 +22,8 @@ import torch
 from gradscript.compiler.autodiff.joint import gradient_graph
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Callee, Graph, Value
+from gradscript.compiler.ir.graph import Callee, Graph
+from gradscript.compiler.ir.node import Value
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.types import dtypes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Graph, Value
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.node import Value
 from gradscript.compiler.types.types import BOOL, INT, TENSOR, TupleType
 
 

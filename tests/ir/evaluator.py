@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.ir.graph import Block, Graph, Node, Value
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.node import Block, Node, Value
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.types.dtypes import BY_CODE
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Graph, Value
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.node import Value
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.compiler.types.types import BOOL, INT, TENSOR, TensorType
 

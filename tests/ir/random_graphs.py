@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Block, Callee, Graph, Node, Value
+from gradscript.compiler.ir.graph import Callee, Graph
+from gradscript.compiler.ir.node import Block, Node, Value
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.compiler.types.schema import parse_schema
 from gradscript.compiler.types.types import (

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 from deep_graphs import long, nested
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.parser import parse_ir
-from gradscript.compiler.ir.printer import print_graph
 from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.pipeline import PASSES
 
 DEPTH = 5000
@@ -18,9 +17,9 @@ DEPTH = 5000
 def test_deep_text_reads_back() -> None:
     graph = nested(DEPTH)
     verify(graph)
-    text = print_graph(graph)
-    assert print_graph(parse_ir(text)) == text
-    assert print_graph(graph.copy()) == text
+    text = graph.text()
+    assert parse_ir(text).text() == text
+    assert graph.copy().text() == text
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))
@@ -31,7 +30,7 @@ def test_passes_go_deep(name: str) -> None:
 
 
 def _read_back(graph: Graph) -> bool:
-    return bool(parse_ir(print_graph(graph)))
+    return bool(parse_ir(graph.text()))
 
 
 @pytest.mark.parametrize("name", [*sorted(PASSES), "print and parse"])

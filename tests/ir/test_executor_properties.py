@@ -11,7 +11,6 @@ import pytest
 from evaluator import evaluate
 from executor_graphs import arguments, executor_graph
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.printer import print_graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import EXECUTOR, Pass, pass_name, run_stage, stages
 from gradscript.runtime.execution.argument_spec import Signature
@@ -37,12 +36,12 @@ NEED_TYPES = {"decompose_ops", "propagate_requires_grad", "propagate_types"}
 def _check(graph: Graph, values: list[Any], expected: list[Any], exactly: bool, before: str) -> None:
     verify(graph)
     for left, right in zip(evaluate(graph, values), expected, strict=True):
-        assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{print_graph(graph)}"
+        assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{graph.text()}"
         if exactly:
             same = np.array_equal(left, right)
         else:
             same = np.allclose(left, right, rtol=1e-9, atol=1e-11)
-        assert same, f"{before}\n{print_graph(graph)}"
+        assert same, f"{before}\n{graph.text()}"
 
 
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "untyped"])
@@ -51,10 +50,10 @@ def test_a_pass_keeps_the_results(name: str, typed: bool) -> None:
     worked = 0
     for seed in SEEDS:
         graph, values = executor_graph(seed, typed=typed), arguments(seed)
-        before = print_graph(graph)
+        before = graph.text()
         expected = evaluate(graph, values)
         changed = PASSES[name](graph)
-        assert changed or print_graph(graph) == before
+        assert changed or graph.text() == before
         worked += changed
         _check(graph, values, expected, name not in ROUNDED, before)
     assert worked or name not in AT_WORK or (name in NEED_TYPES and not typed)
@@ -65,7 +64,7 @@ def test_stages_keep_the_results(differentiable: bool) -> None:
     """One after the other, each looked at; what slices is looked at where the plan runs."""
     for seed in SEEDS:
         graph, values = executor_graph(seed, size=20), arguments(seed)
-        before = print_graph(graph)
+        before = graph.text()
         expected = evaluate(graph, values)
         for name in stages(differentiable=differentiable):
             run_stage(graph, name)
@@ -78,13 +77,13 @@ def test_plans_give_the_results(requires_grad: bool, everything: bool) -> None:
     groups: Counter[str] = Counter()
     for seed in SEEDS:
         graph, values = executor_graph(seed, size=20, typed=False), arguments(seed)
-        before = print_graph(graph)
+        before = graph.text()
         expected = evaluate(graph, values)
         signature = Signature([value.type for value in graph.inputs])
         flags = [requires_grad and i % 2 == seed % 2 for i in range(len(values))]
         compiled = compile_graph(graph, signature.spec(values, flags), slice_everything=everything)
         verify(compiled)
-        assert print_graph(graph) == before
+        assert graph.text() == before
         groups.update(node.kind for node in compiled.all_nodes())
         for left, right in zip(run_plan(plan_with_groups(compiled), values), expected, strict=True):
             assert left.shape == right.shape and left.dtype == right.dtype, f"{before}\n{compiled}"

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from evaluator import UNDEFINED, evaluate, same
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.printer import print_graph
 from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import execute, run_plan
@@ -37,7 +36,7 @@ def _expected(graph: Graph, values: list[Any]) -> Any:
 def test_gives_what_the_evaluator_gives(graph: Graph) -> None:
     values = arguments(graph)
     plan = build_plan(graph)
-    assert same(_plain(run_plan(plan, values)), _expected(graph, values)), f"{print_graph(graph)}\n{plan}"
+    assert same(_plain(run_plan(plan, values)), _expected(graph, values)), f"{graph.text()}\n{plan}"
 
 
 @slow
@@ -57,7 +56,7 @@ def test_frees_all_but_the_results(graph: Graph) -> None:
     results = execute.__wrapped__(plan, registers)  # type: ignore[attr-defined]  # without the wrapper for warnings
     kept = {id(array) for array in _arrays(results)}
     left = [slot for slot, value in enumerate(registers) for array in _arrays([value]) if id(array) not in kept]
-    assert not left, f"registers {left} are not freed\n{print_graph(graph)}\n{plan}"
+    assert not left, f"registers {left} are not freed\n{graph.text()}\n{plan}"
 
 
 def _arrays(values: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.lang.diagnostics import CODES, CompileError
 
 

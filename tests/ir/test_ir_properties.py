@@ -7,9 +7,8 @@ import pytest
 from evaluator import evaluate, same
 from gradscript.compiler import pipeline
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.parser import parse_ir
-from gradscript.compiler.ir.printer import print_graph
 from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.pipeline import PASSES, RECIPES, Pass, run_to_fixpoint
 from gradscript.compiler.types.types import Type
 from gradscript.lang.diagnostics import CompileError
@@ -30,9 +29,9 @@ NOISE = st.text(max_size=5) | st.sampled_from(["return", "block():", "%x", "[", 
 @slow
 @given(graphs())
 def test_text_reads_back(graph: Graph) -> None:
-    text = print_graph(graph)
+    text = graph.text()
     again = parse_ir(text)
-    assert print_graph(again) == text
+    assert again.text() == text
     assert [v.type for n in again.all_nodes() for v in n.outputs] == [
         v.type for n in graph.all_nodes() for v in n.outputs
     ]
@@ -43,7 +42,7 @@ def test_text_reads_back(graph: Graph) -> None:
 def test_copy_is_equal_and_apart(graph: Graph) -> None:
     copy = graph.copy()
     verify(copy)
-    assert print_graph(copy) == print_graph(graph)
+    assert copy.text() == graph.text()
     assert not set(copy.all_nodes()) & set(graph.all_nodes())
 
 
@@ -62,17 +61,17 @@ def test_pipeline_keeps_meaning(name: str, graph: Graph) -> None:
 
 
 def _check(graph: Graph, run: Pass, name: str) -> None:
-    before = print_graph(graph)
+    before = graph.text()
     values = arguments(graph)
     with np.errstate(all="ignore"):
         expected = evaluate(graph, values)
         copy = graph.copy()
         changed = run(copy)
         verify(copy)
-        assert changed or print_graph(copy) == before, f"{name} changed the graph and says that it did not"
+        assert changed or copy.text() == before, f"{name} changed the graph and says that it did not"
         assert [v.type for v in copy.inputs] == [v.type for v in graph.inputs]
-        assert same(evaluate(copy, values), expected), f"{before}\n{print_graph(copy)}"
-    assert print_graph(graph) == before
+        assert same(evaluate(copy, values), expected), f"{before}\n{copy.text()}"
+    assert graph.text() == before
 
 
 @slow
@@ -85,7 +84,7 @@ def test_simplify_settles(graph: Graph) -> None:
 @settings(slow, max_examples=300)
 @given(st.data())
 def test_any_text_parses_or_is_reported(data: st.DataObject) -> None:
-    text = print_graph(data.draw(graphs(4)))
+    text = data.draw(graphs(4)).text()
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 10)))
     noise = data.draw(NOISE)
@@ -94,4 +93,4 @@ def test_any_text_parses_or_is_reported(data: st.DataObject) -> None:
     except CompileError as error:
         assert error.diagnostics
     else:
-        assert print_graph(parse_ir(print_graph(graph))) == print_graph(graph)
+        assert parse_ir(graph.text()).text() == graph.text()

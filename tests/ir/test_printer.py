@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.ir.parser import parse_ir
-from gradscript.compiler.ir.printer import print_block, print_graph, print_node, quote
+from gradscript.compiler.ir.printer import print_block, print_node, quote
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.types.types import INT, TENSOR
 from gradscript.lang.source import Source, Span
 
@@ -21,7 +21,7 @@ graph mul(%self : Tensor, %other : Tensor):
 
 def test_the_running_example() -> None:
     graph = parse_ir(MUL)
-    assert print_graph(graph) == str(graph) == MUL
+    assert graph.text() == str(graph) == MUL
 
 
 def test_parts_print_on_their_own() -> None:
@@ -45,9 +45,9 @@ def test_names_are_unique(hints: list[str], names: list[str]) -> None:
     graph = Graph("f")
     values = [graph.body.add_input(TENSOR, hint) for hint in hints]
     Builder(graph).returns(*values)
-    text = print_graph(graph)
+    text = graph.text()
     assert text.splitlines()[-1] == f"  return ({', '.join('%' + name for name in names)})"
-    assert print_graph(parse_ir(text)) == text
+    assert parse_ir(text).text() == text
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_constants_read_back(value: object) -> None:
     graph = Graph("f")
     builder = Builder(graph)
     builder.returns(builder.constant(value))
-    text = print_graph(graph)
+    text = graph.text()
     again = parse_ir(text)
     assert next(again.nodes).attr("value") == value
     assert type(next(again.nodes).attr("value")) is type(value)
-    assert print_graph(again) == text
+    assert again.text() == text
 
 
 def test_odd_constants_read_back() -> None:
@@ -75,8 +75,8 @@ def test_odd_constants_read_back() -> None:
     builder.constant(-(16**5000))
     builder.constant(float("nan"))
     builder.list([], INT)
-    text = print_graph(graph)
-    assert print_graph(parse_ir(text)) == text
+    text = graph.text()
+    assert parse_ir(text).text() == text
 
 
 def test_a_surrogate_pair_stays_two_code_points() -> None:
@@ -88,12 +88,12 @@ def test_spans_are_comments() -> None:
     source = Source("a = b\nc = d\n", "odd\nname.grad")
     builder = Builder(graph, span=Span(source, 6, 7))
     builder.returns(builder.constant(1))
-    text = print_graph(graph, with_spans=True)
+    text = graph.text(with_spans=True)
     assert "prim::Constant[value=1]()  # odd?name.grad:2:1\n" in text
-    assert print_graph(parse_ir(text)) == print_graph(graph)
+    assert parse_ir(text).text() == graph.text()
 
 
 @pytest.mark.parametrize("name", ["f", "f.backward", "<lambda>", "", "two words", "inf", "return"])
 def test_graph_names_read_back(name: str) -> None:
     graph = Graph(name)
-    assert parse_ir(print_graph(graph)).name == name
+    assert parse_ir(graph.text()).name == name

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from gradscript.compiler.ir.graph import Block, Graph, Node, Use
-from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.node import Block, Node, Use
 from gradscript.compiler.ir.verify import InvalidIR, verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.types.types import INT, TENSOR
 from gradscript.lang.diagnostics import CompileError
 

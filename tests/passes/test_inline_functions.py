@@ -4,8 +4,8 @@ from typing import Any
 
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Callee, Graph
-from gradscript.compiler.ir.parser import parse_ir
 from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes import inline_functions as module
 from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.compiler.types.schema import parse_schema

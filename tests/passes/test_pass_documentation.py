@@ -9,8 +9,8 @@ import textwrap
 
 import gradscript.compiler.passes
 import pytest
-from gradscript.compiler.ir.parser import parse_ir
 from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
 
 PASSES = [module.name for module in pkgutil.iter_modules(gradscript.compiler.passes.__path__)]

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gradscript.compiler.ir.parser import parse_ir
 from gradscript.compiler.ir.verify import verify
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.pipeline import PASSES
 
 FOLDER = Path(__file__).parent / "golden"

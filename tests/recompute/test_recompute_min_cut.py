@@ -7,7 +7,7 @@ from math import gcd
 from random import Random
 
 import pytest
-from gradscript.compiler.ir.graph import Value
+from gradscript.compiler.ir.node import Value
 from gradscript.compiler.recompute.min_cut import Network, minimum_cut, within_budget
 from gradscript.compiler.recompute.policy import is_light
 from gradscript.compiler.recompute.prices import SCALE, is_fused, price

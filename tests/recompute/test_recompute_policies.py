@@ -6,7 +6,7 @@ from typing import Any
 
 import gradscript as gs
 import pytest
-from gradscript.compiler.ir.graph import Node, walk
+from gradscript.compiler.ir.node import Node, walk
 from gradscript.compiler.recompute import Policy, policy
 from gradscript.compiler.recompute.driver import save_all
 from gradscript.compiler.recompute.mirror import mirror

@@ -10,8 +10,9 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Callee, Graph, Value
-from gradscript.compiler.ir.parser import parse_ir
+from gradscript.compiler.ir.graph import Callee, Graph
+from gradscript.compiler.ir.node import Value
+from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.types.schema import parse_schema
 from gradscript.compiler.types.types import TENSOR
 from gradscript.runtime.execution import differentiable

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ir.builder import Builder
-from gradscript.compiler.ir.graph import Graph, Node, Value
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.ir.node import Node, Value
 from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.meta import UNKNOWN, Meta, join
 from gradscript.compiler.ops.registry import OPS, Op

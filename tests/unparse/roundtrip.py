@@ -8,7 +8,8 @@ from difflib import unified_diff
 from typing import Any
 
 from gradscript.compiler.emit import emit_unit
-from gradscript.compiler.ir.graph import Block, Callee, Graph, Node, Value
+from gradscript.compiler.ir.graph import Callee, Graph
+from gradscript.compiler.ir.node import Block, Node, Value
 from gradscript.compiler.ir.printer import constant_text
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.unparse import unparse_pair, unparse_unit
