@@ -16,12 +16,12 @@ from ..ir.node import Node
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
-from ..passes.join_slices import join_slices
 from ..recompute import Policy, recompute
 from ..recompute.policy import is_light
 from ..specialize.settle import settle_shapes
 from ..types.dtypes import DType
 from .decompose import decompose, take_apart
+from .join_slices import join_slices
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "tape"))
-
 from shared_programs import SHARED, SOURCE, leaves
 
 __all__ = ["CASES", "UNIT", "Case", "draw", "leaves"]

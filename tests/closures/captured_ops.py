@@ -28,15 +28,15 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "formulas"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 
 import array_cases
 import composite_cases
 import gradscript as gs
 import samples as formula_samples
-import test_array_ops
 import torch
+from array_calls import CASES
 from array_derivatives import concrete, op_function
 from array_samples import LAYOUTS, Call, Leaf, probability, t
 from gradscript.compiler.ops.registry import OPS, Op, Trait
@@ -139,7 +139,7 @@ def _call(op: Op) -> Call:
         lambda: composite_cases.CASES[name],
         lambda: formula_samples.calls(op),
         lambda: array_cases.calls(op),
-        lambda: test_array_ops.CASES[name],
+        lambda: CASES[name],
     ]
     for table in tables:
         try:

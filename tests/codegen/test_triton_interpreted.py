@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 @pytest.mark.parametrize("group", GROUPS)
 def test_kernels_compute_what_they_mean(group: str) -> None:
     """In a process of its own, for Triton decides when it is imported whether it interprets."""
-    script = Path(__file__).with_name("kernel_running.py")
+    script = Path(__file__).parents[1] / "support" / "kernel_running.py"
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore"}
     run = subprocess.run([sys.executable, script, group], env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -46,7 +46,7 @@ def _ops() -> dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]]:
         name = array_cases.op_key(op)
         reference = array_cases.reference_call(op) or samples.reference(op)
         found[name] = op, array_cases.calls(op)[0], reference, array_cases.FIXED.get(name, frozenset())
-    for op in samples.differentiable_ops("pointwise", "comparison", "activations", "special", "reduction"):
+    for op in samples.differentiable_ops("pointwise", "comparison", "activations", "special", "reductions.reductions"):
         try:
             call = samples.calls(op)[0]
         except KeyError:

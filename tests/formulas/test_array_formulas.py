@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from agreement import EPSILON, ROUNDINGS, losses_of_digits
+from array_calls import module_of
 from array_derivatives import Derivatives, differentiated, is_float, ours, reference
 from array_samples import LAYOUTS
 from gradscript.compiler.formulas.library import compile_formula, formula_name, formula_names
@@ -178,15 +179,11 @@ def test_shorter_floats_are_as_exact_as_their_digits(name: str) -> None:
     numbers, floats = range(len(cases.calls(op))), [*EPSILON]
     for number, dtype in [*((0, dtype) for dtype in floats), *((n, floats[n % len(floats)]) for n in numbers[1:])]:
         short = _arguments(op, number, dtype, "contiguous")
-        decomposes = dtype.is_half and _family(op) == "linalg_solvers"
+        decomposes = dtype.is_half and module_of(op) == "linalg.solvers"
         if decomposes or name in NARROWING or not _wrt(op, short) or not _takes(op, short):
             continue
         lost = losses_of_digits(run, short, dtype, MORE_ROUNDINGS.get(name, ROUNDINGS))
         assert not lost, f"{name}, call {number}: {lost}"
-
-
-def _family(op: Op) -> str:
-    return op.evaluate.__module__.rpartition(".")[2]
 
 
 def _takes(op: Op, arguments: Sequence[Any]) -> bool:

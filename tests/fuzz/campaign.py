@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "bridge")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from fuzzed_program import FuzzedProgram  # noqa: E402
 from program_writer import ProgramWriter  # noqa: E402

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[1] / "bridge"))
 
 from fuzzed_program import FuzzedProgram, Shape
 from roads import ROADS

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain, repeat
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[1] / "bridge"))
 
 from eager import is_tame
 from fuzzed_program import FuzzedProgram

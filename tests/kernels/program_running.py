@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "codegen"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 TOLERANCES = {"float32": 3e-5, "float16": 4e-3, "bfloat16": 3e-2, "float64": 1e-11}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+from array_calls import CASES, OPS_BY_NAME
+from array_samples import LAYOUTS
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.compiler.fusion.decompose import definition, primitive_definition
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
@@ -19,21 +19,14 @@ from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.shapes.propagate import ShapeError
+from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import is_tensor, strip_optional
 from gradscript.lang.source import Source, Span
+from misfits import misfits
 
-for _folder in ("ops", "shapes"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-
-import test_array_ops  # noqa: E402
-from array_samples import LAYOUTS  # noqa: E402
-from gradscript.compiler.types import dtypes  # noqa: E402
-from misfits import misfits  # noqa: E402
-
-OPS_BY_NAME = test_array_ops._ops()
 TAKEN_APART = sorted(
     name
-    for name in set(test_array_ops.CASES) & set(OPS_BY_NAME)
+    for name in set(CASES) & set(OPS_BY_NAME)
     if primitive_definition(OPS_BY_NAME[name]) is not None or definition(OPS_BY_NAME[name]) is not None
 )
 
@@ -114,7 +107,7 @@ def test_what_an_op_is_made_of_fails_at_the_op(name: str) -> None:
     op = OPS_BY_NAME[name]
     source = Source("an op of the user's")
     span = Span(source, 0, len(source.text))
-    arguments = test_array_ops.CASES[name][0].arguments(op, dtypes.FLOAT32, 0, LAYOUTS["contiguous"])
+    arguments = CASES[name][0].arguments(op, dtypes.FLOAT32, 0, LAYOUTS["contiguous"])
     for given in islice(misfits(arguments), 1, 22, 7):
         graph, layouts = _graph(op, given, span)
         for error in _errors(graph, layouts):

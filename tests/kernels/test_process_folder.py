@@ -18,7 +18,7 @@ from gradscript.runtime.kernels.cache.store import KernelStore
 pytest.importorskip("fcntl")
 WRITER = """
 import os, sys
-from gradscript.runtime.kernels import private_files
+from gradscript.runtime.kernels.cache import private_files
 from gradscript.runtime.kernels.cache.folder import process_directory
 from gradscript.runtime.kernels.cache.store import KernelStore
 

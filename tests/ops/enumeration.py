@@ -12,14 +12,19 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from array_samples import to_numpy
 from torch_samples import DTYPES, Case, Unspellable, case, database, flat, name_of, replaced, samples, tensors_of
 

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-import samples_creation
-import samples_indexing
 import samples_linalg
-import samples_nn
 import samples_reduction
-import samples_shape
-import samples_torchscript
 import torch
+from array_calls import CASES, OPS_BY_NAME, REFERENCES
 from array_samples import LAYOUTS, TORCH, Call, to_numpy, to_torch
 from gradscript.compiler.ops.arrays import cast, dtype_of
-from gradscript.compiler.ops.registry import OPS, Op
+from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import INT, NONE, ListType, TensorType
 
-SAMPLES = (
-    samples_reduction,
-    samples_linalg,
-    samples_shape,
-    samples_indexing,
-    samples_creation,
-    samples_nn,
-    samples_torchscript,
-)
-CASES: dict[str, list[Call]] = {name: calls for module in SAMPLES for name, calls in module.CASES.items()}
-REFERENCES: dict[str, Any] = {name: f for module in SAMPLES for name, f in module.REFERENCES.items()}
-FAMILIES = ("reduction", "linalg", "shape", "indexing", "creation", "nn", "torchscript")
 FLOATS = (dtypes.FLOAT64, dtypes.FLOAT32, dtypes.FLOAT16, dtypes.BFLOAT16)
 WHOLE = (dtypes.INT64, dtypes.INT32, dtypes.UINT8, dtypes.BOOL)
 TOLERANCE = {
@@ -71,17 +54,8 @@ OWN_HALVES = {"view.dtype"}
 """Ops that depend on the bits, so that float32 is no reference for a half."""
 
 
-def _family(op: Op) -> str:
-    return op.evaluate.__module__.rpartition(".")[2].partition("_")[0]
-
-
-@cache
-def _ops() -> dict[str, Op]:
-    return {op.schema.full_name.partition("::")[2]: op for op in OPS.all() if _family(op) in FAMILIES}
-
-
 def test_every_op_has_samples() -> None:
-    assert set(_ops()) == set(CASES)
+    assert set(OPS_BY_NAME) == set(CASES)
 
 
 def _torch_values(op: Op, arguments: list[Any], wide: bool) -> list[Any]:
@@ -215,7 +189,7 @@ def _seed(name: str, i: int) -> int:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_matches_torch(name: str) -> None:
-    op = _ops()[name]
+    op = OPS_BY_NAME[name]
     for i, call in enumerate(CASES[name]):
         compared = [d for d in (*FLOATS, *WHOLE) if _compare(name, op, call, d, _seed(name, i), "contiguous")]
         assert compared, f"torch takes sample {i} of {name} in no dtype"
@@ -223,7 +197,7 @@ def test_matches_torch(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_layouts_do_not_matter(name: str) -> None:
-    op = _ops()[name]
+    op = OPS_BY_NAME[name]
     for i, call in enumerate(CASES[name]):
         for layout in LAYOUTS:
             for dtype in (dtypes.FLOAT64, dtypes.INT64):

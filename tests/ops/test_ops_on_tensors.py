@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_calls import CASES, FAMILIES
+from array_calls import family as family_of
 from array_samples import LAYOUTS, Call, to_numpy, to_torch
 from gradscript.compiler.ops.registry import OPS, Op
 from gradscript.compiler.types import dtypes
-from test_array_ops import CASES, FAMILIES, _family
 
 torch = pytest.importorskip("torch")
 from gradscript.runtime.kernels import torch_ops  # noqa: E402
@@ -55,7 +56,7 @@ def test_results_have_the_forms_of_arrays(family: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in OPS.all():
-            if _family(op) != family:
+            if family_of(op) != family:
                 continue
             for number, call in enumerate(CASES[op.schema.full_name.partition("::")[2]]):
                 try:

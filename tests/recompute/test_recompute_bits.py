@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
-from recompute_support import array, assert_same_bits, gradient_of, results, under
-
-sys.path.append(str(Path(__file__).parents[1] / "autodiff"))
-
 from program_generator import Programs
+from recompute_support import array, assert_same_bits, gradient_of, results, under
 
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
 SEEDS = [seed for seed in range(200) if len(Programs(seed).function()) < 620][:60]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from array_calls import CASES, OPS_BY_NAME
+from array_samples import LAYOUTS
 from gradscript.compiler.shapes import fitting, infer
 from gradscript.compiler.types import dtypes
+from misfits import misfits
+from test_shape_rules import abstract, agrees, results
 
-for _folder in ("ops", "shapes"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-
-import test_array_ops  # noqa: E402
-from array_samples import LAYOUTS  # noqa: E402
-from misfits import misfits  # noqa: E402
-from test_shape_rules import abstract, agrees, results  # noqa: E402
-
-OPS_BY_NAME = test_array_ops._ops()
-SAMPLED = sorted(set(test_array_ops.CASES) & set(OPS_BY_NAME))
+SAMPLED = sorted(set(CASES) & set(OPS_BY_NAME))
 DECLARED = [name for name in SAMPLED if OPS_BY_NAME[name].schema.base_name in fitting._CHECKS]
 BY_ELEMENTS = ("out of bounds", "between 0 and 1", "non-negative")
 """Parts of messages about what only the elements tell."""
@@ -30,7 +23,7 @@ BY_ELEMENTS = ("out of bounds", "between 0 and 1", "non-negative")
 def tried(name: str) -> list[tuple[list[Any], Any, Any]]:
     """Arguments that may not fit, with what the op on arrays and the shapes make of them, or the error."""
     op, found = OPS_BY_NAME[name], []
-    for i, call in enumerate(test_array_ops.CASES[name]):
+    for i, call in enumerate(CASES[name]):
         for given in misfits(call.arguments(op, dtypes.FLOAT32, i, LAYOUTS["contiguous"])):
             known = [abstract(value) for value in given]
             found.append((known, _result(results, op, given), _result(infer, op, known)))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -20,9 +18,6 @@ from gradscript.compiler.shapes import propagate as shapes
 from gradscript.compiler.shapes.loops import Memory
 from gradscript.compiler.shapes.propagate import propagate_shapes
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
-
-sys.path.append(str(Path(__file__).parent))
-
 from test_propagation import compare, graph_of, result_of
 
 VECTOR = Meta((3,), FLOAT64)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+from composite_cases import CASES
+from deep_graphs import long
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
@@ -24,14 +24,8 @@ from gradscript.compiler.types.types import BOOL as BOOLEAN
 from gradscript.compiler.types.types import TENSOR
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
-
-for _folder in ("autodiff", "formulas", "ir", "shapes"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-
-from composite_cases import CASES  # noqa: E402
-from deep_graphs import long  # noqa: E402
-from program_generator import Programs  # noqa: E402
-from test_shape_rules import abstract, agrees  # noqa: E402
+from program_generator import Programs
+from test_shape_rules import abstract, agrees
 
 VECTOR = Meta((3,), FLOAT64)
 

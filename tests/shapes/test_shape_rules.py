@@ -1,29 +1,22 @@
-"""Every op: the shapes and dtypes inferred are those of what it evaluates to, on the samples of tests/ops."""
+"""Every op: the shapes and dtypes inferred are those of what it evaluates to, on the samples of tests/support."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pointwise_cases
 import pytest
+from array_calls import CASES, OPS_BY_NAME
+from array_samples import LAYOUTS
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.registry import OPS, Op, Trait
-from gradscript.compiler.shapes.infer import has_rule, infer
+from gradscript.compiler.shapes import has_rule, infer
 from gradscript.compiler.shapes.rules import RULES
 from gradscript.compiler.types import dtypes
 
-for _folder in ("ops", "formulas"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
-
-import pointwise_cases  # noqa: E402
-import test_array_ops  # noqa: E402
-from array_samples import LAYOUTS  # noqa: E402
-
-CASES = test_array_ops.CASES
 BY_NAME = {op.schema.full_name.partition("::")[2]: op for op in OPS.all()}
 SAMPLED = (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.BFLOAT16, dtypes.INT64, dtypes.INT32, dtypes.UINT8, dtypes.BOOL)
 
@@ -88,9 +81,9 @@ def check(op: Op, arguments: list[Any]) -> tuple[int, int]:
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) & set(test_array_ops._ops())))
+@pytest.mark.parametrize("name", sorted(set(CASES) & set(OPS_BY_NAME)))
 def test_op_on_arrays(name: str) -> None:
-    op = test_array_ops._ops()[name]
+    op = OPS_BY_NAME[name]
     compared = unknown = 0
     for i, call in enumerate(CASES[name]):
         for dtype in SAMPLED:

@@ -3,10 +3,8 @@ order. Their optimised plans run, so groups, branches and loops are recorded as 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-sys.path.append(str(Path(__file__).parents[1] / "autodiff"))
 
 from program_generator import Programs  # noqa: E402
 

@@ -10,12 +10,11 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-
-from torchscript_samples import SAMPLES  # isort: skip - makes the samples of tests/ops importable
 from array_samples import to_numpy
 from torchscript_blocks import blocks, definitions, helper_names, pair_names
 from torchscript_differences import DIFFERENCES, PARTLY, Difference
 from torchscript_runs import EAGER_INEXACT, NO_SECOND, agree, differences, function, run, units
+from torchscript_samples import SAMPLES
 from torchscript_table import PAGE, outcomes, page, runs
 
 PAIRS, HELPERS = pair_names(), helper_names()

@@ -6,15 +6,10 @@ they do not stand in torchscript_differences.py.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parents[1] / "ops"))
-
 from array_samples import Leaf, index, literal, mask, positive, t
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from torchscript_samples import SAMPLES  # isort: skip - makes the samples of tests/ops importable
 from array_samples import Leaf
 from torchscript_blocks import definitions, helper_names, pair_names
 from torchscript_differences import DIFFERENCES, PARTLY, Difference
 from torchscript_runs import EAGER_INEXACT, NO_SECOND, Run, differences, function, has_second, run, units
+from torchscript_samples import SAMPLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "torchscript.md"
 

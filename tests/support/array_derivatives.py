@@ -6,19 +6,18 @@ derivatives; those of `sum(u * gradients)`, in the arguments and in g, are the s
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from array_samples import TORCH, to_numpy, to_torch
 from gradscript.compiler.autodiff.joint import gradient_graph
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.ir.builder import Builder
@@ -30,10 +29,6 @@ from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.schema import Argument, FunctionSchema
 from gradscript.compiler.types.types import TENSOR, ListType, OptionalType, Type, VariableType
 from gradscript.runtime.face.function import Function
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
-
-from array_samples import TORCH, to_numpy, to_torch
 
 Nested = Any
 """A tensor, None, a number, or a list of such."""

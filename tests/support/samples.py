@@ -1,7 +1,7 @@
 """Sample calls of every op that has a formula, inside the domain in which it is differentiable.
 
 A pointwise op's calls follow from its schema: DOMAINS says where its tensors live, NUMBERS which numbers and strings
-to try. Ops on whole arrays take the calls that tests/ops makes against torch; DIFFERENTIABLE replaces those that
+to try. Ops on whole arrays take the calls of array_calls.py; DIFFERENTIABLE replaces those that
 would meet ties, integers or NaN, and adds the ops that torch lacks.
 
     for call in calls(op):
@@ -11,17 +11,11 @@ would meet ties, integers or NaN, and adds the ops that torch lacks.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "ops"))
-
 import samples_creation
 import samples_indexing
 import samples_linalg
@@ -29,6 +23,7 @@ import samples_nn
 import samples_reduction
 import samples_shape
 import samples_torchscript
+import torch
 from array_samples import LAYOUTS, Call, Leaf, call, index, literal, mask, positive, probability, t
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.types.dtypes import FLOAT64
@@ -170,7 +165,7 @@ DIFFERENTIABLE: dict[str, list[Call]] = {
     "masked_fill.Tensor": [call(t(3, 4), mask(4), t()), call(t(), mask(2, 3), t()), call(t(0, 3), mask(3), t())],
     "prelu": [call(NONZERO(3, 4), t(4)), call(NONZERO(2, 4, 3), t(1)), call(NONZERO(3), t()), call(NONZERO(), t(1))],
 }
-"""Calls for the ops on arrays whose samples in tests/ops do not serve to differentiate."""
+"""Calls for the ops on arrays whose samples do not serve to differentiate."""
 
 _LIST = [t(3), t(), t(2, 2), t(0)]
 _NUMBERS = [t(), t(), t(), t()]
@@ -252,7 +247,7 @@ def calls(op: Op) -> list[Call]:
     for module in MODULES:
         if name in module.CASES:
             return [c for c in module.CASES[name] if not _has_nan(c)]
-    raise KeyError(f"{op.schema.full_name} has no samples: add them to tests/formulas/samples.py")
+    raise KeyError(f"{op.schema.full_name} has no samples: add them to tests/support/samples.py")
 
 
 def _has_nan(sample: Call) -> bool:
@@ -300,20 +295,19 @@ def tensor_positions(op: Op) -> list[int]:
 
 def differentiable_ops(*families: str) -> list[Op]:
     """The ops of some modules of compiler/ops through which a gradient may pass."""
-    prefix = "gradscript.compiler.ops."
     return [
         op
         for op in OPS.all()
-        if family_of(op).removeprefix(prefix) in families
+        if family_of(op) in families
         and not op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)
         and any(is_tensor(strip_optional(a.type)) for a in op.schema.arguments)
     ]
 
 
 def family_of(op: Op) -> str:
-    """The module that declares an op."""
+    """The module of `compiler/ops/families` that declares an op: `pointwise`, `reductions.norms`."""
     evaluate = op.scalar.formula if op.scalar is not None else op.evaluate
-    return str(evaluate.__module__)
+    return str(evaluate.__module__).partition(".families.")[2]
 
 
 # --- torch ---

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import inf
 
-import array_derivatives  # noqa: F401 - makes the samples of tests/ops importable
 import numpy as np
 from array_samples import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
 from gradscript.compiler.ops import OPS, Op, Trait

@@ -1,6 +1,6 @@
 """Calls of every differentiable op on whole arrays, and torch's ways to evaluate them.
 
-The calls of tests/ops/samples_*.py, except where those leave the domain in which torch has a derivative; and more,
+The calls of samples_*.py, except where those leave the domain in which torch has a derivative; and more,
 for what matters to gradients: folded batches, repeated indices, empty tensors, singular matrices.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import array_derivatives  # noqa: F401 - makes the samples of tests/ops importable
 import numpy as np
 import samples_creation
 import samples_indexing
@@ -18,24 +17,25 @@ import samples_nn
 import samples_shape
 import samples_torchscript
 import torch
+from array_calls import module_of
 from array_samples import Call, Leaf, call, definite, distinct, index, literal, mask, regular, t
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.types.types import is_tensor, strip_optional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MODULES = {
-    "linalg",
-    "linalg_solvers",
-    "linalg_structure",
+    "linalg.products",
+    "linalg.solvers",
+    "linalg.structure",
     "shape",
     "shape_parts",
     "indexing",
     "indexing_scatter",
     "creation",
-    "nn",
-    "nn_windows",
-    "nn_adjoints",
-    "nn_resize",
+    "nn.layers",
+    "nn.windows",
+    "nn.adjoints",
+    "nn.resize",
     "torchscript",
 }
 """The files of ops whose formulas are tested here."""
@@ -155,7 +155,7 @@ def op_key(op: Op) -> str:
 
 def differentiable_ops() -> list[Op]:
     """Every op of MODULES through which a gradient can pass."""
-    return [op for op in OPS.all() if op.evaluate.__module__.rpartition(".")[2] in MODULES and _has_gradient(op)]
+    return [op for op in OPS.all() if module_of(op) in MODULES and _has_gradient(op)]
 
 
 def _has_gradient(op: Op) -> bool:

@@ -1,0 +1,41 @@
+"""The ops on whole arrays, each with the calls of it that tests make: `samples_*.py` beside this file, in one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import samples_creation
+import samples_indexing
+import samples_linalg
+import samples_nn
+import samples_reduction
+import samples_shape
+import samples_torchscript
+from array_samples import Call
+from gradscript.compiler.ops.registry import OPS, Op
+
+_SAMPLES = (
+    samples_reduction,
+    samples_linalg,
+    samples_shape,
+    samples_indexing,
+    samples_creation,
+    samples_nn,
+    samples_torchscript,
+)
+CASES: dict[str, list[Call]] = {name: calls for module in _SAMPLES for name, calls in module.CASES.items()}
+REFERENCES: dict[str, Any] = {name: f for module in _SAMPLES for name, f in module.REFERENCES.items()}
+FAMILIES = ("reductions", "linalg", "shape", "indexing", "creation", "nn", "torchscript")
+
+
+def module_of(op: Op) -> str:
+    """The module of `compiler/ops/families` that declares an op: `shape_parts`, `linalg.solvers`."""
+    return str(op.evaluate.__module__).partition(".families.")[2]
+
+
+def family(op: Op) -> str:
+    """The module or folder that declares an op, to the first underscore."""
+    return module_of(op).partition(".")[0].partition("_")[0]
+
+
+OPS_BY_NAME: dict[str, Op] = {op.schema.full_name.partition("::")[2]: op for op in OPS.all() if family(op) in FAMILIES}
