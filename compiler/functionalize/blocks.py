@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
 from ..ir.node import Node
@@ -13,12 +12,10 @@ from .joins import inside
 from .loops import walk_loop
 from .memory import Scope
 from .places import Cell, Plain
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
+from .walker import Walker
 
 
-def _closure(f: Functionalizer, node: Node) -> Walk:
+def _closure(f: Walker, node: Node) -> Walk:
     """A closure sees what is there when it is defined; from then on nobody may write into that."""
     made = f.builder.node("prim::Function", (), [v.type for v in node.outputs], attrs=dict(node.attrs), blocks=1)
     made.output.name_hint = node.output.name_hint
@@ -35,7 +32,7 @@ def _closure(f: Functionalizer, node: Node) -> Walk:
     f.places[node.output] = Plain(made.output)
 
 
-BLOCKS: dict[str, Callable[[Functionalizer, Node], Walk]] = {
+BLOCKS: dict[str, Callable[[Walker, Node], Walk]] = {
     "prim::If": walk_branch,
     "prim::Loop": walk_loop,
     "prim::CallFunction": walk_call,

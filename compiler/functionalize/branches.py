@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
 from ..ir.node import Block, Node, Value
@@ -33,12 +32,10 @@ from .places import (
     same_content,
 )
 from .views import ElementStep, OpStep, Step
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
+from .walker import Walker
 
 
-def walk_branch(f: Functionalizer, node: Node) -> Walk:
+def walk_branch(f: Walker, node: Node) -> Walk:
     made = f.builder.node("prim::If", [f.read(node.inputs[0])], attrs=dict(node.attrs), blocks=2)
     sides = []
     for block, into in zip(node.blocks, made.blocks, strict=True):
@@ -66,7 +63,7 @@ def walk_branch(f: Functionalizer, node: Node) -> Walk:
 class _Side:
     """One side of a branch, at its end; `exported` are its objects as they are known outside."""
 
-    f: Functionalizer
+    f: Walker
     made: Node
     block: Block
     scope: Scope
@@ -178,7 +175,7 @@ _Result = tuple[Place, Value | None] | Joined
 class _Join:
     """The two sides of a branch, brought together."""
 
-    def __init__(self, f: Functionalizer, node: Node, made: Node, sides: list[_Side]) -> None:
+    def __init__(self, f: Walker, node: Node, made: Node, sides: list[_Side]) -> None:
         self.f = f
         self.node = node
         self.made = made

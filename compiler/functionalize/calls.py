@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value, walk
 from ..types.types import CLOSURE
+from .lists import slots_of
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable
 from .views import OpStep, Step
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
+from .walker import Walker
 
 MAX_INLINED = 20_000
 """Nodes of other functions that are walked in one function."""
@@ -38,7 +36,7 @@ class Returned:
     is_own: bool
 
 
-def walk_call(f: Functionalizer, node: Node) -> Walk:
+def walk_call(f: Walker, node: Node) -> Walk:
     callee = f.functions[node.attrs["callee"]]
     places = [f.places[value] for value in node.inputs]
     summary = summarize(f, callee)
@@ -62,12 +60,12 @@ def _source(callee: Callee) -> Graph:
     return callee.source if callee.source is not None else callee.graph
 
 
-def _may_inline(f: Functionalizer, callee: Callee) -> bool:
+def _may_inline(f: Walker, callee: Callee) -> bool:
     f.inlined += sum(1 for _ in walk(_source(callee).nodes))
     return f.inlined <= MAX_INLINED
 
 
-def _results(f: Functionalizer, node: Node, callee: Callee, places: Sequence[Place], made: Node) -> list[Place]:
+def _results(f: Walker, node: Node, callee: Callee, places: Sequence[Place], made: Node) -> list[Place]:
     """The places of what a call gives."""
     found: list[Place] = []
     summary = summarize(f, callee)
@@ -116,13 +114,11 @@ def share(memory: Memory, place: Place, argument: Place) -> None:
         memory.hold(place.cell.elements, memory.reach(argument))
 
 
-def summarize(f: Functionalizer, callee: Callee) -> tuple[Returned, ...]:
+def summarize(f: Walker, callee: Callee) -> tuple[Returned, ...]:
     """Found when the function is first called by one that writes."""
     if callee.returned is None:
-        from .driver import walk_function
-
         graph = _source(callee)
-        walker = walk_function(graph, f.memory.diagnostics)
+        walker = f.walked(graph)
         parameters: dict[Cell, int] = {}
         for i, value in enumerate(graph.inputs):
             parameters.update((cell, i) for cell in walker.memory.reach(walker.places[value]))
@@ -133,9 +129,7 @@ def summarize(f: Functionalizer, callee: Callee) -> tuple[Returned, ...]:
     return found
 
 
-def _returned(
-    walker: Functionalizer, value: Value, parameters: dict[Cell, int], reached: list[list[Cell]], k: int
-) -> Returned:
+def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached: list[list[Cell]], k: int) -> Returned:
     if not is_mutable(value.type):
         return Returned(None, (), (), True)
     place = walker.places[value]
@@ -154,12 +148,7 @@ def _returned(
 
 def _holds_twice(memory: Memory, place: Place) -> bool:
     """Whether two elements of a container may be one object."""
-    if isinstance(place, Items):
-        slots: Sequence[Place] = place.slots
-    else:
-        from .lists import slots_of
-
-        slots = slots_of(memory, place) or ()
+    slots = place.slots if isinstance(place, Items) else slots_of(memory, place) or ()
     return any(memory.may_share(a, b) for i, a in enumerate(slots) for b in slots[i + 1 :])
 
 

@@ -127,6 +127,10 @@ class Functionalizer:
             made.add_output(type, value.name_hint)
         return self.builder.insert(made)
 
+    def walked(self, graph: Graph) -> Functionalizer:
+        """The walk over another function, at its end."""
+        return walk_function(graph, self.memory.diagnostics)
+
     def result(self, value: Value, new: Value, argument: str = "") -> Place:
         """A place of its own for what a node gives, if it is an object."""
         if not is_mutable(value.type) or value.type == CLOSURE:

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
 from .memory import Parts, Scope, Write, alternatives
 from .places import Choice, Either, Items, Place, Plain, Root, View
 from .views import ElementStep, OpStep
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
+from .walker import Walker
 
 
 @contextmanager
-def inside(f: Functionalizer, scope: Scope, block: Block) -> Iterator[None]:
+def inside(f: Walker, scope: Scope, block: Block) -> Iterator[None]:
     """At the end of a block, with what it has changed."""
     with f.memory.within(scope), f.builder.at(block):
         yield
@@ -39,7 +36,7 @@ class Joined:
     stale: Write | None
 
 
-def enter_joined(f: Functionalizer, value: Value, joined: Joined) -> None:
+def enter_joined(f: Walker, value: Value, joined: Joined) -> None:
     """Let a value of the program be such an object."""
     root = f.memory.allocate(joined.value, None, origin=value)
     for parts in joined.parts:
@@ -54,7 +51,7 @@ def is_missing(place: Place) -> bool:
     return isinstance(place, Plain) and place.value.node.kind == "prim::Uninitialized"
 
 
-def is_visible(f: Functionalizer, place: Place) -> bool:
+def is_visible(f: Walker, place: Place) -> bool:
     """Whether all that a place is made of is known where the builder stands."""
     around = set(enclosing_blocks(f.builder.block))
     pending, seen = [place], set[Place]()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
@@ -33,12 +32,10 @@ from .places import (
     same_content,
 )
 from .views import GET, argument_of
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
+from .walker import Walker
 
 
-def walk_loop(f: Functionalizer, node: Node) -> Walk:
+def walk_loop(f: Walker, node: Node) -> Walk:
     rounds = known_rounds(f, node) if f.unrolls else None
     if rounds is not None:
         yield _unroll(f, node, rounds)
@@ -56,7 +53,7 @@ MAX_UNROLLED = 128
 """Rounds that one loop, and all loops of a function, are walked one by one."""
 
 
-def known_rounds(f: Functionalizer, node: Node) -> int | None:
+def known_rounds(f: Walker, node: Node) -> int | None:
     """How often a loop goes round, where that is known, seldom and nothing stops it before."""
     trips, entry = f.read(node.inputs[0]), node.inputs[1]
     count, stays = argument_of(trips), node.blocks[0].outputs[0]
@@ -65,7 +62,7 @@ def known_rounds(f: Functionalizer, node: Node) -> int | None:
     return max(count, 0) if argument_of(entry) is True and argument_of(stays) is True else None
 
 
-def _unroll(f: Functionalizer, node: Node, rounds: int) -> Walk:
+def _unroll(f: Walker, node: Node, rounds: int) -> Walk:
     """Each round by itself."""
     (body,) = node.blocks
     places = [f.places[value] for value in node.inputs[2:]]
@@ -81,7 +78,7 @@ def _unroll(f: Functionalizer, node: Node, rounds: int) -> Walk:
     f.places.update(zip(node.outputs, places, strict=True))
 
 
-def _round(f: Functionalizer, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> Walk:
+def _round(f: Walker, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> Walk:
     """One walk over the body; whether it has shown nothing new, so that the loop stands as it is to be."""
     loop = _LoopWalk(f, node, facts, sets)
     before, allocated = loop.size, len(f.memory.allocated)
@@ -107,7 +104,7 @@ def _round(f: Functionalizer, node: Node, facts: Facts, sets: dict[int, list[Pla
 class _LoopWalk:
     """One walk over a loop's body: what it begins with, and what it ends with."""
 
-    def __init__(self, f: Functionalizer, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> None:
+    def __init__(self, f: Walker, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> None:
         """`sets` are the places of the carried values that are one of several places from outside."""
         self.f = f
         self.sets = sets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ..ir.node import Node
 from ..ops.registry import OPS, Op, Trait
@@ -13,10 +12,8 @@ from .lists import element, list_result, makes_list_of_objects, slots_of, write_
 from .memory import Write
 from .places import Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
 from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, step_of
+from .walker import Walker
 from .writes import POP, WRITE
-
-if TYPE_CHECKING:
-    from .driver import Functionalizer
 
 UPDATED = "aten::_updated"
 
@@ -24,13 +21,13 @@ UPDATED = "aten::_updated"
 # --- nodes that are not made again ---
 
 
-def before(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def before(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """Whether the places of the arguments alone told what the node gives; the results' places are entered then."""
     rule = _BEFORE.get(node.kind)
     return rule is not None and rule(f, node, places)
 
 
-def _write(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _write(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     target, content = places
     write = Write(node.attrs["what"], node.span)
     if isinstance(node.inputs[0].type, ListType):
@@ -40,7 +37,7 @@ def _write(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-def _tuple_index(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _tuple_index(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     place = places[0]
     if not isinstance(place, Items):
         return False
@@ -48,7 +45,7 @@ def _tuple_index(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool
     return True
 
 
-def _tuple_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _tuple_unpack(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     place = places[0]
     if not isinstance(place, Items):
         return False
@@ -56,7 +53,7 @@ def _tuple_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> boo
     return True
 
 
-def _list_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _list_unpack(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     slots = slots_of(f.memory, places[0])
     if slots is None or len(slots) != len(node.outputs):
         return False
@@ -64,7 +61,7 @@ def _list_unpack(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool
     return True
 
 
-def _element(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _element(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """`l[i]` and `l.pop(i)` of a list whose elements are known."""
     slots = slots_of(f.memory, places[0])
     index = argument_of(node.inputs[1])
@@ -74,7 +71,7 @@ def _element(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-def _same_object(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _same_object(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """A cast of a tuple is the tuple, and one to the type that an object has is the object."""
     place = places[0]
     if isinstance(place, Items) or type_of(place) == node.output.type:
@@ -83,7 +80,7 @@ def _same_object(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool
     return False
 
 
-def _length(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _length(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """The length of a list whose elements are known."""
     slots = slots_of(f.memory, places[0])
     if slots is None:
@@ -92,7 +89,7 @@ def _length(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-def _least(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _least(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """The lesser of two lengths that are known."""
     numbers = [argument_of(f.memory.read(place)) for place in places]
     if not all(isinstance(number, int) for number in numbers):
@@ -101,7 +98,7 @@ def _least(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-def _updated(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
+def _updated(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     """What an in-place op leaves needs no check where it has the dtype and shape of the tensor by its very nature."""
     new, old = f.memory.read(places[0]), f.memory.read_shape(places[1])
     assert isinstance(new.type, TensorType) and isinstance(old.type, TensorType)
@@ -115,7 +112,7 @@ def _updated(f: Functionalizer, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
-_BEFORE: dict[str, Callable[[Functionalizer, Node, Sequence[Place]], bool]] = {
+_BEFORE: dict[str, Callable[[Walker, Node, Sequence[Place]], bool]] = {
     WRITE: _write,
     "prim::TupleIndex": _tuple_index,
     "prim::TupleUnpack": _tuple_unpack,
@@ -133,7 +130,7 @@ _BEFORE: dict[str, Callable[[Functionalizer, Node, Sequence[Place]], bool]] = {
 # --- results of nodes ---
 
 
-def after(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place]:
+def after(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place]:
     """The places of what a node gives, which stands in the new graph as `made`."""
     rule = _AFTER.get(node.kind)
     if rule is not None:
@@ -156,9 +153,7 @@ def after(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) ->
     return results
 
 
-def _may_be_argument(
-    f: Functionalizer, op: Op, places: Sequence[Place], made: Node, results: list[Place]
-) -> list[Place]:
+def _may_be_argument(f: Walker, op: Op, places: Sequence[Place], made: Node, results: list[Place]) -> list[Place]:
     """The results of an op that returns its argument where nothing is to do."""
     decided = _DECIDED.get(op.schema.base_name)
     is_argument = decided(made) if decided is not None else None
@@ -214,7 +209,7 @@ _DECIDED: dict[str, Callable[[Node], bool | None]] = {
 }
 
 
-def _tuple(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _tuple(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     if not is_mutable(node.output.type):
         return None
     items = Items(tuple(places))
@@ -222,7 +217,7 @@ def _tuple(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -
     return [items]
 
 
-def _list(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _list(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     type = made.output.type
     assert isinstance(type, ListType)
     for value in made.inputs:
@@ -234,7 +229,7 @@ def _list(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) ->
     return [f.memory.allocate(made.output, Slots(tuple(places)), origin=node.output)]
 
 
-def _part(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _part(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     """Elements of tuples and lists that are one value, and what an optional holds."""
     place = places[0]
     if isinstance(place, Plain | Items) or not any(is_mutable(value.type) for value in node.outputs):
@@ -256,13 +251,13 @@ def _part(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) ->
     return found
 
 
-def element_at(f: Functionalizer, node: Node, place: Place, index: int) -> Place | None:
+def element_at(f: Walker, node: Node, place: Place, index: int) -> Place | None:
     content = f.memory.content(place.cell) if isinstance(place, Root) else None
     parent = content.place if isinstance(content, Spread) else place
     return f.memory.view(parent, ElementStep(index), node.outputs[index].type)
 
 
-def _getitem(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _getitem(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     if not is_mutable(node.output.type) or isinstance(places[0], Plain):
         return None
     place = element(f.memory, node, places[0], made.inputs[1])
@@ -273,7 +268,7 @@ def _getitem(f: Functionalizer, node: Node, places: Sequence[Place], made: Node)
     return [place]
 
 
-def _pop(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _pop(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     """The element that a list gives away: no longer its own, unless the list has it twice."""
     made = _as_getitem(f, made)
     if not is_mutable(node.output.type) or isinstance(places[0], Plain):
@@ -291,14 +286,14 @@ def _pop(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> 
     return [taken]
 
 
-def _as_getitem(f: Functionalizer, made: Node) -> Node:
+def _as_getitem(f: Walker, made: Node) -> Node:
     op = OPS.named(GET)
     found = f.builder.node(GET, made.inputs, [made.output.type], schema=op.schema, names=[made.output.name_hint])
     made.destroy()
     return found
 
 
-def _any_element(f: Functionalizer, node: Node, place: Place, made: Node) -> list[Place]:
+def _any_element(f: Walker, node: Node, place: Place, made: Node) -> list[Place]:
     """An element that may be any of those that the list holds."""
     taken = f.memory.allocate(made.output, None, origin=node.output)
     for cell in f.memory.elements_of(place):
@@ -308,11 +303,11 @@ def _any_element(f: Functionalizer, node: Node, place: Place, made: Node) -> lis
     return [taken]
 
 
-def _missing(f: Functionalizer, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+def _missing(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     return [Plain(made.output)]
 
 
-_AFTER: dict[str, Callable[[Functionalizer, Node, Sequence[Place], Node], list[Place] | None]] = {
+_AFTER: dict[str, Callable[[Walker, Node, Sequence[Place], Node], list[Place] | None]] = {
     "prim::TupleConstruct": _tuple,
     "prim::ListConstruct": _list,
     "prim::TupleIndex": _part,

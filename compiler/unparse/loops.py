@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..ir.node import PARAM, Block, Node, Value
 from .uses import unchanged
-
-if TYPE_CHECKING:
-    from .shape import Shape
+from .written import Written
 
 FOREVER = 2**63 - 1
 """The trip count of a loop that its condition alone ends."""
@@ -40,98 +37,98 @@ class Header:
     slots: Mapping[Value, int] = field(default_factory=dict)
 
 
-def header_of(shape: Shape, loop: Node, is_while: bool, held: Node | None, last: Node | None) -> Header:
+def header_of(written: Written, loop: Node, is_while: bool, held: Node | None, last: Node | None) -> Header:
     """Decide on the header. `held` and `last` are what waits for its use before the loop and at the body's end."""
     (block,) = loop.blocks
     proceed = block.outputs[0]
     if is_while:
-        return _while(shape, loop, held, last)
+        return _while(written, loop, held, last)
     if _is_true(proceed):
         return Header(False)
     if last is None or proceed.node is not last:
         return Header(False, proceed, False, True)
     stopped = last.inputs[0] if last.kind == "aten::__not__.bool" else None
-    if stopped is not None and not _is_not(shape, stopped):
-        shape.inlined.add(last)
-        return _break(shape, block, stopped, True)
-    shape.inlined.add(last)
-    return _break(shape, block, proceed, False)
+    if stopped is not None and not _is_not(written, stopped):
+        written.inlined.add(last)
+        return _break(written, block, stopped, True)
+    written.inlined.add(last)
+    return _break(written, block, proceed, False)
 
 
-def _break(shape: Shape, block: Block, test: Value, breaks_if: bool) -> Header:
+def _break(written: Written, block: Block, test: Value, breaks_if: bool) -> Header:
     """A test at the end of the body, where the carried values are new already."""
-    leaves = list(shape.leaves(test))
-    if test.node in shape.inlined and not all(_survives(shape, block, leaf) for leaf in leaves):
-        shape.inlined.discard(test.node)
+    leaves = list(written.leaves(test))
+    if test.node in written.inlined and not all(_survives(written, block, leaf) for leaf in leaves):
+        written.inlined.discard(test.node)
         return Header(False, test, breaks_if, True)
-    if test.node not in shape.inlined:
+    if test.node not in written.inlined:
         return Header(False, test, breaks_if, True)
-    _keep(shape, block, leaves)
+    _keep(written, block, leaves)
     return Header(False, test, breaks_if)
 
 
-def _keep(shape: Shape, block: Block, leaves: list[Value]) -> None:
+def _keep(written: Written, block: Block, leaves: list[Value]) -> None:
     for leaf in leaves:
-        if all(shape.uses.root(v) is not shape.uses.root(leaf) for v in block.outputs[1:]):
-            shape.uses.note(leaf, shape.uses.at[block.ret] + 1, block.ret)
+        if all(written.uses.root(v) is not written.uses.root(leaf) for v in block.outputs[1:]):
+            written.uses.note(leaf, written.uses.at[block.ret] + 1, block.ret)
 
 
-def _survives(shape: Shape, block: Block, leaf: Value) -> bool:
+def _survives(written: Written, block: Block, leaf: Value) -> bool:
     """Whether the leaf still has a name once the round's results are in place."""
-    root = shape.uses.root(leaf)
-    is_result = any(shape.uses.root(v) is root for v in block.outputs[1:])
+    root = written.uses.root(leaf)
+    is_result = any(written.uses.root(v) is root for v in block.outputs[1:])
     return is_result or not (root.node.kind == PARAM and root.node.owner is block and root.index > 0)
 
 
-def _is_not(shape: Shape, value: Value) -> bool:
-    return value.node in shape.inlined and value.node.kind == "aten::__not__.bool"
+def _is_not(written: Written, value: Value) -> bool:
+    return value.node in written.inlined and value.node.kind == "aten::__not__.bool"
 
 
-def item_of(shape: Shape, loop: Node, header: Header) -> Node | None:
+def item_of(written: Written, loop: Node, header: Header) -> Node | None:
     """The node that a header over a list or a derived range stands for; it begins the body."""
     trips, (block,) = loop.inputs[0].node, loop.blocks
     index = block.inputs[0]
-    if trips not in shape.inlined or index.use_count != 1:
+    if trips not in written.inlined or index.use_count != 1:
         return None
     node = index.uses[0].user
     first = next((n for n in block.nodes if n.kind != "prim::Constant"), None)
-    if node is not first or node in shape.inlined:
+    if node is not first or node in written.inlined:
         return None
     if trips.kind == "aten::__range_length" and node.kind == "aten::__derive_index":
         same = zip((trips.inputs[0], trips.inputs[2]), node.inputs[1:], strict=True)
-        return node if all(_is_one(shape, a, b) for a, b in same) else None
+        return node if all(_is_one(written, a, b) for a, b in same) else None
     if trips.kind == "aten::len.t" and node.kind == "aten::__getitem__.t" and header.test is None:
-        return node if node.inputs[1] is index and _is_one(shape, trips.inputs[0], node.inputs[0]) else None
+        return node if node.inputs[1] is index and _is_one(written, trips.inputs[0], node.inputs[0]) else None
     return None
 
 
-def _is_one(shape: Shape, left: Value, right: Value) -> bool:
-    left, right = shape.uses.root(left), shape.uses.root(right)
-    return same_value(left, right) and left.node not in shape.inlined
+def _is_one(written: Written, left: Value, right: Value) -> bool:
+    left, right = written.uses.root(left), written.uses.root(right)
+    return same_value(left, right) and left.node not in written.inlined
 
 
 def _is_true(value: Value) -> bool:
     return value.node.kind == "prim::Constant" and value.node.attrs["value"] is True
 
 
-def _while(shape: Shape, loop: Node, held: Node | None, last: Node | None) -> Header:
+def _while(written: Written, loop: Node, held: Node | None, last: Node | None) -> Header:
     entry, proceed = loop.inputs[1], loop.blocks[0].outputs[0]
     own = {v.node for v in (entry, proceed)} & {n for n in (held, last) if n is not None}
-    shape.inlined |= own
-    slots = _same_test(shape, loop, entry, proceed)
+    written.inlined |= own
+    slots = _same_test(written, loop, entry, proceed)
     if slots is not None:
         return Header(True, proceed, slots=slots)
-    shape.inlined -= own
+    written.inlined -= own
     return Header(True, proceed, False, True)
 
 
-def _same_test(shape: Shape, loop: Node, entry: Value, proceed: Value) -> dict[Value, int] | None:
+def _same_test(written: Written, loop: Node, entry: Value, proceed: Value) -> dict[Value, int] | None:
     """Whether two tests are one, if the names of carried values stand for what they are before and after a round.
 
     If so, which carried value each result is in the test.
     """
     (block,) = loop.blocks
-    uses = shape.uses
+    uses = written.uses
     fixed = set(unchanged(loop))
     carried = [
         (k, uses.root(before), uses.root(after))
@@ -147,7 +144,7 @@ def _same_test(shape: Shape, loop: Node, entry: Value, proceed: Value) -> dict[V
         if found and slots.get(then, found[0]) in found:
             slots.setdefault(then, found[0])
             continue
-        if found or shape.is_variable(then) or shape.is_variable(first):
+        if found or written.is_variable(then) or written.is_variable(first):
             if first is not then or then in results:
                 return None
             continue

@@ -8,13 +8,10 @@ the test must not refine the name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..ir.node import Block, Node, Value
 from .uses import Uses
-
-if TYPE_CHECKING:
-    from .shape import Shape
+from .written import Written
 
 Presence = dict[Value, bool]
 
@@ -48,29 +45,29 @@ def _is_one_unwrap(users: list[Node], block: Block) -> bool:
     return len(users) == 1 and users[0].kind == "prim::unchecked_unwrap_optional" and users[0].owner is block
 
 
-def known_of(shape: Shape, test: Value) -> Known:
+def known_of(written: Written, test: Value) -> Known:
     """What a test that is written in place tells; one that has a name tells nothing. As deep as expressions get."""
     node = test.node
-    if node not in shape.inlined:
+    if node not in written.inlined:
         return Known()
     if node.kind == "aten::__not__.bool":
-        inner = known_of(shape, node.inputs[0])
+        inner = known_of(written, node.inputs[0])
         return Known(inner.if_false, inner.if_true)
     if node.kind in ("aten::__is__", "aten::__isnot__"):
-        return _of_is(shape, node)
+        return _of_is(written, node)
     joined_by = connective(node) if node.kind == "prim::If" else None
     if joined_by is None:
         return Known()
-    left = known_of(shape, node.inputs[0])
-    right = known_of(shape, node.blocks[0 if joined_by == "and" else 1].outputs[0])
+    left = known_of(written, node.inputs[0])
+    right = known_of(written, node.blocks[0 if joined_by == "and" else 1].outputs[0])
     if joined_by == "and":
         return Known(if_true=left.if_true | right.if_true)
     return Known(if_false=left.if_false | right.if_false)
 
 
-def _of_is(shape: Shape, node: Node) -> Known:
-    value = shape.uses.root(node.inputs[0])
-    if not shape.is_variable(value):
+def _of_is(written: Written, node: Node) -> Known:
+    value = written.uses.root(node.inputs[0])
+    if not written.is_variable(value):
         return Known()
     is_none = node.kind == "aten::__is__"
     return Known({value: not is_none}, {value: is_none})

@@ -7,7 +7,7 @@ takes them from the end. What waits in vain becomes a statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
@@ -17,12 +17,10 @@ from ..types.types import ListType, strip_optional
 from .loops import FOREVER, Header, header_of, item_of
 from .refinement import known_of
 from .uses import Uses, unchanged
+from .written import REPEATED, Written
 
 MAX_EXPRESSION = 16
 """Operations inside each other in one expression; deeper ones are spread over statements."""
-
-REPEATED = ("prim::Constant", "prim::Uninitialized")
-"""Kinds that are written at each use."""
 
 _STATEMENTS = frozenset(("prim::TupleUnpack", "prim::ListUnpack", "prim::unchecked_cast", "prim::RaiseException"))
 
@@ -40,12 +38,11 @@ class Waiting:
         self.pending = []
 
 
-class Shape:
+class Shape(Written):
     """The decisions for one function and what is inside it."""
 
     def __init__(self, body: Block) -> None:
-        self.uses = Uses(body)
-        self.inlined: set[Node] = set()
+        super().__init__(Uses(body))
         self.silent: set[Node] = set()
         """Nodes that need no text: the unwrapping that a test implies."""
         self.expressions: set[Node] = set()
@@ -54,21 +51,6 @@ class Shape:
         self._depth: dict[Node, int] = {}
         self._prepare(body)
         run(self._function(body))
-
-    def is_variable(self, value: Value) -> bool:
-        """Whether the value is written as a name."""
-        return value.node not in self.inlined and value.node.kind not in REPEATED
-
-    def leaves(self, *values: Value) -> Iterator[Value]:
-        """The variables in expressions."""
-        stack = list(values)
-        while stack:
-            value = stack.pop()
-            if self.is_variable(value):
-                yield value
-            elif value.node in self.inlined:
-                stack += value.node.inputs
-                stack += (v for block in value.node.blocks for v in block.outputs)
 
     def _prepare(self, body: Block) -> None:
         for node in list(self.uses.at):

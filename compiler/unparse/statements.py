@@ -10,7 +10,8 @@ from ..ir.node import Block, Node, Value
 from .expressions import OR, Expressions
 from .literals import annotation
 from .names import Names
-from .shape import REPEATED, Shape, is_bare, raises
+from .shape import Shape, is_bare, raises
+from .written import REPEATED
 
 INDENT = "    "
 DEFAULT_MESSAGE = "assertion failed"

@@ -1,0 +1,52 @@
+"""The walk over a function, as the rules that it follows see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ...lang.trampoline import Walk
+from ..ir.builder import Builder
+from ..ir.graph import Callee, Graph
+from ..ir.node import Block, Node, Value
+from .memory import Facts, Memory
+from .places import Place
+
+
+class Walker(Protocol):
+    """What is known on the way: the place of each value of the old graph, and the contents of all places.
+
+    `facts` is what loops have shown, by their node and the path to it; `rounds`, `walks` and `inlined` count what was
+    spent on the whole function: rounds walked one by one, walks over the bodies of loops, nodes of functions called.
+    """
+
+    functions: Mapping[str, Callee]
+    builder: Builder
+    memory: Memory
+    places: dict[Value, Place]
+    facts: dict[tuple[Node, tuple[object, ...]], Facts]
+    rounds: int
+    walks: int
+    inlined: int
+
+    @property
+    def unrolls(self) -> bool:
+        """Whether short loops are walked round by round."""
+
+    def parameters(self, block: Block, into: Block) -> None:
+        """The inputs of a function or closure, which its caller owns."""
+
+    def block(self, block: Block) -> Walk:
+        """Every node, in order."""
+
+    def read(self, value: Value) -> Value:
+        """What stands in the value's place."""
+
+    def copy(self, node: Node, places: list[Place]) -> Node:
+        """The node on the present contents of its arguments."""
+
+    def result(self, value: Value, new: Value, argument: str = "") -> Place:
+        """A place of its own for what a node gives, if it is an object."""
+
+    def walked(self, graph: Graph) -> Walker:
+        """The walk over another function, at its end."""
