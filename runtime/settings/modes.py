@@ -114,7 +114,7 @@ class Settings:
         choice = object.__getattribute__(self, "_choices").get(name)
         if choice is None:
             raise AttributeError(f"no setting is called {name!r}: there are {', '.join(dir(self))}")
-        return choice  # type: ignore[no-any-return]
+        return choice
 
 
 settings = Settings(
