@@ -1,0 +1,81 @@
+/* What the functions share. Products that feed sums go through fma where the target has it; where it has not, the
+   reductions still hold, since the leading parts of their constants have zeros at the end. */
+
+#if defined(__FMA__) || defined(__aarch64__)
+#define GS_HAS_FMA 1
+#else
+#define GS_HAS_FMA 0
+#endif
+
+INLINE float gs_fma_f32(float a, float b, float c)
+{
+    return GS_HAS_FMA ? __builtin_fmaf(a, b, c) : a * b + c;
+}
+
+INLINE double gs_fma_f64(double a, double b, double c)
+{
+    return GS_HAS_FMA ? __builtin_fma(a, b, c) : a * b + c;
+}
+
+INLINE uint32_t gs_to_bits_f32(float x)
+{
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+INLINE uint64_t gs_to_bits_f64(double x)
+{
+    uint64_t bits;
+    __builtin_memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+INLINE float gs_of_bits_f32(uint32_t bits)
+{
+    float x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+INLINE double gs_of_bits_f64(uint64_t bits)
+{
+    double x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* 2 to the n for an integer n in the range of normal exponents: the addition puts n into the low bits. */
+INLINE float gs_power_of_two_f32(float n)
+{
+    return gs_of_bits_f32((gs_to_bits_f32(n + 0x1.8p23f) << 23) + 0x3f800000u);
+}
+
+INLINE double gs_power_of_two_f64(double n)
+{
+    return gs_of_bits_f64((gs_to_bits_f64(n + 0x1.8p52) << 52) + 0x3ff0000000000000u);
+}
+
+/* p times 2 to the n, by two factors, so that neither overflows; n / 2 has to be a normal exponent. */
+INLINE float gs_scale_f32(float p, float n)
+{
+    float half = (n * 0.5f + 0x1.8p23f) - 0x1.8p23f;
+    return p * gs_power_of_two_f32(half) * gs_power_of_two_f32(n - half);
+}
+
+INLINE double gs_scale_f64(double p, double n)
+{
+    double half = (n * 0.5 + 0x1.8p52) - 0x1.8p52;
+    return p * gs_power_of_two_f64(half) * gs_power_of_two_f64(n - half);
+}
+
+/* The nearest integer of a number below 2 to the 22 (51), ties to even. */
+INLINE float gs_nearest_f32(float x)
+{
+    return (x + 0x1.8p23f) - 0x1.8p23f;
+}
+
+INLINE double gs_nearest_f64(double x)
+{
+    return (x + 0x1.8p52) - 0x1.8p52;
+}

@@ -1,0 +1,104 @@
+/* exp and its kin: x = n ln 2 + r with |r| <= ln 2 / 2 (Cody and Waite 1980), a minimax polynomial in r, and 2 to the n
+   put together from its bits. */
+
+/* (exp(r) - 1 - r) / (r r). */
+INLINE float gs_exp_rest_f32(float r)
+{
+    float q = gs_fma_f32(0x1.a2552ap-13f, r, 0x1.6d4cd6p-10f);
+    q = gs_fma_f32(q, r, 0x1.110ffcp-7f);
+    q = gs_fma_f32(q, r, 0x1.5554e8p-5f);
+    q = gs_fma_f32(q, r, 0x1.555556p-3f);
+    return gs_fma_f32(q, r, 0.5f);
+}
+
+INLINE double gs_exp_rest_f64(double r)
+{
+    double q = gs_fma_f64(0x1.1f2c61d9d2b92p-29, r, 0x1.af5d2e3fb678dp-26);
+    q = gs_fma_f64(q, r, 0x1.27e5014c29972p-22);
+    q = gs_fma_f64(q, r, 0x1.71ddf92c43058p-19);
+    q = gs_fma_f64(q, r, 0x1.a01a019a45dd2p-16);
+    q = gs_fma_f64(q, r, 0x1.a01a01af9c8eap-13);
+    q = gs_fma_f64(q, r, 0x1.6c16c16c173b6p-10);
+    q = gs_fma_f64(q, r, 0x1.111111110f714p-7);
+    q = gs_fma_f64(q, r, 0x1.5555555555558p-5);
+    q = gs_fma_f64(q, r, 0x1.5555555555559p-3);
+    return gs_fma_f64(q, r, 0.5);
+}
+
+/* exp(x) - 1 of what is left of x besides n ln 2. */
+INLINE float gs_exp_reduced_f32(float x, float n)
+{
+    float r = gs_fma_f32(n, -0x1.62e4p-1f, x);
+    r = gs_fma_f32(n, -0x1.7f7d1cp-20f, r);
+    return gs_fma_f32(r * r, gs_exp_rest_f32(r), r);
+}
+
+INLINE double gs_exp_reduced_f64(double x, double n)
+{
+    double r = gs_fma_f64(n, -0x1.62e42fefa38p-1, x);
+    r = gs_fma_f64(n, -0x1.ef35793c7673p-45, r);
+    return gs_fma_f64(r * r, gs_exp_rest_f64(r), r);
+}
+
+INLINE float gs_exp_f32(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.0f ? -104.0f : x;
+    float n = gs_nearest_f32(x * 0x1.715476p0f);
+    return gs_scale_f32(1.0f + gs_exp_reduced_f32(x, n), n);
+}
+
+INLINE double gs_exp_f64(double x)
+{
+    x = x > 710.0 ? 710.0 : x;
+    x = x < -746.0 ? -746.0 : x;
+    double n = gs_nearest_f64(x * 0x1.71547652b82fep0);
+    return gs_scale_f64(1.0 + gs_exp_reduced_f64(x, n), n);
+}
+
+/* exp where its result is a normal number. */
+INLINE float gs_exp_normal_f32(float x)
+{
+    float n = gs_nearest_f32(x * 0x1.715476p0f);
+    return (1.0f + gs_exp_reduced_f32(x, n)) * gs_power_of_two_f32(n);
+}
+
+INLINE double gs_exp_normal_f64(double x)
+{
+    double n = gs_nearest_f64(x * 0x1.71547652b82fep0);
+    return (1.0 + gs_exp_reduced_f64(x, n)) * gs_power_of_two_f64(n);
+}
+
+/* 2^n p + (2^n - 1), in halves: 2 to the n may overflow where the result does not. Zeros keep their sign. */
+INLINE float gs_expm1_f32(float x)
+{
+    float bounded = x > 89.0f ? 89.0f : x;
+    bounded = bounded < -18.0f ? -18.0f : bounded;
+    float n = gs_nearest_f32(bounded * 0x1.715476p0f);
+    float half = gs_power_of_two_f32(n - 1.0f);
+    float found = 2.0f * gs_fma_f32(half, gs_exp_reduced_f32(bounded, n), half - 0.5f);
+    return x == 0.0f ? x : found;
+}
+
+INLINE double gs_expm1_f64(double x)
+{
+    double bounded = x > 710.0 ? 710.0 : x;
+    bounded = bounded < -38.0 ? -38.0 : bounded;
+    double n = gs_nearest_f64(bounded * 0x1.71547652b82fep0);
+    double half = gs_power_of_two_f64(n - 1.0);
+    double found = 2.0 * gs_fma_f64(half, gs_exp_reduced_f64(bounded, n), half - 0.5);
+    return x == 0.0 ? x : found;
+}
+
+/* By the exponential of -|x|, which neither overflows nor cancels. */
+INLINE float gs_sigmoid_f32(float x)
+{
+    float e = gs_exp_f32(-__builtin_fabsf(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+INLINE double gs_sigmoid_f64(double x)
+{
+    double e = gs_exp_f64(-__builtin_fabs(x));
+    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+}

@@ -1,0 +1,112 @@
+"""Builds the C functions of `codegen.c.math` with their references and measures how far they are apart."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gradscript.compiler.codegen.c.math import FLAGS, definitions
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+UNARY = ("exp", "expm1", "sigmoid", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt")
+BINARY: tuple[str, ...] = ()
+SUFFIXES = ("f32", "f64")
+_NUMBERS = {"f32": ("float", "double", ""), "f64": ("double", "__float128", "q")}
+
+
+class Report(ctypes.Structure):
+    """As the driver's `report`."""
+
+    _fields_ = [
+        ("worst", ctypes.c_double),
+        ("worst_at", ctypes.c_double * 2),
+        ("wrong", ctypes.c_uint64),
+        ("wrong_at", ctypes.c_double * 2),
+    ]
+
+    def __str__(self) -> str:
+        wrong = f", wrong {self.wrong} times, first at {list(self.wrong_at)}" if self.wrong else ""
+        return f"{self.worst:.3f} ulp at {list(self.worst_at)}{wrong}"
+
+
+@dataclass(frozen=True)
+class Functions:
+    """A library of functions under test, and what its compiler said of loops."""
+
+    library: ctypes.CDLL
+    remarks: str
+
+    def sweep(self, name: str, first: int, stride: int, count: int) -> Report:
+        """A function of one float32, at `count` bit patterns."""
+        found = Report()
+        arguments = (ctypes.c_uint64(first), ctypes.c_uint64(stride), ctypes.c_uint64(count))
+        self.library[f"sweep_{name}"](*arguments, ctypes.byref(found))
+        return found
+
+    def check(self, name: str, *operands: np.ndarray[Any, Any]) -> Report:
+        found = Report()
+        self._call(f"check_{name}", operands, ctypes.byref(found))
+        return found
+
+    def apply(self, name: str, *operands: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return self._call(f"apply_{name}", operands)
+
+    def _call(self, name: str, operands: tuple[np.ndarray[Any, Any], ...], *rest: Any) -> np.ndarray[Any, Any]:
+        arrays = [np.ascontiguousarray(operand) for operand in operands]
+        result = np.empty_like(arrays[0])
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*arrays, result)]
+        self.library[name](*pointers, ctypes.c_long(result.size), *rest)
+        return result
+
+
+def source(names: tuple[str, ...]) -> str:
+    """The functions by primitive's name, in float32 and float64, with their references."""
+    library = definitions(f"gs_{name}_{suffix}" for name in names for suffix in SUFFIXES)
+    driver = Path(__file__).with_name("c_math_driver.h").read_text(encoding="utf-8")
+    return "\n\n".join(["#include <stdint.h>", library, driver, *(_checked(name) for name in names)])
+
+
+def _checked(name: str) -> str:
+    kind, operands = ("BINARY", "x, y") if name in BINARY else ("UNARY", "x")
+    lines = []
+    for suffix, (number, wide, ending) in _NUMBERS.items():
+        lines.append(f"{kind}({name}, {suffix}, {number}, {wide}, {name}{ending}({operands}))")
+    return "\n".join(lines if kind == "BINARY" else [*lines, f"UNARY_BITS({name})"])
+
+
+@cache
+def build(names: tuple[str, ...], *flags: str) -> Functions | None:
+    """None where there is no compiler, or none with numbers of 128 bits."""
+    if COMPILER is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        text, built = Path(folder, "functions.c"), Path(folder, "functions.so")
+        text.write_text(source(names), encoding="utf-8")
+        options = ("-O3", *(flags or ("-march=native",)), "-fopenmp-simd", *FLAGS, "-fopt-info-vec", "-shared", "-fPIC")
+        command = [COMPILER, *options, str(text), "-o", str(built), "-lquadmath", "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode and "quadmath" in done.stderr:
+            return None
+        assert not done.returncode, done.stderr
+        return Functions(ctypes.CDLL(str(built)), done.stderr)
+
+
+def doubles(random: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    """Numbers of every exponent, of moderate size, near 1, near multiples of pi / 2, and at edges, of both signs."""
+    exponents = np.tile(np.arange(-1074, 1024), max(1, count // 4 // 2098))
+    spread = np.ldexp(random.uniform(1, 2, exponents.size), exponents)
+    powers = np.ldexp(1.0, np.arange(-1074, 1024))
+    moderate = [random.uniform(0, bound, count // 12) for bound in (1, 2, 6, 30, 750, 1e5)]
+    offsets = np.ldexp(random.uniform(1, 2, count // 8), -random.integers(1, 54, count // 8))
+    turns = np.concatenate([np.arange(200), random.integers(0, 1 << 40, count // 16)]) * (np.pi / 2)
+    edges = np.array([0, 1, 88.72, 708.4, 709.782712893384, 710.4758600739439, 744.44, 745.1332191019411, 2.0**52])
+    found = np.concatenate([spread, powers, *moderate, 1 + offsets, 1 - offsets, turns, edges, [np.inf, np.nan]])
+    found = np.concatenate([found, np.nextafter(found, 0), np.nextafter(found, np.inf)])
+    return np.concatenate([found, -found])

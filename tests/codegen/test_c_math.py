@@ -1,0 +1,60 @@
+"""The vector math of C kernels: what it is held to over all floats by `make c-math`, here at samples."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from c_math import SUFFIXES, UNARY, build, doubles
+from gradscript.compiler.codegen.c.math import definitions, has, helpers
+from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT32
+
+BOUNDS = {"f32": 4.0, "f64": 2.0}
+"""In units in the last place."""
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", UNARY)
+def test_whatever_a_function_calls_stands_above_it(name: str, suffix: str) -> None:
+    text = definitions([f"gs_{name}_{suffix}"])
+    positions = {match[1]: match.start() for match in re.finditer(r"^static inline .*?(gs_\w+)\(", text, re.MULTILINE)}
+    for called in re.finditer(r"\b(gs_\w+)\(", text):
+        assert positions[called[1]] <= called.start()
+
+
+def test_functions_are_written_once_for_several_dtypes() -> None:
+    text = helpers(["exp", "sigmoid", "exp"], [FLOAT32, FLOAT64])
+    for defined in re.findall(r"^static inline .*?(gs_\w+\()", text, re.MULTILINE):
+        assert len(re.findall(rf"^static inline .*? {re.escape(defined)}", text, re.MULTILINE)) == 1
+    assert text.count("#define GS_HAS_FMA 1") == 1
+
+
+def test_only_floats_have_functions() -> None:
+    assert has("exp", FLOAT32) and not has("exp", INT32) and not has("nothing", FLOAT64)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_floats_are_near_enough(name: str) -> None:
+    functions = build(UNARY)
+    if functions is None:
+        return
+    # A stride prime to 2 ** 32 meets every exponent, both signs and every kind of last bits.
+    for first, stride, count in ((0, 4093, (1 << 32) // 4093), *_neighbourhoods()):
+        found = functions.sweep(name, first, stride, count)
+        assert found.worst <= BOUNDS["f32"] and not found.wrong, str(found)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_doubles_are_near_enough(name: str) -> None:
+    functions = build(UNARY)
+    if functions is None:
+        return
+    found = functions.check(f"{name}_f64", doubles(np.random.default_rng(0), 12_000))
+    assert found.worst <= BOUNDS["f64"] and not found.wrong, str(found)
+
+
+def _neighbourhoods() -> list[tuple[int, int, int]]:
+    """Of zero, the least normal number, 1, infinity and NaN, of both signs."""
+    middles = (0x0, 0x00800000, 0x3F800000, 0x7F800000, 0x7FC00000)
+    return [((sign + middle - 300) % (1 << 32), 1, 600) for middle in middles for sign in (0, 1 << 31)]
