@@ -12,10 +12,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from ...compiler.emit.spellings import MODULES, OWN
 from ...compiler.formulas.library import compile_formula, formula_name
 from ...compiler.ops.composite import is_composite
 from ...compiler.ops.registry import OPS, Op, Trait
+from ...compiler.spelling.names import MODULES, OWN
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...lang.diagnostics import did_you_mean
 from ...stdlib_grads import formula_files

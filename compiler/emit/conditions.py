@@ -1,4 +1,4 @@
-"""Conditions: truth values, what they tell about optionals, and two-way branches.
+"""Conditions: tests as source writes them.
 
 `x is None` on a value that can never be None, or always is, is decided here, and only the branch that runs is
 emitted. On an Optional it splits: inside the branch where the value is there, its name stands for the value
@@ -7,48 +7,20 @@ unwrapped. `and`, `or` and `not` pass that knowledge on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-
 from ...lang import ast
-from ...lang.source import Span
 from ...lang.trampoline import Walk
-from ..ir.node import Block, Node, Value
+from ..ir.node import Value
+from ..spelling.overloads import Argued
 from ..types.types import (
     BOOL,
-    CLOSURE,
     NONE,
-    NUMBERS,
-    STR,
-    ListType,
     OptionalType,
-    TupleType,
-    Type,
-    is_tensor,
     unify,
 )
-from .calls import emit_resolved
-from .emitter import TESTS, Emitter, described
-from .mutation import mutated_names
-from .overloads import Argued
-from .scopes import Frame, Refined, Unusable
-
-Presence = dict[str, bool]
-"""Names of optionals that are known to hold a value (True) or None (False)."""
-
-
-@dataclass(slots=True)
-class Condition:
-    """A truth value, known now (`static`) or when it runs (`value`), and what follows from it either way."""
-
-    value: Value | None = None
-    static: bool | None = None
-    if_true: Presence = field(default_factory=dict)
-    if_false: Presence = field(default_factory=dict)
-
-    def negated(self, value: Value | None) -> Condition:
-        static = None if self.static is None else not self.static
-        return Condition(value, static, self.if_false, self.if_true)
+from .bindings import mutated_names
+from .emitter import Emitter, described
+from .operators import emit_comparison
+from .truth import Condition, refine, truth_of
 
 
 def emit_bool(e: Emitter, node: ast.Expr) -> Walk:
@@ -70,39 +42,10 @@ def emit_condition(e: Emitter, node: ast.Expr) -> Walk:
             return (yield _emit_chain(e, node))
         case ast.Compare(ops=("is",) | ("is not",)):
             return (yield _emit_is(e, node))
-        case ast.Call() if (test := e.form(TESTS, node)) is not None:
+        case ast.Call() if (test := e.test(node)) is not None:
             return (yield test(e, node))
     value = yield e.expression(node)
     return truth_of(e, node, value)
-
-
-def truth_of(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
-    """Python's truth of a value: a number's, that of a tensor of one element, whether a list, a tuple or a str holds
-    anything, whether an optional is there and true."""
-    type = value.type
-    if type == BOOL:
-        return Condition(value)
-    if type == NONE or isinstance(type, TupleType):
-        return Condition(static=isinstance(type, TupleType) and bool(type.elements))
-    if isinstance(type, OptionalType):
-        return _truth_of_optional(e, node, value)
-    if is_tensor(type) or type in NUMBERS or type == STR or isinstance(type, ListType):
-        return Condition(emit_resolved(e, node, "Bool", [Argued(value, node.span)], "a condition"))
-    note = "compare it: `x == …`"
-    raise e.fail("E301", f"a condition must be a bool, not {described(type)}", node.span, note)
-
-
-def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
-    """`x` as a test is `x is not None and x`."""
-    known = {node.id: True} if isinstance(node, ast.Name) else {}
-    there = e.value("aten::__isnot__", node, value, e.at(node).constant(None))
-    branch = e.at(node).node("prim::If", [there], [BOOL], blocks=2)
-    with e.builder.at(branch.blocks[0]):
-        found = truth_of(e, node, e.at(node).unwrap(value))
-        e.builder.returns(found.value or e.builder.constant(found.static))
-    with e.builder.at(branch.blocks[1]):
-        e.builder.returns(e.builder.constant(False))
-    return Condition(branch.output, if_true=known)
 
 
 def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
@@ -232,8 +175,6 @@ def _emit_choice(
 
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
     """`a < b < c` is `a < b and b < c` with b evaluated once. Evaluating c early changes nothing unless it writes."""
-    from .expressions import emit_comparison
-
     if any(True for operand in node.rest[1:] for _ in mutated_names(operand)):
         return Condition((yield _emit_links(e, node, 0, Argued((yield e.expression(node.first)), node.first.span))))
     operands = [Argued((yield e.expression(node.first)), node.first.span)]
@@ -257,8 +198,6 @@ def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
 
 def _emit_links(e: Emitter, node: ast.Compare, k: int, left: Argued) -> Walk:
     """A chain from its comparison `k` on, each operand evaluated where those before it hold."""
-    from .expressions import emit_comparison
-
     right = Argued((yield e.expression(node.rest[k])), node.rest[k].span)
     result = truth_of(e, node, emit_comparison(e, node, node.ops[k], left, right)).value
     assert result is not None, "a comparison is decided when it runs"
@@ -270,150 +209,3 @@ def _emit_links(e: Emitter, node: ast.Compare, k: int, left: Argued) -> Walk:
     with e.builder.at(branch.blocks[1]):
         e.builder.returns(e.builder.constant(False))
     return branch.output
-
-
-# Branches
-
-
-def refine(e: Emitter, frame: Frame, known: Presence) -> None:
-    """Let names stand for what a branch knows of them."""
-    for name, present in known.items():
-        binding = frame.lookup(name)
-        if not isinstance(binding, Value) or not isinstance(binding.type, OptionalType):
-            continue
-        if present:
-            frame.refinements[name] = Refined(binding, e.builder.block)
-        else:
-            frame.refinements[name] = e.builder.constant(None)
-
-
-Body = Callable[[Emitter], Walk]
-
-
-def emit_branches(e: Emitter, node: ast.Syntax, test: ast.Expr, then: Body, otherwise: Body) -> Walk:
-    """A conditional expression: emit the side or sides that can run; the value that they agree on."""
-    condition = yield emit_condition(e, test)
-    if condition.static is not None:
-        return (yield (then if condition.static else otherwise)(e))
-    branch = e.at(node).node("prim::If", [condition.value], blocks=2)
-    values: list[Value] = []
-    for block, body, known in zip(
-        branch.blocks, (then, otherwise), (condition.if_true, condition.if_false), strict=True
-    ):
-        with e.block(block, node.span) as frame:
-            refine(e, frame, known)
-            values.append((yield body(e)))
-    type = unify(values[0].type, values[1].type)
-    if type is None:
-        raise e.fail(
-            "E304",
-            f"the two sides are {described(values[0].type)} and {described(values[1].type)}",
-            node.span,
-            "both sides of a conditional expression have one type",
-        )
-    for block, value in zip(branch.blocks, values, strict=True):
-        block.ret.add_input(value)
-    return branch.add_output(type)
-
-
-def emit_branch_statements(e: Emitter, span: Span, condition: Condition, bodies: tuple[Body, Body]) -> Walk:
-    """An `if` statement whose condition is emitted: both sides, then one value for each name that either assigned."""
-    assert condition.value is not None
-    branch = e.builder.node("prim::If", [condition.value], blocks=2)
-    frames: list[Frame] = []
-    for block, body, known in zip(branch.blocks, bodies, (condition.if_true, condition.if_false), strict=True):
-        with e.block(block, span) as frame:
-            refine(e, frame, known)
-            yield body(e)
-            frames.append(frame)
-    e.frame.raised = e.frame.raised or all(frame.raised for frame in frames)
-    e.frame.left = e.frame.left or all(frame.raised or frame.left for frame in frames)
-    if not e.frame.raised:
-        for name in dict.fromkeys(n for frame in frames for n in frame.bindings):
-            _join(e, branch, name, frames, span)
-        _keep_refinements(e, frames)
-
-
-def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) -> None:
-    """Bind a name after a branch: to one value, or to the reason why there is none."""
-    values = [_value_in(e, name, frame, block, span) for frame, block in zip(frames, branch.blocks, strict=True)]
-    present = [v for v, frame in zip(values, frames, strict=True) if v is not None and not frame.raised]
-    # A side that left may lack the name: nobody reads it there. What it has is read after the loop that it left.
-    missing = any(v is None and not (frame.raised or frame.left) for v, frame in zip(values, frames, strict=True))
-    unchanged = len(present) == 1 and e.frame.lookup(name) is present[0] and not missing
-    if values[0] is values[1] or unchanged:
-        if present:
-            e.bind(name, present[0])
-        else:
-            e.frame.bind(name, _why_undefined(name, frames))
-        return
-    if any(v.type == CLOSURE for v in present):
-        e.frame.bind(name, branch_local_closure(name))
-        return
-    if not present or (missing and not name.startswith("$")):
-        e.frame.bind(name, _why_undefined(name, frames))
-        return
-    type: Type | None = present[0].type
-    for value in present[1:]:
-        type = unify(type, value.type) if type is not None else None
-    if type is None:
-        kinds = f"{described(present[0].type)} or {described(present[1].type)}"
-        is_result = name.startswith("$")
-        note = (
-            "return one type on every path" if is_result else "give the name one type on both paths, or use two names"
-        )
-        e.frame.bind(name, Unusable("E304", f"is {kinds}, by the branch taken", (note,)))
-        return
-    _add_joined_output(e, branch, name, type, values, [frame.raised for frame in frames])
-
-
-def _value_in(e: Emitter, name: str, frame: Frame, block: Block, span: Span) -> Value | None:
-    """What a name stands for at the end of a block; None where that is nothing usable."""
-    if not isinstance(frame.lookup(name), Value | Refined):
-        return None
-    saved, e.frame = e.frame, frame
-    with e.builder.at(block):
-        value = e.lookup(name, span)
-    e.frame = saved
-    return value
-
-
-def _add_joined_output(
-    e: Emitter, branch: Node, name: str, type: Type, values: Iterable[Value | None], leaves: Iterable[bool]
-) -> None:
-    for block, value, left in zip(branch.blocks, values, leaves, strict=True):
-        if value is None or left:
-            with e.builder.at(block):
-                value = e.builder.uninitialized(type)
-        block.ret.add_input(value)
-    e.bind(name, branch.add_output(type, name.lstrip("$").partition(".")[0]))
-
-
-def _why_undefined(name: str, frames: list[Frame]) -> Unusable:
-    for frame in frames:
-        binding = frame.lookup(name)
-        if isinstance(binding, Unusable):
-            return binding
-    return Unusable(
-        "E205", "may be undefined here: only one branch assigns it", ("assign it before the `if`, or in both branches",)
-    )
-
-
-def branch_local_closure(name: str) -> Unusable:
-    return Unusable(
-        "E403",
-        "is a closure defined inside a branch or a loop",
-        (f"define '{name}' once, at the top level of its function, and put the `if` inside it",),
-    )
-
-
-def _keep_refinements(e: Emitter, frames: list[Frame]) -> None:
-    """After `if x is None: raise …`, x is known to be there."""
-    if frames[0].raised == frames[1].raised:
-        return
-    stays = frames[1] if frames[0].raised else frames[0]
-    for name, binding in stays.refinements.items():
-        outer = e.frame.lookup(name)
-        if name not in stays.bindings and isinstance(outer, Value) and isinstance(outer.type, OptionalType):
-            absent = isinstance(binding, Value) and binding.type == NONE
-            e.frame.refinements[name] = e.builder.constant(None) if absent else e.builder.unwrap(outer, name)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.source import Span
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder
+from ..ir.graph import Callee
 from ..ir.node import Block, Value
-from ..ops.registry import Op
+from ..ops.registry import OPS, Op
+from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
 from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
-
-if TYPE_CHECKING:
-    from .unit import Unit
-
-Handler = Callable[["Emitter", Any], Walk]
-EXPRESSIONS: dict[type[ast.Syntax], Handler] = {}
-STATEMENTS: dict[type[ast.Syntax], Handler] = {}
-
-
-FORMS: dict[str, Handler] = {}
-"""Calls by dotted name that are emitted from their syntax: an argument is a type, or no value."""
-TESTS: dict[str, Handler] = {}
-"""As FORMS, for those that give a condition, which may be known already."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,30 +29,40 @@ class Evaluated(ast.Syntax):
     value: Value
 
 
-def emits(table: dict[type[ast.Syntax], Handler], kind: type[ast.Syntax]) -> Callable[[Handler], Handler]:
-    """Enter a function as the one that emits a kind of syntax node."""
-
-    def enter(handler: Handler) -> Handler:
-        table[kind] = handler
-        return handler
-
-    return enter
+Handler = Callable[["Emitter", Any], Walk]
 
 
-@emits(EXPRESSIONS, Evaluated)
-def _evaluated(e: Emitter, node: Evaluated) -> Walk:
-    yield from ()
-    return node.value
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What emits what: expressions and statements by their kind of syntax, and calls by dotted name.
+
+    `forms` are calls that are emitted from their syntax: an argument is a type, or no value. `tests` are those that
+    give a condition, which may be known already.
+    """
+
+    expressions: Mapping[type[ast.Syntax], Handler]
+    statements: Mapping[type[ast.Syntax], Handler]
+    forms: Mapping[str, Handler]
+    tests: Mapping[str, Handler]
 
 
-def emits_form(table: dict[str, Handler], name: str) -> Callable[[Handler], Handler]:
-    """Enter a function as the one that emits the calls of a name."""
+class Unit(Protocol):
+    """The functions of one source file, as emission of one of them sees them: see `unit.SourceUnit`."""
 
-    def enter(handler: Handler) -> Handler:
-        table[name] = handler
-        return handler
+    names: Mapping[str, ast.FunctionDef]
+    diagnostics: Diagnostics
+    callees: dict[str, Callee]
+    resolver: Resolver
+    builtins_first: bool
+    broken: frozenset[str]
+    ignored: Mapping[str, str]
+    handlers: Handlers
 
-    return enter
+    def next_function(self) -> int:
+        """A number for a function or closure, by which frames know where one ends."""
+
+    def emit(self, name: str, span: Span) -> Walk:
+        """The Callee of a function, emitted now unless it has been. Abort if it failed, reported already."""
 
 
 PYTHON_SPELLINGS = {
@@ -132,7 +131,7 @@ class Emitter:
 
     def expression(self, node: ast.Expr) -> Walk:
         """Emit any expression; its value, which is no closure."""
-        value = yield EXPRESSIONS[type(node)](self, node)
+        value = yield self.unit.handlers.expressions[type(node)](self, node)
         if value.type == CLOSURE:
             raise self.fail(
                 "E402",
@@ -148,7 +147,15 @@ class Emitter:
             raise self.fail("E004", f"a type of more than {excess}", node.span, "flatten the data")
         return value
 
-    def form(self, table: dict[str, Handler], node: ast.Call) -> Handler | None:
+    def form(self, node: ast.Call) -> Handler | None:
+        """What emits the call from its syntax, if something does."""
+        return self._handler(self.unit.handlers.forms, node)
+
+    def test(self, node: ast.Call) -> Handler | None:
+        """What emits the call as a condition, if something does."""
+        return self._handler(self.unit.handlers.tests, node)
+
+    def _handler(self, table: Mapping[str, Handler], node: ast.Call) -> Handler | None:
         """What emits the call, if its name is one of the table's and means nothing else here."""
         name = dotted_name(node.function)
         handler = table.get(name)
@@ -237,8 +244,6 @@ def is_constant(value: Value) -> bool:
 
 
 def op_of(value: Value) -> Op | None:
-    from ..ops.registry import OPS
-
     return OPS.of(value.node.schema)
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.trampoline import Walk
+from ..spelling.overloads import Argued
 from ..types.types import NUMBERS, TupleType, is_tensor, unify
 from .annotations import resolve_type
-from .calls import emit_arguments, emit_resolved
-from .emitter import FORMS, Emitter, described, emits_form
+from .emitter import Emitter, described
 from .expected import annotated
-from .expressions import emit_binary
-from .loops import iterates
-from .overloads import Argued
+from .iteration import iterates
+from .operators import emit_binary
+from .resolve import emit_arguments, emit_resolved
 
 
-@emits_form(FORMS, "torch.jit.annotate")
-def _annotate(e: Emitter, node: ast.Call) -> Walk:
+def emit_annotate(e: Emitter, node: ast.Call) -> Walk:
     """`torch.jit.annotate(List[int], [])` is the value under that type."""
     if len(node.args) != 2 or node.keywords:
         raise e.fail("E204", "torch.jit.annotate() takes a type and a value", node.span)
@@ -24,14 +23,12 @@ def _annotate(e: Emitter, node: ast.Call) -> Walk:
     return annotated(e, node, value, type, node.args[1].span)
 
 
-@emits_form(FORMS, "torch.jit._unwrap_optional")
-def _unwrap_optional(e: Emitter, node: ast.Call) -> Walk:
+def emit_unwrap_optional(e: Emitter, node: ast.Call) -> Walk:
     arguments = yield emit_arguments(e, node)
-    return emit_resolved(e, node, "_unwrap_optional", arguments, "torch.jit._unwrap_optional")
+    return emit_resolved(e, node, "emit_unwrap_optional", arguments, "torch.jit._unwrap_optional")
 
 
-@emits_form(FORMS, "divmod")
-def _divmod(e: Emitter, node: ast.Call) -> Walk:
+def emit_divmod(e: Emitter, node: ast.Call) -> Walk:
     """`divmod(a, b)` is `(a // b, a % b)`."""
     arguments: list[Argued] = yield emit_arguments(e, node)
     if len(arguments) != 2 or node.keywords:
@@ -43,8 +40,7 @@ def _divmod(e: Emitter, node: ast.Call) -> Walk:
     return e.at(node).tuple([emit_binary(e, node, op, *arguments) for op in ("//", "%")])
 
 
-@emits_form(FORMS, "len")
-def _len(e: Emitter, node: ast.Call) -> Walk:
+def emit_len(e: Emitter, node: ast.Call) -> Walk:
     """That of a tuple is known."""
     arguments: list[Argued] = yield emit_arguments(e, node)
     if len(arguments) == 1 and isinstance(arguments[0].value.type, TupleType):
@@ -52,8 +48,7 @@ def _len(e: Emitter, node: ast.Call) -> Walk:
     return emit_resolved(e, node, "len", arguments, "len()")
 
 
-@emits_form(FORMS, "list")
-def _list(e: Emitter, node: ast.Call) -> Walk:
+def emit_list_call(e: Emitter, node: ast.Call) -> Walk:
     """`list(range(n))` and the like are a comprehension; of a tuple and of a tensor, a list of their elements."""
     if len(node.args) == 1 and not node.keywords and iterates(e, node.args[0]):
         item = ast.Name(node.span, "$item")

@@ -4,116 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import Any
 
 from ...lang import ast
-from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, Diagnostics
+from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort
 from ...lang.trampoline import Walk
-from ..ir.builder import Builder, constant_type
+from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Block, Value
-from ..types.schema import NO_DEFAULT, Argument, Default, FunctionSchema
+from ..types.schema import Argument, FunctionSchema
 from ..types.types import (
     CLOSURE,
-    FLOAT,
-    INT,
-    NONE,
-    TENSOR,
-    ListType,
-    OptionalType,
     TupleType,
     Type,
     is_subtype,
-    strip_optional,
 )
-from .annotations import broadcast_size, dotted_name, resolve_type
-from .emitter import Emitter, described
+from .annotations import resolve_type
+from .bindings import bound_names, statements_in
+from .emitter import Emitter, Unit, described
 from .exits import RESULT, Exit, structure
-from .expected import take_type
-from .expressions import CONSTANTS
 from .grad_modes import apply_grad_modes, regions_of
+from .parameters import parameters_of
 from .scopes import Frame
-from .statements import bound_names, emit_statements, statements_in
+from .statements import emit_statements
 
 
-def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:
-    """The parameters of a function as its schema has them. Raises Abort for a type or default that makes no sense."""
-    return tuple(_parameter(p, diagnostics) for p in node.parameters)
-
-
-def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
-    default: Default | Any = NO_DEFAULT
-    type: Type = TENSOR
-    fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
-    if node.default is not None:
-        default = _default(node.default, diagnostics)
-    if node.annotation is not None:
-        type = resolve_type(node.annotation, diagnostics)
-    elif node.default is not None:
-        # An unannotated parameter is a Tensor, unless its default says otherwise.
-        type = OptionalType(TENSOR) if default is None else _type_of_default(default)
-    if fixed_size is not None and isinstance(default, int | float):
-        default = (default,) * fixed_size
-    if node.default is not None:
-        default = _converted(default, strip_optional(type))
-        if not _default_fits(default, type):
-            raise diagnostics.fail(
-                "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
-            )
-    return Argument(node.name, type, default, node.keyword_only, fixed_size)
-
-
-def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
-    match node:
-        case ast.Constant() if node.value is not ...:
-            return node.value
-        case ast.UnaryOp(op="-" | "+", operand=operand) if _is_number(operand):
-            value = _default(operand, diagnostics)
-            return -value if node.op == "-" else value
-        case ast.Attribute() if dotted_name(node) in CONSTANTS:
-            return CONSTANTS[dotted_name(node)]
-        case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=value),), keywords=()):
-            with suppress(ValueError, TypeError):
-                return float(value)  # type: ignore[arg-type]  # what is no number is refused below
-        case ast.TupleExpr() | ast.ListExpr():
-            if not any(isinstance(item, ast.TupleExpr | ast.ListExpr) for item in node.elements):
-                return tuple(_default(item, diagnostics) for item in node.elements)
-    raise diagnostics.fail(
-        "E102",
-        "a default that is not a literal",
-        node.span,
-        "defaults are numbers, `float('inf')`, strings, bools, None and lists of them",
-    )
-
-
-def _is_number(node: ast.Expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
-    return isinstance(node, ast.Call) or dotted_name(node) in CONSTANTS
-
-
-def _type_of_default(default: Any) -> Type:
-    if default == ():
-        return ListType(INT)
-    return constant_type(default)
-
-
-def _default_fits(default: Any, type: Type) -> bool:
-    if default == ():
-        return isinstance(strip_optional(type), ListType)
-    return is_subtype(NONE if default is None else constant_type(default), type)
-
-
-def _converted(default: Any, type: Type) -> Any:
-    """An int where a float is asked for is a float, in a list too."""
-    if isinstance(type, ListType) and isinstance(default, tuple):
-        return tuple(_converted(item, type.element) for item in default)
-    is_int = isinstance(default, int) and not isinstance(default, bool)
-    return float(default) if is_int and type == FLOAT else default
-
-
-def emit_function(unit: Any, node: ast.FunctionDef) -> Walk:
+def emit_function(unit: Unit, node: ast.FunctionDef) -> Walk:
     """The graph and the schema of a top-level function, closures inside."""
     arguments = parameters_of(node, unit.diagnostics)
     graph = Graph(node.name, unit.callees, node.span)
@@ -200,47 +115,6 @@ def _flattened(e: Emitter, value: Value) -> list[Value]:
         # `return (a, b), backward` has two outputs.
         return [*_flattened(e, values[0]), values[-1]]
     return values
-
-
-def emit_result(e: Emitter, node: ast.Expr) -> Walk:
-    """The value of a `return`: the one place where a closure may stand, as the last element of a tuple."""
-    if isinstance(node, ast.Name):
-        value = e.lookup(node.id, node.span)
-        if value.type == CLOSURE:
-            raise e.fail(
-                "E402", "only a closure is returned", node.span, f"return the outputs before it: `return y, {node.id}`"
-            )
-        return value
-    if not isinstance(node, ast.TupleExpr) or not node.elements:
-        return _as_returned(e, (yield e.expression(node)))
-    values: list[Value] = []
-    for element in node.elements[:-1]:
-        values.append((yield e.expression(element)))
-    last = node.elements[-1]
-    if isinstance(last, ast.Name) and len(node.elements) > 1:
-        values.append(_last_element(e, last))
-    else:
-        values.append((yield e.expression(last)))
-    return _as_returned(e, e.at(node).tuple(values))
-
-
-def _as_returned(e: Emitter, value: Value) -> Value:
-    if e.returns is not None:
-        take_type(value, e.returns)
-    return value
-
-
-def _last_element(e: Emitter, node: ast.Name) -> Value:
-    value = e.lookup(node.id, node.span)
-    if value.type == CLOSURE and e.depth:
-        raise e.fail(
-            "E403",
-            f"closure '{node.id}' is returned from inside a branch or a loop",
-            node.span,
-            f"return once, at the end, and put the `if` inside '{node.id}'",
-            "code after an early `return` counts as its `else` branch",
-        )
-    return value
 
 
 def emit_closure(e: Emitter, node: ast.FunctionDef) -> Walk:

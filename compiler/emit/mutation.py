@@ -6,20 +6,19 @@ the object, as in Python; what they read afterwards is found when the function i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
-from ...lang.source import Span
-from ..functionalize.writes import POP, WRITE
+from ..functionalize.writes import POP
 from ..ir.node import Value
 from ..ops.registry import OPS
+from ..spelling.overloads import Argued
 from ..types.types import is_tensor
-from .annotations import dotted_name
 from .emitter import Emitter
-from .overloads import Argued
+from .resolve import emit_resolved
+from .stores import emit_update, emit_write
 
-LIST_MUTATIONS = frozenset(("append", "extend", "insert", "pop", "reverse", "sort", "clear", "remove"))
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
 _FILLS = {"zero_": "zeros_like", "fill_": "full_like"}
 _REFUSED = {
@@ -40,8 +39,6 @@ def emit_mutation(
     e: Emitter, node: ast.Call, function: ast.Attribute, subject: Argued, arguments: Sequence[Argued]
 ) -> Value:
     """A mutating method. A tensor's gives the tensor, a list's None, and `pop` the element."""
-    from .calls import emit_resolved
-
     name = function.name
     if name == "pop":
         return _pop(e, node, subject, arguments)
@@ -64,75 +61,13 @@ def emit_mutation(
 
 def copied_into(e: Emitter, node: ast.Syntax, old: Value, source: Argued) -> Value:
     """`source` as `old.copy_(source)` stores it: in old's shape and dtype."""
-    from .calls import emit_resolved
-
     cast = emit_resolved(e, node, "type_as", [source, Argued(old, node.span)], "method 'copy_'")
     return emit_resolved(e, node, "expand_as", [Argued(cast, source.span), Argued(old, node.span)], "method 'copy_'")
 
 
 def _pop(e: Emitter, node: ast.Call, subject: Argued, arguments: Sequence[Argued]) -> Value:
-    from .calls import emit_resolved
-
     index = list(arguments) or [Argued(e.at(node).constant(-1), node.span)]
     element = emit_resolved(e, node, POP.removeprefix("aten::").partition(".")[0], [subject, *index], "method 'pop'")
     rest = emit_resolved(e, node, "_without", [subject, *index], "method 'pop'")
     emit_write(e, node.span, subject.value, rest, "`pop`")
     return element
-
-
-def emit_update(e: Emitter, node: ast.Syntax, target: Value, new: Value, what: str) -> None:
-    """The tensor becomes what an op made of it, which must have its shape, and a dtype that its own can hold."""
-    if not is_tensor(new.type):
-        raise e.fail("E301", f"{what} gives {new.type}, not a tensor", node.span)
-    emit_write(e, node.span, target, e.value("aten::_updated", node, new, target), what)
-
-
-def emit_write(e: Emitter, span: Span, target: Value, new: Value, what: str) -> None:
-    """The object becomes what `new` is."""
-    e.builder.current_span = span
-    e.builder.node(WRITE, [target, new], attrs={"what": what})
-
-
-def is_written(value: Value) -> bool:
-    """Whether a write into the object has been emitted."""
-    return any(use.user.kind == WRITE and use.index == 0 for use in value.uses)
-
-
-# What an expression writes into
-
-
-def target_names(targets: Iterable[ast.Expr], *, through: bool) -> Iterator[str]:
-    """Names that targets bind; with `through`, also the x of `x[i]` and `x.a`."""
-    stack: list[ast.Expr] = list(targets)
-    while stack:
-        target = stack.pop()
-        match target:
-            case ast.Name():
-                yield target.id
-            case ast.TupleExpr():
-                stack += target.elements
-            case ast.Subscript() | ast.Attribute() if through:
-                stack.append(target.value)
-            case _:
-                pass
-
-
-def mutated_names(expression: ast.Expr) -> Iterator[str]:
-    """Names whose objects an in-place method anywhere in the expression writes into."""
-    stack: list[ast.Syntax] = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
-            method = node.function.name
-            mutates = method in LIST_MUTATIONS or (method.endswith("_") and not method.endswith("__"))
-            # `torch.append(l, v)` is an op: it gives a new list.
-            if mutates and dotted_name(node.function.value) != "torch":
-                yield from target_names([_receiver(node.function.value)], through=True)
-        stack += ast.children(node)
-
-
-def _receiver(node: ast.Expr) -> ast.Expr:
-    """What a chain such as `x.add_(1).mul_(2)` starts from."""
-    while isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
-        node = node.function.value
-    return node

@@ -9,7 +9,8 @@ from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..types.types import INT, NONE, OptionalType
-from .emitter import FORMS, Emitter, Evaluated, described, emits_form
+from .annotations import dotted_name
+from .emitter import Emitter, Evaluated, described
 from .scopes import Sliced
 
 
@@ -38,7 +39,7 @@ def _plain_item(e: Emitter, item: ast.Expr) -> ast.Expr:
 
 def is_slice(e: Emitter, node: ast.Expr) -> bool:
     """Whether the expression is a call of Python's slice()."""
-    return isinstance(node, ast.Call) and e.form(FORMS, node) is _slice
+    return isinstance(node, ast.Call) and dotted_name(node.function) == "slice" and e.is_free("slice")
 
 
 def bind_slice(e: Emitter, name: str, node: ast.Call) -> Walk:
@@ -55,8 +56,7 @@ def _of_call(e: Emitter, node: ast.Call) -> ast.Slice:
     return ast.Slice(node.span, lower, upper, step)
 
 
-@emits_form(FORMS, "slice")
-def _slice(e: Emitter, node: ast.Call) -> Walk:
+def emit_slice_call(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
     raise e.fail("E301", "a slice stands outside a subscript", node.span, "write `x[slice(1, 3)]`, or `x[1:3]`")
 

@@ -14,32 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ops.registry import OPS
+from ..spelling.overloads import Argued
 from ..types.types import NUMBERS, is_tensor
 from .emitter import constant_of, is_constant
-from .overloads import Argued
-
-MODULES = {
-    "torch": "",
-    "torch.Tensor": "",
-    "torch.functional": "",
-    "torch.nn.functional": "functional_",
-    "nn.functional": "functional_",
-    "F": "functional_",
-    "torch.linalg": "linalg_",
-    "torch.special": "special_",
-    "math": "math_",
-    "warnings": "warnings_",
-    "gs": "",
-}
-"""Modules that may be named in source, and what their functions' names begin with in the op table."""
-
-OWN = frozenset(
-    ("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention", "save", "recompute")
-)
-"""Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
-
-PLAIN_TOO = frozenset(("functional_",))
-"""Beginnings without which a name may stand in the table as well."""
 
 _ACTIVATIONS = (
     *("alpha_dropout", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "feature_alpha_dropout"),
@@ -110,21 +87,6 @@ SELF_AT = {"where": 1, "polygamma": 1, "special_polygamma": 1}
 
 _DROPOUT_AT = 4
 """Where `dropout_p` stands among the arguments of scaled_dot_product_attention."""
-
-
-def op_name(module: str, name: str) -> str | None:
-    """The name in the op table of `module.name`; None where there is none. The module is one of MODULES."""
-    prefix = MODULES[module]
-    if OPS.overloads(prefix + name):
-        return prefix + name
-    return name if prefix in PLAIN_TOO and OPS.overloads(name) else None
-
-
-def names_of(module: str) -> list[str]:
-    """What a module has."""
-    prefix = MODULES[module]
-    named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]
-    return OPS.names() + named if prefix in PLAIN_TOO else named
 
 
 def with_keywords(name: str, arguments: Sequence[Argued]) -> list[Argued]:

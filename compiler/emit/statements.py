@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ...lang import ast
 from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
 from ...lang.trampoline import Walk
 from ..ir.node import Value
+from ..spelling.overloads import Argued
 from ..types.types import STR, ListType, TupleType, is_tensor
 from .annotations import dotted_name, resolve_type
-from .conditions import emit_branch_statements, emit_condition, refine
-from .emitter import STATEMENTS, Emitter, described, emits
-from .exits import Branch, Left, Loop, Missing
+from .bindings import assigned_names, bound_names
+from .branches import emit_branch_statements
+from .conditions import emit_condition
+from .emitter import Emitter, described
+from .exits import Branch, Left, Missing
 from .expected import annotated
-from .expressions import emit_binary
 from .grad_modes import check_writes
-from .mutation import emit_update, emit_write, mutated_names, target_names
-from .overloads import Argued
+from .operators import emit_binary
+from .results import emit_result
 from .scopes import DELETED
 from .slices import bind_slice, is_slice
+from .stores import emit_update, emit_write
 from .subscripts import emit_subscript_store, emit_subscript_update
+from .truth import refine
 
 EXCEPTIONS = (
     "Exception",
@@ -40,7 +44,7 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
     for statement in body:
         try:
             check_writes(e, statement)
-            yield STATEMENTS[type(statement)](e, statement)
+            yield e.unit.handlers.statements[type(statement)](e, statement)
         except Abort:
             bound = set(bound_names((statement,)))
             # What a failed in-place method would have changed is spoiled too; a module is not.
@@ -50,8 +54,7 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
             return
 
 
-@emits(STATEMENTS, ast.Assign)
-def _assign(e: Emitter, node: ast.Assign) -> Walk:
+def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
     match node:
         case ast.Assign(targets=(ast.Name(id=name),), value=ast.Call() as call) if name[0] != "$" and is_slice(e, call):
             yield bind_slice(e, name, call)
@@ -65,8 +68,6 @@ def _assign(e: Emitter, node: ast.Assign) -> Walk:
 
 
 def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
-    from .functions import emit_result
-
     target = node.targets[0]
     if isinstance(target, ast.Name) and target.id.startswith("$return"):
         return (yield emit_result(e, node.value))
@@ -109,8 +110,7 @@ def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Val
     raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
 
 
-@emits(STATEMENTS, ast.AugAssign)
-def _aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
+def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
     if isinstance(node.target, ast.TupleExpr | ast.Attribute):
         raise e.fail("E103", "an augmented assignment needs a name or a subscript", node.target.span)
 
@@ -134,8 +134,7 @@ def _aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
         e.bind(node.target.id, new)
 
 
-@emits(STATEMENTS, ast.Delete)
-def _delete(e: Emitter, node: ast.Delete) -> Walk:
+def emit_delete(e: Emitter, node: ast.Delete) -> Walk:
     """A name means nothing afterwards; an element leaves its list as by `pop`."""
     for target in node.targets:
         if isinstance(target, ast.Name):
@@ -150,32 +149,27 @@ def _delete(e: Emitter, node: ast.Delete) -> Walk:
         yield e.expression(ast.Call(target.span, pop, (target.index,), ()))
 
 
-@emits(STATEMENTS, ast.ExprStmt)
-def _expression_statement(e: Emitter, node: ast.ExprStmt) -> Walk:
+def emit_expression_statement(e: Emitter, node: ast.ExprStmt) -> Walk:
     if isinstance(node.value, ast.Constant):
         return  # a docstring, or `...`
     yield e.expression(node.value)
 
 
-@emits(STATEMENTS, ast.Pass)
-def _pass(e: Emitter, node: ast.Pass) -> Walk:
+def emit_pass(e: Emitter, node: ast.Pass) -> Walk:
     yield from ()
 
 
-@emits(STATEMENTS, Left)
-def _left(e: Emitter, node: Left) -> Walk:
+def emit_left(e: Emitter, node: Left) -> Walk:
     e.frame.left = True
     yield from ()
 
 
-@emits(STATEMENTS, Missing)
-def _missing(e: Emitter, node: Missing) -> Walk:
+def emit_missing(e: Emitter, node: Missing) -> Walk:
     e.falls_off = e.frame.raised = True
     yield from ()
 
 
-@emits(STATEMENTS, Branch)
-def _branch(e: Emitter, node: Branch) -> Walk:
+def emit_branch(e: Emitter, node: Branch) -> Walk:
     try:
         condition = yield emit_condition(e, node.test)
     except Abort:
@@ -199,8 +193,7 @@ def _branch(e: Emitter, node: Branch) -> Walk:
     yield emit_branch_statements(e, node.span, condition, (then, otherwise))
 
 
-@emits(STATEMENTS, ast.Assert)
-def _assert(e: Emitter, node: ast.Assert) -> Walk:
+def emit_assert(e: Emitter, node: ast.Assert) -> Walk:
     condition = yield emit_condition(e, node.test)
     if condition.static:
         return
@@ -219,8 +212,7 @@ def _assert(e: Emitter, node: ast.Assert) -> Walk:
     yield emit_branch_statements(e, node.span, condition, (holds, fails))
 
 
-@emits(STATEMENTS, ast.Raise)
-def _raise(e: Emitter, node: ast.Raise) -> Walk:
+def emit_raise(e: Emitter, node: ast.Raise) -> Walk:
     exception, message = node.exception, None
     if isinstance(exception, ast.Call):
         message = (yield _message(e, exception.args[0])) if exception.args else None
@@ -242,73 +234,3 @@ def _message(e: Emitter, node: ast.Expr) -> Walk:
 def _raise_node(e: Emitter, node: ast.Syntax, message: Value, name: str) -> None:
     e.at(node).op_results("prim::RaiseException", message, name)
     e.frame.raised = True
-
-
-@emits(STATEMENTS, ast.FunctionDef)
-def _function_def(e: Emitter, node: ast.FunctionDef) -> Walk:
-    from .functions import emit_closure
-
-    yield emit_closure(e, node)
-
-
-@emits(STATEMENTS, Loop)
-def _loop(e: Emitter, node: Loop) -> Walk:
-    from .loops import emit_loop
-
-    yield emit_loop(e, node)
-
-
-def bound_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
-    """Every name that Python's rules make local: by assignment, `def` or a loop."""
-    for node in statements_in(body):
-        match node:
-            case ast.Assign():
-                yield from target_names(node.targets, through=False)
-            case ast.AugAssign():
-                yield from target_names((node.target,), through=False)
-            case ast.FunctionDef():
-                yield node.name
-            case ast.Delete():
-                yield from target_names(node.targets, through=False)
-            case ast.For(target=target) | Loop(header=ast.For(target=target)):
-                yield from target_names((target,), through=False)
-            case _:
-                pass
-
-
-def assigned_names(body: Iterable[ast.Stmt]) -> Iterator[str]:
-    """Every name that the statements change: those bound, and those whose objects are written into."""
-    body = tuple(body)
-    yield from bound_names(body)
-    for node in statements_in(body):
-        for part in ast.expressions_of(node.header if isinstance(node, Loop) else node):
-            yield from mutated_names(part)
-        if isinstance(node, Loop) and node.until is not None:
-            yield from mutated_names(node.until)
-        match node:
-            case ast.Assign():
-                yield from target_names(node.targets, through=True)
-            case ast.AugAssign():
-                yield from target_names((node.target,), through=True)
-            case ast.Delete():
-                yield from target_names(node.targets, through=True)
-            case _:
-                pass
-
-
-def statements_in(body: Iterable[ast.Stmt]) -> Iterator[ast.Stmt]:
-    """The statements and those inside them; the bodies of nested functions left out."""
-    stack: list[ast.Stmt] = list(body)
-    while stack:
-        node = stack.pop()
-        yield node
-        match node:
-            case Branch():
-                stack += (*node.then, *node.otherwise)
-            case ast.If():
-                stack += (s for _, body in node.clauses for s in body)
-                stack += node.otherwise
-            case Loop() | ast.For() | ast.While() | ast.With():
-                stack += node.body
-            case _:
-                pass

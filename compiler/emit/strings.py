@@ -14,10 +14,10 @@ from string import Formatter
 from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir.node import Value
+from ..spelling.overloads import Argued
 from ..types.types import STR, TupleType, is_tensor
-from .calls import emit_resolved
-from .emitter import EXPRESSIONS, Emitter, constant_of, described, emits, is_constant
-from .overloads import Argued
+from .emitter import Emitter, constant_of, described, is_constant
+from .resolve import emit_resolved
 
 _PERCENT = re.compile(
     r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL
@@ -32,16 +32,14 @@ WARNINGS = (
 """Categories that warnings.warn takes."""
 
 
-@emits(EXPRESSIONS, ast.JoinedStr)
-def _joined_str(e: Emitter, node: ast.JoinedStr) -> Walk:
+def emit_joined_str(e: Emitter, node: ast.JoinedStr) -> Walk:
     parts: list[Value] = []
     for part in node.values:
         parts.append((yield e.expression(part)))
     return concatenated(e, node, parts)
 
 
-@emits(EXPRESSIONS, ast.FormattedValue)
-def _formatted_value(e: Emitter, node: ast.FormattedValue) -> Walk:
+def emit_formatted_value(e: Emitter, node: ast.FormattedValue) -> Walk:
     value = yield e.expression(node.value)
     format = (yield e.expression(node.format)) if node.format is not None else None
     return formatted(e, node, Argued(value, node.value.span), node.conversion, format)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir.node import Value
+from ..spelling.overloads import Argued
 from ..types.dtypes import BOOL as BOOL_DTYPE
 from ..types.dtypes import UINT8
 from ..types.types import (
@@ -28,11 +29,11 @@ from ..types.types import (
     is_tensor,
 )
 from ..types.types import TENSOR as TENSOR_TYPE
-from . import tuples
-from .emitter import EXPRESSIONS, Emitter, described, emits
-from .mutation import emit_update, emit_write
-from .overloads import Argued
+from .emitter import Emitter, described
+from .resolve import emit_resolved
 from .slices import emit_bounds, plain
+from .stores import emit_update, emit_write
+from .tuples import emit_item
 
 _TENSOR_SLICE = "aten::slice.Tensor"
 
@@ -48,8 +49,7 @@ class Part:
     indices: Value | None = None
 
 
-@emits(EXPRESSIONS, ast.Subscript)
-def _subscript(e: Emitter, node: ast.Subscript) -> Walk:
+def emit_subscript(e: Emitter, node: ast.Subscript) -> Walk:
     base = yield e.expression(node.value)
     node = plain(e, node)
     if is_tensor(base.type):
@@ -58,13 +58,11 @@ def _subscript(e: Emitter, node: ast.Subscript) -> Walk:
             return part.value
         return e.value("aten::index.Tensor", node, part.value, part.indices)
     if isinstance(base.type, TupleType):
-        return (yield tuples.emit_item(e, node, base))
+        return (yield emit_item(e, node, base))
     return (yield _list_item(e, node, base))
 
 
 def _list_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
-    from .calls import emit_resolved
-
     subject = Argued(base, node.value.span)
     if isinstance(node.index, ast.Slice):
         bounds = yield emit_bounds(e, node.index)
@@ -210,8 +208,6 @@ def emit_subscript_update(e: Emitter, target: ast.Subscript, update: Update, in_
 
 def _update_list(e: Emitter, target: ast.Subscript, base: Value, update: Update, in_place: bool) -> Walk:
     """`l[i] op= value`: a tensor among the elements is written into; any other is replaced."""
-    from .calls import emit_resolved
-
     index = yield e.expression(target.index)
     arguments = [Argued(base, target.value.span), Argued(index, target.index.span)]
     old = emit_resolved(e, target, "__getitem__", arguments, "a subscript")
@@ -227,8 +223,6 @@ def _update_list(e: Emitter, target: ast.Subscript, base: Value, update: Update,
 
 
 def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) -> Walk:
-    from .calls import emit_resolved
-
     if isinstance(target.index, ast.Slice):
         raise e.fail("E102", "an assignment to a slice of a list", target.span, "build a new list with `+`")
     index = yield e.expression(target.index)

@@ -1,20 +1,19 @@
-"""Tuples: their elements are known one by one, so that parts, sums and comparisons need no op of their own."""
+"""Tuples: their elements are known one by one, so that parts and sums need no op of their own."""
 
 from __future__ import annotations
 
 from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir.node import Value
-from ..types.types import INT, NONE, TupleType, Type, unify
+from ..spelling.overloads import Argued
+from ..types.types import INT, TupleType, Type, unify
 from .emitter import Emitter, constant_of, described, is_constant
+from .resolve import emit_resolved
 from .slices import emit_bounds
 
 
 def emit_item(e: Emitter, node: ast.Subscript, base: Value) -> Walk:
     """`t[0]`, `t[1:]`; an index that is known only when it runs, where all elements are of one type."""
-    from .calls import emit_resolved
-    from .overloads import Argued
-
     assert isinstance(base.type, TupleType)
     if isinstance(node.index, ast.Slice):
         return (yield _slice(e, node, base, node.index))
@@ -58,24 +57,3 @@ def _slice(e: Emitter, node: ast.Subscript, base: Value, index: ast.Slice) -> Wa
 def joined(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
     """`left + right`."""
     return e.checked(e.at(node).tuple([*e.elements(left, node), *e.elements(right, node)]), node)
-
-
-def equal(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
-    """`left == right`: as many elements, each equal to the other."""
-    from .conditions import truth_of
-    from .expressions import emit_comparison
-    from .overloads import Argued
-
-    mine, other = e.elements(left, node), e.elements(right, node)
-    if len(mine) != len(other):
-        return e.at(node).constant(False)
-    result: Value | None = None
-    for a, b in zip(mine, other, strict=True):
-        if a.type == NONE or b.type == NONE:
-            same = e.at(node).constant(a.type == b.type)
-        else:
-            truth = truth_of(e, node, emit_comparison(e, node, "==", Argued(a, node.span), Argued(b, node.span)))
-            assert truth.value is not None, "a comparison is a bool or a tensor"
-            same = truth.value
-        result = same if result is None else e.value("aten::__and__.bool", node, result, same)
-    return result or e.at(node).constant(True)

@@ -22,8 +22,9 @@ from ..types.types import (
     is_subtype,
 )
 from .annotations import dotted_name, resolve_type
-from .conditions import Condition, emit_condition
-from .emitter import TESTS, Emitter, Evaluated, described, emits_form
+from .conditions import emit_condition
+from .emitter import Emitter, Evaluated, described
+from .truth import Condition
 
 Test = Callable[[Type], bool]
 
@@ -37,8 +38,7 @@ _CLASSES: dict[str, Test] = {
 """Classes that are no annotations by themselves."""
 
 
-@emits_form(TESTS, "isinstance")
-def _isinstance(e: Emitter, node: ast.Call) -> Walk:
+def emit_isinstance(e: Emitter, node: ast.Call) -> Walk:
     if len(node.args) != 2 or node.keywords:
         raise e.fail("E204", "isinstance() takes a value and a type, or a tuple of types", node.span)
     subject = node.args[0]
@@ -87,13 +87,11 @@ def _is_of(wanted: Type) -> Test:
     return lambda type: is_subtype(type, wanted)
 
 
-@emits_form(TESTS, "torch.jit.is_scripting")
-def _is_scripting(e: Emitter, node: ast.Call) -> Walk:
+def emit_is_scripting(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
     return Condition(static=True)
 
 
-@emits_form(TESTS, "torch.jit.is_tracing")
-def _is_tracing(e: Emitter, node: ast.Call) -> Walk:
+def emit_is_tracing(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
     return Condition(static=False)

@@ -14,15 +14,17 @@ from ..functionalize import functionalize, has_writes
 from ..ir.graph import Callee, GradPair
 from ..lift import lift_closures
 from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..spelling.overloads import Resolver
+from .emitter import Handlers
 from .functions import emit_function
 from .order import drop_unchanged, order_results
-from .overloads import Resolver
+from .table import HANDLERS
 
 _DEF = re.compile(r"\bdef\s+(\w+)")
 
 
 @dataclass(slots=True)
-class Unit:
+class SourceUnit:
     """The functions of one source file, and what has become of them.
 
     A function named like a builtin shadows it, as in Python, unless `builtins_first`: in the library of formulas `max`
@@ -37,6 +39,7 @@ class Unit:
     broken: frozenset[str] = frozenset()
     ignored: Mapping[str, str] = field(default_factory=dict)
     """The decorators of the functions that are Python's."""
+    handlers: Handlers = HANDLERS
     _open: dict[str, None] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)
     _functions: int = 0
@@ -89,7 +92,7 @@ def _tidy(pair: GradPair | None) -> GradPair | None:
 
 def emit_unit(module: ast.Module, diagnostics: Diagnostics) -> dict[str, Callee]:
     """Emit every function of a file, in file order; what is wrong is in `diagnostics` afterwards."""
-    unit = Unit({f.name: f for f in module.functions}, diagnostics, ignored=dict(module.ignored))
+    unit = SourceUnit({f.name: f for f in module.functions}, diagnostics, ignored=dict(module.ignored))
     if diagnostics.found:
         # A function that did not parse is not here; calling it is no error of its own.
         unit.broken = frozenset(_DEF.findall(module.span.source.text)) - unit.names.keys()

@@ -23,8 +23,8 @@ from ...lang.parser import parse
 from ...lang.source import Source
 from ...lang.trampoline import run
 from ...stdlib_grads import formula_files
-from ..emit.functions import parameters_of
-from ..emit.unit import Unit
+from ..emit.parameters import parameters_of
+from ..emit.unit import SourceUnit
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.signature import bind
 from ..passes.inline_functions import inline_functions
@@ -92,8 +92,8 @@ class _Definitions(Mapping[str, ast.FunctionDef]):
 
 
 @cache
-def _unit() -> Unit:
-    return Unit(_Definitions(), Diagnostics(), builtins_first=True)
+def _unit() -> SourceUnit:
+    return SourceUnit(_Definitions(), Diagnostics(), builtins_first=True)
 
 
 @cache

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...lang.source import NO_SPAN
-from ..emit.calls import BUILTINS
-from ..emit.expressions import COMPARE, SCALAR_BINARY
-from ..emit.overloads import Argued, Match, Resolver
-from ..emit.spellings import MODULES, OWN
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
+from ..spelling.names import BUILTINS, MODULES, OWN
+from ..spelling.operators import COMPARE, SCALAR_BINARY
+from ..spelling.overloads import Argued, Match, Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import INT, NONE, OptionalType, TupleType, is_tensor
 from .literals import annotation, dtype_literal, literal

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..analysis.captures import captures
-from ..emit.calls import BUILTINS
-from ..emit.overloads import Resolver
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.node import Node, Value
+from ..spelling.names import BUILTINS
+from ..spelling.overloads import Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
 from .expressions import Expressions

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.emit.calls import METHOD_ATTRIBUTES
 from ...compiler.ops.registry import OPS
+from ...compiler.spelling.names import METHOD_ATTRIBUTES
 from ...lang.diagnostics import did_you_mean
 from ..values.recorded import Recorded
 from .numpy_functions import array_function, array_ufunc

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...compiler.emit.calls import convert_arguments
 from ...compiler.emit.emitter import Emitter
-from ...compiler.emit.overloads import Argued, Match
+from ...compiler.emit.resolve import convert_arguments
 from ...compiler.emit.scopes import Frame
-from ...compiler.emit.unit import Unit
+from ...compiler.emit.unit import SourceUnit
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.constants import TensorConstant
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Value
 from ...compiler.pipeline import run_recipe
+from ...compiler.spelling.overloads import Argued, Match
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import (
     BOOL,
@@ -72,7 +72,7 @@ class Tracer:
         self._graph = Graph(name, span=span)
         self._inliner = Inliner(self._graph)
         self._builder = Builder(self._graph)
-        self._unit = Unit({}, Diagnostics())
+        self._unit = SourceUnit({}, Diagnostics())
         self._emitter = Emitter(self._unit, self._builder, Frame(None, 0), name)
         self._arguments: list[Argument] = []
         self._constants: dict[int, tuple[Any, Value]] = {}

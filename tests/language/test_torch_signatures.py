@@ -9,8 +9,8 @@ import re
 import gradscript as gs
 import pytest
 import torch
-from gradscript.compiler.emit.spellings import op_name
 from gradscript.compiler.ops import OPS
+from gradscript.compiler.spelling.names import op_name
 from torch_stubs import Signature, signatures
 
 TORCH = signatures("_C/_VariableFunctions.pyi")

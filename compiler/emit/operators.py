@@ -1,0 +1,71 @@
+"""Operators between two values."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from ..ir.node import Value
+from ..spelling.operators import BINARY, COMMUTATIVE, COMPARE, MIRRORED, SCALAR_BINARY
+from ..spelling.overloads import Argued
+from ..types.types import NONE, NUMBERS, STR, TupleType, is_tensor
+from .emitter import Emitter
+from .resolve import emit_resolved, with_float_base
+from .strings import emit_percent
+from .truth import truth_of
+from .tuples import joined
+
+
+def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
+    """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
+    what = f"operator '{op}'"
+    if op == "%" and left.value.type == STR:
+        return emit_percent(e, node, left, right)
+    left_is_tensor, right_is_tensor = is_tensor(left.value.type), is_tensor(right.value.type)
+    if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
+        return joined(e, node, left.value, right.value)
+    if not left_is_tensor and not right_is_tensor:
+        operands = with_float_base(e, node, [left, right]) if op == "**" else [left, right]
+        return emit_resolved(e, node, SCALAR_BINARY.get(op, op), operands, what)
+    name = BINARY[op]
+    if left_is_tensor or left.value.type not in NUMBERS:
+        return emit_resolved(e, node, name, [left, right], what)
+    if name in COMMUTATIVE:
+        return emit_resolved(e, node, name, [right, left], what)
+    if name == "sub":
+        return emit_resolved(e, node, "rsub", [right, left], what)
+    if name == "div":
+        # As torch eager does: number / x is reciprocal(x) * number.
+        reciprocal = emit_resolved(e, node, "reciprocal", [right], what)
+        return emit_resolved(e, node, "mul", [Argued(reciprocal, right.span), left], what)
+    return emit_resolved(e, node, name, [left, right], what)
+
+
+def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
+    """One comparison of two values, `in` and `not in` included."""
+    what = f"operator '{op}'"
+    if op in ("in", "not in"):
+        found = emit_resolved(e, node, "__contains__", [right, left], what)
+        return found if op == "in" else e.value("aten::__not__.bool", node, found)
+    name = COMPARE[op]
+    if name in ("eq", "ne") and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
+        same = _equal_tuples(e, node, left.value, right.value)
+        return same if name == "eq" else e.value("aten::__not__.bool", node, same)
+    if is_tensor(right.value.type) and left.value.type in NUMBERS:
+        return emit_resolved(e, node, MIRRORED[name], [right, left], what)
+    return emit_resolved(e, node, name, [left, right], what)
+
+
+def _equal_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
+    """`left == right`: as many elements, each _equal_tuples to the other."""
+    mine, other = e.elements(left, node), e.elements(right, node)
+    if len(mine) != len(other):
+        return e.at(node).constant(False)
+    result: Value | None = None
+    for a, b in zip(mine, other, strict=True):
+        if a.type == NONE or b.type == NONE:
+            same = e.at(node).constant(a.type == b.type)
+        else:
+            truth = truth_of(e, node, emit_comparison(e, node, "==", Argued(a, node.span), Argued(b, node.span)))
+            assert truth.value is not None, "a comparison is a bool or a tensor"
+            same = truth.value
+        result = same if result is None else e.value("aten::__and__.bool", node, result, same)
+    return result or e.at(node).constant(True)

@@ -1,0 +1,91 @@
+"""Parameters: their types and defaults."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from ...lang import ast
+from ...lang.diagnostics import Diagnostics
+from ..ir.builder import constant_type
+from ..spelling.names import CONSTANTS
+from ..types.schema import NO_DEFAULT, Argument, Default
+from ..types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
+from .annotations import broadcast_size, dotted_name, resolve_type
+from .emitter import described
+
+
+def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:
+    """The parameters of a function as its schema has them. Raises Abort for a type or default that makes no sense."""
+    return tuple(_parameter(p, diagnostics) for p in node.parameters)
+
+
+def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
+    default: Default | Any = NO_DEFAULT
+    type: Type = TENSOR
+    fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
+    if node.default is not None:
+        default = _default(node.default, diagnostics)
+    if node.annotation is not None:
+        type = resolve_type(node.annotation, diagnostics)
+    elif node.default is not None:
+        # An unannotated parameter is a Tensor, unless its default says otherwise.
+        type = OptionalType(TENSOR) if default is None else _type_of_default(default)
+    if fixed_size is not None and isinstance(default, int | float):
+        default = (default,) * fixed_size
+    if node.default is not None:
+        default = _converted(default, strip_optional(type))
+        if not _default_fits(default, type):
+            raise diagnostics.fail(
+                "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
+            )
+    return Argument(node.name, type, default, node.keyword_only, fixed_size)
+
+
+def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
+    match node:
+        case ast.Constant() if node.value is not ...:
+            return node.value
+        case ast.UnaryOp(op="-" | "+", operand=operand) if _is_number(operand):
+            value = _default(operand, diagnostics)
+            return -value if node.op == "-" else value
+        case ast.Attribute() if dotted_name(node) in CONSTANTS:
+            return CONSTANTS[dotted_name(node)]
+        case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=value),), keywords=()):
+            with suppress(ValueError, TypeError):
+                return float(value)  # type: ignore[arg-type]  # what is no number is refused below
+        case ast.TupleExpr() | ast.ListExpr():
+            if not any(isinstance(item, ast.TupleExpr | ast.ListExpr) for item in node.elements):
+                return tuple(_default(item, diagnostics) for item in node.elements)
+    raise diagnostics.fail(
+        "E102",
+        "a default that is not a literal",
+        node.span,
+        "defaults are numbers, `float('inf')`, strings, bools, None and lists of them",
+    )
+
+
+def _is_number(node: ast.Expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    return isinstance(node, ast.Call) or dotted_name(node) in CONSTANTS
+
+
+def _type_of_default(default: Any) -> Type:
+    if default == ():
+        return ListType(INT)
+    return constant_type(default)
+
+
+def _default_fits(default: Any, type: Type) -> bool:
+    if default == ():
+        return isinstance(strip_optional(type), ListType)
+    return is_subtype(NONE if default is None else constant_type(default), type)
+
+
+def _converted(default: Any, type: Type) -> Any:
+    """An int where a float is asked for is a float, in a list too."""
+    if isinstance(type, ListType) and isinstance(default, tuple):
+        return tuple(_converted(item, type.element) for item in default)
+    is_int = isinstance(default, int) and not isinstance(default, bool)
+    return float(default) if is_int and type == FLOAT else default

@@ -1,0 +1,209 @@
+"""Arguments → a node: the overload that fits them, conversions and defaults applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..ir.node import Value
+from ..ir.signature import result_types
+from ..ops.registry import OPS
+from ..spelling.overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
+from ..types.schema import FunctionSchema
+from ..types.types import (
+    FLOAT,
+    INT,
+    NUMBER,
+    NUMBERS,
+    TENSOR,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    is_tensor,
+    strip_optional,
+)
+from .emitter import Emitter, constant_of, described, is_constant
+from .stores import is_written
+
+_FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
+MAX_CANDIDATES = 6
+
+
+def emit_arguments(e: Emitter, node: ast.Call) -> Walk:
+    """The arguments of a call, in order."""
+    arguments: list[Argued] = []
+    for argument in node.args:
+        arguments.append(Argued((yield e.expression(argument)), argument.span))
+    for keyword in node.keywords:
+        arguments.append(Argued((yield e.expression(keyword.value)), keyword.value.span, keyword.name))
+    return arguments
+
+
+def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[Argued], what: str) -> Value:
+    """A call of the op `name`, overloads resolved; several results come as one tuple."""
+    ops = OPS.overloads(name)
+    match = e.unit.resolver.resolve([op.schema for op in ops], arguments)
+    if not isinstance(match, Match):
+        raise _no_match(e, node, what, [op.schema for op in ops], arguments, match)
+    op = OPS.of(match.schema)
+    assert op is not None
+    inputs = convert_arguments(e, node, match, arguments)
+    types = result_types(op, [value.type for value in inputs])
+    made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
+    return _as_value(e, made.outputs, op.schema)
+
+
+def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:
+    match = e.unit.resolver.resolve([schema], arguments)
+    if not isinstance(match, Match):
+        raise _no_match(e, node, f"function '{schema.name}'", [schema], arguments, match)
+    inputs = convert_arguments(e, node, match, arguments)
+    types = [result.type for result in schema.returns]
+    made = e.at(node).node("prim::CallFunction", inputs, types, attrs={"callee": schema.name})
+    return _as_value(e, made.outputs, schema)
+
+
+def _as_value(e: Emitter, outputs: Sequence[Value], schema: FunctionSchema) -> Value:
+    """What a call gives: several results are a tuple, whose elements have the names that the schema gives them."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if not outputs:
+        return e.builder.constant(None)
+    made = e.builder.tuple(outputs)
+    if all(result.name != f"result{i}" for i, result in enumerate(schema.returns)):
+        made.type = TupleType(tuple(v.type for v in outputs), tuple(result.name for result in schema.returns))
+    return made
+
+
+def element_named(e: Emitter, node: ast.Attribute, value: Value) -> Value | None:
+    """`torch.max(x, 0).values`: the element of a tuple by its name; None where the tuple has no such name."""
+    if not isinstance(value.type, TupleType) or node.name not in value.type.names:
+        return None
+    index = value.type.names.index(node.name)
+    if value.node.kind == "prim::TupleConstruct":
+        return value.node.inputs[index]
+    return e.at(node).tuple_index(value, index)
+
+
+def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Sequence[Argued]) -> list[Value]:
+    """One value per argument of the matched schema, defaults and conversions applied."""
+    e.at(node)
+    inputs: list[Value] = []
+    for argument, source in zip(match.schema.arguments, match.sources, strict=True):
+        match source:
+            case Given(index, conversion):
+                inputs.append(_convert(e, arguments[index].value, conversion, argument.type, argument.fixed_size))
+            case Packed(start, stop):
+                inputs.append(e.builder.list([a.value for a in arguments[start:stop]]))
+            case Default():
+                default = argument.default
+                known = argument.type if isinstance(default, tuple) else None
+                inputs.append(e.builder.constant(default, known))  # type: ignore[arg-type]
+    return inputs
+
+
+def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, size: int | None) -> Value:
+    builder = e.builder
+    match conversion:
+        case Conversion.AS_IS:
+            return _adapted(value, formal)
+        case Conversion.TO_FLOAT | Conversion.TO_INT:
+            to_float = conversion is Conversion.TO_FLOAT
+            if is_constant(value):
+                constant = constant_of(value)
+                return builder.constant(float(constant) if to_float else int(constant))
+            op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
+            return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
+        case Conversion.FROM_TENSOR:
+            return builder.op(OPS.named(_FROM_TENSOR[strip_optional(formal)]), value)
+        case Conversion.TO_DEVICE:
+            return builder.op(OPS.named("aten::device"), value)
+        case Conversion.REPEAT:
+            if is_tensor(value.type) and element_type(formal) in _FROM_TENSOR:
+                value = _convert(e, value, Conversion.FROM_TENSOR, element_type(formal), None)
+            if element_type(formal) == FLOAT and value.type != FLOAT:
+                value = _convert(e, value, Conversion.TO_FLOAT, FLOAT, None)
+            return builder.list([value] * (size or 1), element_type(formal))
+        case Conversion.TO_LIST:
+            elements = value.node.inputs if value.node.kind == "prim::TupleConstruct" else builder.unpack(value)
+            return builder.list(elements, element_type(formal))
+        case Conversion.EMPTY_LIST:
+            return builder.node("prim::ListConstruct", (), [ListType(element_type(formal))]).output
+        case Conversion.TO_FLOAT_LIST:
+            if value.node.kind == "prim::ListConstruct" and value.node.owner is builder.block and not is_written(value):
+                floats = [_convert(e, v, Conversion.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
+                return builder.list(floats, FLOAT)
+            return builder.op(OPS.named("aten::_float_list"), value)
+
+
+def with_float_base(e: Emitter, node: ast.Syntax, arguments: Sequence[Argued]) -> Sequence[Argued]:
+    """The base and the exponent: an int to a literal negative power is a float, as in Python."""
+    if [a.value.type for a in arguments] != [INT, INT] or any(a.keyword for a in arguments):
+        return arguments
+    base, exponent = arguments
+    if not is_constant(exponent.value) or constant_of(exponent.value) >= 0:
+        return arguments
+    e.at(node)
+    return [Argued(_convert(e, base.value, Conversion.TO_FLOAT, FLOAT, None), base.span), exponent]
+
+
+def as_int(e: Emitter, node: ast.Syntax, argument: Argued) -> Argued:
+    """An argument that is to be an int: of a tensor, the number that it holds."""
+    if not is_tensor(argument.value.type):
+        return argument
+    return replace(argument, value=e.at(node).op("aten::IntImplicit", argument.value))
+
+
+def _adapted(value: Value, formal: Type) -> Value:
+    """A list display takes the type that the schema asks for: `[index]` is a list of optionals."""
+    formal = strip_optional(formal)
+    is_display = value.node.kind == "prim::ListConstruct" and value.node.inputs and not value.name_hint
+    if is_display and not value.use_count and formal == ListType(OptionalType(TENSOR)):
+        value.type = formal
+    return value
+
+
+def _no_match(
+    e: Emitter,
+    node: ast.Syntax,
+    what: str,
+    schemas: Sequence[FunctionSchema],
+    arguments: Sequence[Argued],
+    mismatches: list[Mismatch],
+) -> Exception:
+    if len(mismatches) == 1:
+        mismatch = mismatches[0]
+        span = node.span
+        if mismatch.index is not None and mismatch.index < len(arguments):
+            span = arguments[mismatch.index].span
+        return e.fail("E204", f"{what}: {mismatch.reason}", span, f"its signature is {schemas[0]}")
+    absent = _only_optional(e, schemas, arguments)
+    if absent is not None:
+        text = absent.span.text
+        note = f"test it first: `if {text} is not None:`"
+        return e.fail("E303", f"{what}: '{text}' may be None, it is {described(absent.value.type)}", absent.span, note)
+    given = ", ".join(f"{a.keyword}={a.value.type}" if a.keyword else str(a.value.type) for a in arguments)
+    # Candidates that take the first argument as it is are the ones that may have been meant.
+    of_tensors = bool(arguments) and is_tensor(arguments[0].value.type)
+    near = [
+        (s, m)
+        for s, m in zip(schemas, mismatches, strict=True)
+        if m.index != 0 and not (of_tensors and s.arguments and s.arguments[0].type in NUMBERS)
+    ]
+    candidates = near or list(zip(schemas, mismatches, strict=True))
+    notes = [f"{schema}: {mismatch.reason}" for schema, mismatch in candidates][:MAX_CANDIDATES]
+    if any(isinstance(a.value.type, TupleType) for a in arguments):
+        notes.append("a tuple is not a tensor: unpack it first")
+    return e.fail("E203", f"{what} does not take ({given})", node.span, *notes)
+
+
+def _only_optional(e: Emitter, schemas: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Argued | None:
+    """The first argument that may be None, if being so is all that is wrong with the call."""
+    optional = [a for a in arguments if isinstance(a.value.type, OptionalType)]
+    if not optional:
+        return None
+    present = [Argued(Value(strip_optional(a.value.type), a.value.node), a.span, a.keyword) for a in arguments]
+    return optional[0] if isinstance(e.unit.resolver.resolve(schemas, present), Match) else None

@@ -1,0 +1,51 @@
+"""What stands behind `return`."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from ...lang.trampoline import Walk
+from ..ir.node import Value
+from ..types.types import CLOSURE
+from .emitter import Emitter
+from .expected import take_type
+
+
+def emit_result(e: Emitter, node: ast.Expr) -> Walk:
+    """The value of a `return`: the one place where a closure may stand, as the last element of a tuple."""
+    if isinstance(node, ast.Name):
+        value = e.lookup(node.id, node.span)
+        if value.type == CLOSURE:
+            raise e.fail(
+                "E402", "only a closure is returned", node.span, f"return the outputs before it: `return y, {node.id}`"
+            )
+        return value
+    if not isinstance(node, ast.TupleExpr) or not node.elements:
+        return _as_returned(e, (yield e.expression(node)))
+    values: list[Value] = []
+    for element in node.elements[:-1]:
+        values.append((yield e.expression(element)))
+    last = node.elements[-1]
+    if isinstance(last, ast.Name) and len(node.elements) > 1:
+        values.append(_last_element(e, last))
+    else:
+        values.append((yield e.expression(last)))
+    return _as_returned(e, e.at(node).tuple(values))
+
+
+def _as_returned(e: Emitter, value: Value) -> Value:
+    if e.returns is not None:
+        take_type(value, e.returns)
+    return value
+
+
+def _last_element(e: Emitter, node: ast.Name) -> Value:
+    value = e.lookup(node.id, node.span)
+    if value.type == CLOSURE and e.depth:
+        raise e.fail(
+            "E403",
+            f"closure '{node.id}' is returned from inside a branch or a loop",
+            node.span,
+            f"return once, at the end, and put the `if` inside '{node.id}'",
+            "code after an early `return` counts as its `else` branch",
+        )
+    return value

@@ -1,0 +1,91 @@
+"""What emits each kind of syntax, and each call that is emitted from its syntax: the one table."""
+
+from __future__ import annotations
+
+from ...lang import ast
+from .calls import emit_call
+from .comprehensions import emit_list_comprehension
+from .emitter import Evaluated, Handlers
+from .exits import Branch, Left, Loop, Missing
+from .expressions import (
+    emit_attribute,
+    emit_binary_op,
+    emit_bool_op,
+    emit_compare,
+    emit_conditional,
+    emit_constant,
+    emit_evaluated,
+    emit_list,
+    emit_name,
+    emit_stray_slice,
+    emit_tuple,
+    emit_unary,
+)
+from .forms import emit_annotate, emit_divmod, emit_len, emit_list_call, emit_unwrap_optional
+from .functions import emit_closure
+from .loops import emit_loop
+from .slices import emit_slice_call
+from .statements import (
+    emit_assert,
+    emit_assign,
+    emit_aug_assign,
+    emit_branch,
+    emit_delete,
+    emit_expression_statement,
+    emit_left,
+    emit_missing,
+    emit_pass,
+    emit_raise,
+)
+from .strings import emit_formatted_value, emit_joined_str
+from .subscripts import emit_subscript
+from .type_tests import emit_is_scripting, emit_is_tracing, emit_isinstance
+
+HANDLERS = Handlers(
+    expressions={
+        Evaluated: emit_evaluated,
+        ast.Name: emit_name,
+        ast.Constant: emit_constant,
+        ast.TupleExpr: emit_tuple,
+        ast.ListExpr: emit_list,
+        ast.ListComp: emit_list_comprehension,
+        ast.Attribute: emit_attribute,
+        ast.Subscript: emit_subscript,
+        ast.Slice: emit_stray_slice,
+        ast.Call: emit_call,
+        ast.UnaryOp: emit_unary,
+        ast.BinaryOp: emit_binary_op,
+        ast.BoolOp: emit_bool_op,
+        ast.Compare: emit_compare,
+        ast.Conditional: emit_conditional,
+        ast.JoinedStr: emit_joined_str,
+        ast.FormattedValue: emit_formatted_value,
+    },
+    statements={
+        ast.Assign: emit_assign,
+        ast.AugAssign: emit_aug_assign,
+        ast.Delete: emit_delete,
+        ast.ExprStmt: emit_expression_statement,
+        ast.Pass: emit_pass,
+        ast.Assert: emit_assert,
+        ast.Raise: emit_raise,
+        ast.FunctionDef: emit_closure,
+        Branch: emit_branch,
+        Loop: emit_loop,
+        Left: emit_left,
+        Missing: emit_missing,
+    },
+    forms={
+        "torch.jit.annotate": emit_annotate,
+        "torch.jit._unwrap_optional": emit_unwrap_optional,
+        "divmod": emit_divmod,
+        "len": emit_len,
+        "list": emit_list_call,
+        "slice": emit_slice_call,
+    },
+    tests={
+        "isinstance": emit_isinstance,
+        "torch.jit.is_scripting": emit_is_scripting,
+        "torch.jit.is_tracing": emit_is_tracing,
+    },
+)

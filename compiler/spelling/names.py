@@ -1,0 +1,91 @@
+"""Names: modules and their functions, Python's builtins, attributes of tensors, constants."""
+
+from __future__ import annotations
+
+from ..ops.registry import OPS
+
+MODULES = {
+    "torch": "",
+    "torch.Tensor": "",
+    "torch.functional": "",
+    "torch.nn.functional": "functional_",
+    "nn.functional": "functional_",
+    "F": "functional_",
+    "torch.linalg": "linalg_",
+    "torch.special": "special_",
+    "math": "math_",
+    "warnings": "warnings_",
+    "gs": "",
+}
+"""Modules that may be named in source, and what their functions' names begin with in the op table."""
+OWN = frozenset(
+    ("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention", "save", "recompute")
+)
+"""Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
+PLAIN_TOO = frozenset(("functional_",))
+"""Beginnings without which a name may stand in the table as well."""
+BUILTINS = {
+    "len": "len",
+    "abs": "abs",
+    "min": "min",
+    "max": "max",
+    "sum": "sum",
+    "round": "round",
+    "pow": "pow",
+    "sorted": "sorted",
+    "any": "any",
+    "all": "all",
+    "int": "Int",
+    "float": "Float",
+    "bool": "Bool",
+    "list": "list",
+    "str": "str",
+    "repr": "repr",
+    "ascii": "ascii",
+    "format": "format",
+    "print": "Print",
+    "rangelist": "rangelist",
+}
+"""Python's functions, and the ops that they are."""
+METHOD_ATTRIBUTES = {
+    "shape": "size",
+    "dtype": "dtype",
+    "device": "device",
+    "ndim": "dim",
+    "T": "numpy_T",
+    "mT": "mT",
+    "data": "detach",
+    "requires_grad": "requires_grad",
+    "is_cuda": "is_cuda",
+}
+"""Attributes of a tensor, and the ops that they are."""
+CONSTANTS = {
+    "math.pi": 3.141592653589793,
+    "math.e": 2.718281828459045,
+    "math.tau": 6.283185307179586,
+    "math.inf": float("inf"),
+    "math.nan": float("nan"),
+    "torch.pi": 3.141592653589793,
+    "torch.inf": float("inf"),
+    "torch.nan": float("nan"),
+    "torch.contiguous_format": 0,
+    "torch.preserve_format": 1,
+    "torch.channels_last": 2,
+    "torch.strided": 0,
+}
+"""Dotted names that are constants; a memory format is an int, as in a schema."""
+
+
+def op_name(module: str, name: str) -> str | None:
+    """The name in the op table of `module.name`; None where there is none. The module is one of MODULES."""
+    prefix = MODULES[module]
+    if OPS.overloads(prefix + name):
+        return prefix + name
+    return name if prefix in PLAIN_TOO and OPS.overloads(name) else None
+
+
+def names_of(module: str) -> list[str]:
+    """What a module has."""
+    prefix = MODULES[module]
+    named = [name.removeprefix(prefix) for name in OPS.names() if name.startswith(prefix)]
+    return OPS.names() + named if prefix in PLAIN_TOO else named
