@@ -64,6 +64,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def release(self, name: str) -> None:
+        """Let a name be taken again: of what is over."""
+        self._taken.discard(name)
+
 
 def is_anonymous(name: str) -> bool:
     """Whether the formula gave no name: a number stands for it, or a keyword."""
@@ -94,8 +98,9 @@ class Variables:
         return load in self._absorbed
 
     def __getitem__(self, value: str) -> str:
+        """One that the kernel does not have, such as a part of a reduction, has a word of its own."""
         if value not in self._found:
-            self._found[value] = self._names.take(self._words[value])
+            self._found[value] = self._names.take(self._words.get(value, value))
         return self._found[value]
 
 

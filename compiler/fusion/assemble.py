@@ -14,9 +14,16 @@ from ..scheduling.split import split_reductions
 from .group import Group
 from .program import ExternStep, KernelStep, Step
 
+Split = Callable[[Kernel], list[Kernel]]
+"""How a kernel is cut into those that run, each by programs that are independent."""
+
 
 def assembled(
-    steps: Sequence[Group | ExternStep], name: str, layouts: dict[str, Layout], unique: Callable[[str], str]
+    steps: Sequence[Group | ExternStep],
+    name: str,
+    layouts: dict[str, Layout],
+    unique: Callable[[str], str],
+    split: Split = split_reductions,
 ) -> tuple[Step, ...]:
     """The steps of a program, in order. Partial results get names by `unique` and places in `layouts`.
 
@@ -29,16 +36,16 @@ def assembled(
             made.append(step)
             continue
         own = name if len(groups) == 1 else f"{name}_{groups.index(step) + 1}"
-        made += _kernel_steps(step, own, layouts, unique)
+        made += _kernel_steps(step, own, layouts, unique, split)
     return tuple(made)
 
 
 def _kernel_steps(
-    group: Group, name: str, layouts: dict[str, Layout], unique: Callable[[str], str]
+    group: Group, name: str, layouts: dict[str, Layout], unique: Callable[[str], str], split: Split
 ) -> list[KernelStep]:
     steps: list[KernelStep] = []
     arguments = dict(group.arguments)
-    for kernel in map(_of_any_batch, split_reductions(pick_single_terms(collapse_axes(group.kernel(name))))):
+    for kernel in map(_of_any_batch, split(pick_single_terms(collapse_axes(group.kernel(name))))):
         verify_kernel(kernel)
         for buffer in kernel.buffers:
             if buffer.name not in arguments:

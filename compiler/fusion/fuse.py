@@ -18,8 +18,10 @@ from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..recompute import Policy, recompute
 from ..recompute.policy import is_light
+from ..scheduling.split import split_reductions
 from ..specialize.settle import settle_shapes
 from ..types.dtypes import DType
+from .assemble import Split
 from .decompose import decompose, take_apart
 from .join_slices import join_slices
 from .planner import Unfusable, plan_program
@@ -61,6 +63,7 @@ class FusedPair:
     forward: Program
     arguments: tuple[Given, ...]
     supports: Supports
+    split: Split = split_reductions
 
     def backward(self, seeds: Sequence[Given | None]) -> Program:
         """The program of `df` for the layouts of the incoming gradients: one per output, None where there is none."""
@@ -71,7 +74,7 @@ class FusedPair:
         graph = gradient.df.copy()
         self._name(graph)
         results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
-        return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results)
+        return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results, self.split)
 
     def _name(self, graph: Graph) -> None:
         """Name gradients and saved values after what they belong to, so that a kernel's text tells them apart."""
@@ -91,22 +94,29 @@ class FusedPair:
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 
-def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports) -> Program:
+def fuse(
+    graph: Graph, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions
+) -> Program:
     """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them."""
-    return _planned(_own_copy(graph), arguments, supports, graph.name)
+    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
 
 
 def fuse_pair(
-    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], policy: Policy, supports: Supports
+    graph: Graph,
+    arguments: Sequence[Given],
+    requires_grad: Sequence[bool],
+    policy: Policy,
+    supports: Supports,
+    split: Split = split_reductions,
 ) -> FusedPair:
     """The programs that compute a graph and its gradients with respect to the inputs that require one.
 
     Unfusable as `fuse`. What the backward computes again is decided by `policy`.
     """
     gradient = _gradient(graph, _abstract(arguments), requires_grad, policy)
-    forward = _planned(gradient.f.copy(), arguments, supports, f"{graph.name}_forward")
+    forward = _planned(gradient.f.copy(), arguments, supports, f"{graph.name}_forward", split=split)
     named = replace(gradient, f=gradient.f.copy(graph.name))
-    return FusedPair(named, forward, tuple(arguments), supports)
+    return FusedPair(named, forward, tuple(arguments), supports, split)
 
 
 def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool]) -> Gradient:
@@ -174,7 +184,12 @@ def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
 
 
 def _planned(
-    graph: Graph, arguments: Sequence[Given], supports: Supports, name: str, results: Sequence[str] = ()
+    graph: Graph,
+    arguments: Sequence[Given],
+    supports: Supports,
+    name: str,
+    results: Sequence[str] = (),
+    split: Split = split_reductions,
 ) -> Program:
     """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     metas = _abstract(arguments)
@@ -183,7 +198,7 @@ def _planned(
         known = settle_shapes(graph, metas)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
-    return plan_program(graph, known, layouts, supports, name)
+    return plan_program(graph, known, layouts, supports, name, split)
 
 
 def _call(graph: Graph, results: Sequence[str]) -> None:

@@ -21,9 +21,10 @@ from ..kernel_ir.verifier import InvalidKernel
 from ..ops.meta import Meta, is_known
 from ..ops.registry import OPS, Trait
 from ..scheduling.partials import Unsplittable
+from ..scheduling.split import split_reductions
 from ..types.dtypes import DType
 from ..types.types import TensorType
-from .assemble import assembled
+from .assemble import Split, assembled
 from .elements import checked, element_rule
 from .group import Group
 from .placement import BEFORE, Placement
@@ -41,7 +42,12 @@ class Unfusable(Exception):
 
 
 def plan_program(
-    graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Given], supports: Supports, name: str
+    graph: Graph,
+    known: Mapping[Value, Any],
+    inputs: Sequence[Given],
+    supports: Supports,
+    name: str,
+    split: Split = split_reductions,
 ) -> Program:
     """The program of a settled graph.
 
@@ -49,12 +55,18 @@ def plan_program(
     tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
     shape is left.
     """
-    return Planner(graph, known, inputs, supports, name).plan()
+    return Planner(graph, known, inputs, supports, name, split).plan()
 
 
 class Planner:
     def __init__(
-        self, graph: Graph, known: Mapping[Value, Any], inputs: Sequence[Given], supports: Supports, name: str
+        self,
+        graph: Graph,
+        known: Mapping[Value, Any],
+        inputs: Sequence[Given],
+        supports: Supports,
+        name: str,
+        split: Split = split_reductions,
     ) -> None:
         self.graph = graph
         self.name = name
@@ -62,6 +74,7 @@ class Planner:
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
         self._supports = supports
+        self._split = split
         self._steps: list[Group | ExternStep] = []
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
@@ -71,7 +84,7 @@ class Planner:
             for node in self.graph.nodes:
                 self._visit(node)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
-            steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique)
+            steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique, self._split)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.

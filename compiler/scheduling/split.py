@@ -17,7 +17,7 @@ results are the same at each run, on each device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -61,10 +61,12 @@ class ChunkLimits:
 LIMITS = ChunkLimits()
 
 
-def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kernel]:
+def split_reductions(
+    kernel: Kernel, limits: ChunkLimits = LIMITS, fits: Callable[[Kernel, int], bool] = fits_in_registers
+) -> list[Kernel]:
     """The kernels to run, in order, in place of one. Partial results are outputs of the first and inputs of the last.
 
-    Raises: Unsplittable.
+    `fits` says whether a program can accumulate along whole rows of so many points. Raises: Unsplittable.
     """
     across = _axes_across(kernel)
     if not across:
@@ -76,14 +78,14 @@ def split_reductions(kernel: Kernel, limits: ChunkLimits = LIMITS) -> list[Kerne
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)
-    if not fits_in_registers(walked, prod(a.size for a in kernel.with_role("reduction"))):
+    if not fits(walked, prod(a.size for a in kernel.with_role("reduction"))):
         rows, second = rows_apart(kernel, across_set, finals)
-        return [*([rows] if rows.body else []), *split_reductions(second, limits)]
+        return [*([rows] if rows.body else []), *split_reductions(second, limits, fits)]
     cut = max(across, key=lambda a: a.size)
     first, *rest = chunked(walked, cut.name, _chunk_walked(kernel, cut, finals, limits), finals)
     if rest and _axes_across(rest[0]):
         # What follows the reductions reduces their results.
-        rest = split_reductions(rest[0], limits)
+        rest = split_reductions(rest[0], limits, fits)
     return [first, *rest]
 
 

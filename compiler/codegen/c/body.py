@@ -1,0 +1,393 @@
+"""The body of a kernel in C: lines for the items of its nest.
+
+A temporary that is used once and has no name in the formula stands where it is used; everything else has a line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ...kernel_ir.kernel import (
+    Cast,
+    Compute,
+    Constant,
+    Definition,
+    Kernel,
+    Load,
+    Operand,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+    Uniform,
+)
+from ...kernel_ir.statements import indices, used_names
+from ...ops.arrays import numpy_dtype
+from ...ops.scalar import PRIMITIVES
+from ...scheduling.nest import Accumulate, Evaluate, Item, Loop, Nest, Put, Start
+from ...scheduling.padding import identity
+from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
+from ..naming import Names, Variables, is_anonymous
+from .positions import Positions
+from .primitives import CHOICE, STORED, SUM, TYPES, Text, Unsupported, cast, literal, power, spelling, suffix
+
+INDENT = "    "
+INLINE = 48
+"""Longer expressions have a line of their own."""
+_OPERATORS = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
+
+
+class Body:
+    """Writes one kernel's items. `passed` are the variables of buffers, `numbers` those of parameters by dtype."""
+
+    def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: Positions, passed: dict[str, str]) -> None:
+        self.kernel = kernel
+        self.nest = nest
+        self.names = names
+        self.positions = positions
+        self.helpers: dict[str, None] = {}
+        self.reductions: dict[str, DType] = {}
+        self.parameters: dict[tuple[str, DType], str] = {}
+        self._passed = passed
+        self._variables = Variables(kernel, names)
+        self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
+        self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
+        self._values: dict[str, Text] = {}
+        self._arrays: dict[str, str] = {}
+        self._best: dict[str, str] = {}
+
+    # --- items ---
+
+    def lines(self, items: Sequence[Item]) -> list[str]:
+        """The lines of a block."""
+        outside = dict(self._values)
+        uses = _uses(items)
+        lines: list[str] = []
+        for item in items:
+            lines += self._item(item, uses)
+        self._values = outside
+        return lines
+
+    def _item(self, item: Item, uses: Counter[str]) -> list[str]:
+        match item:
+            case Evaluate():
+                return self._evaluate(item.statement, item.is_kept, uses)
+            case Put():
+                return self._put(item.statement)
+            case Start():
+                return self._start(item.reduce, item.is_array)
+            case Accumulate():
+                return self._accumulate(item.reduce)
+        return self._loop(item)
+
+    def _loop(self, loop: Loop) -> list[str]:
+        first, end, axis = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis), loop.axis
+        position = self.positions.axes[axis]
+        inner = self.lines(loop.body)
+        pragma = self._pragma(loop)
+        head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
+        return [*pragma, head, *(INDENT + line for line in inner), "}"]
+
+    def _pragma(self, loop: Loop) -> list[str]:
+        """Points side by side, with what they are combined by, where that can be."""
+        turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
+        if not loop.is_innermost or any(turn.combine in ("argmax", "argmin") for turn in turns):
+            return []
+        by_operator: dict[str, list[str]] = {}
+        for turn in turns:
+            if turn.name not in self._arrays:
+                by_operator.setdefault(self._combiner(turn), []).append(self._variable(turn))
+        clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
+        return [f"#pragma omp simd{''.join(clauses)}"]
+
+    def _combiner(self, reduce: Reduce) -> str:
+        if reduce.combine in _OPERATORS:
+            return _OPERATORS[reduce.combine]
+        helper = self._comparing(reduce)
+        self.reductions[helper] = reduce.dtype
+        return helper
+
+    # --- values ---
+
+    def _variable(self, d: Definition) -> str:
+        return self._variables[d.name]
+
+    def _evaluate(self, statement: Definition, is_kept: bool, uses: Counter[str]) -> list[str]:
+        text = self._expression(statement)
+        if not is_kept and (self._is_alias(statement) or self._stands_in_place(statement, text, uses)):
+            self._values[statement.name] = text
+            return []
+        variable = self._variable(statement)
+        self._values[statement.name] = Text(variable)
+        lines = [f"const {TYPES[statement.dtype]} {variable} = {text.text};"]
+        if is_kept:
+            lines.append(f"{self._element(statement.name).text} = {variable};")
+        return lines
+
+    def _element(self, name: str) -> Text:
+        return self.positions.element(self._array(name), self.nest.arrays[name])
+
+    def _array(self, name: str) -> str:
+        if name not in self._arrays:
+            d = self.nest.definitions[name]
+            wanted = self._variable(d)
+            self._arrays[name] = wanted if isinstance(d, Reduce) else self.names.take(f"{wanted}s")
+        return self._arrays[name]
+
+    @property
+    def arrays(self) -> list[tuple[str, DType, int]]:
+        """The arrays that were used: names, dtypes, elements."""
+        found: list[tuple[str, DType, int]] = []
+        for name, array in self._arrays.items():
+            count = 1
+            for axis in self.nest.arrays[name]:
+                count *= self.positions.extent_of(axis)
+            d = self.nest.definitions[name]
+            found.append((array, d.dtype, count))
+            if name in self._best:
+                found.append((self._best[name], self._compared(d), count))
+        return found
+
+    def _compared(self, d: Definition) -> DType:
+        """The dtype of what a reduction is of."""
+        assert isinstance(d, Reduce)
+        return self.nest.definitions[d.operand].dtype if isinstance(d.operand, str) else d.dtype
+
+    def _is_alias(self, statement: Definition) -> bool:
+        """Whether it is another value or a parameter, in a type that it has anyway."""
+        if isinstance(statement, Position):
+            return self.positions.text(statement.index, self._known).text.isidentifier()
+        if not isinstance(statement, Cast) or not isinstance(statement.operand, str):
+            return False
+        if statement.operand in self._declared:
+            return True
+        dtype = self.nest.definitions[statement.operand].dtype
+        return dtype == statement.dtype or (dtype.is_half and statement.dtype == FLOAT32)
+
+    def _stands_in_place(self, statement: Definition, text: Text, uses: Counter[str]) -> bool:
+        """Whether it is written where it is used, for that is one place, in the same block."""
+        if uses[statement.name] != 1 or isinstance(statement, Load | Uniform):
+            return False
+        if statement.name in self._in_indices or not is_anonymous(statement.name):
+            return False
+        return len(text.text) <= INLINE
+
+    @property
+    def _known(self) -> _Known:
+        return _Known(self)
+
+    def value(self, name: str) -> Text:
+        """A value: its variable, or its element in an array."""
+        found = self._values.get(name)
+        return found if found is not None else self._element(name)
+
+    def _operand(self, operand: Operand, dtype: DType) -> Text:
+        if isinstance(operand, Constant):
+            return literal(operand.value, dtype)
+        if operand in self._declared:
+            return Text(self._parameter(operand, dtype))
+        return self.value(operand)
+
+    def _parameter(self, name: str, dtype: DType) -> str:
+        """The variable that holds a parameter in a dtype."""
+        if (name, dtype) not in self.parameters:
+            known = any(other == name for other, _ in self.parameters)
+            variable = self._passed[name]
+            self.parameters[name, dtype] = self.names.take(f"{variable}_{dtype}") if known else variable
+        return self.parameters[name, dtype]
+
+    def _expression(self, statement: Definition) -> Text:
+        match statement:
+            case Load():
+                return self._load(statement)
+            case Compute():
+                return self._compute(statement)
+            case Cast():
+                return self._cast(statement)
+            case Position():
+                return self.positions.text(statement.index, self._known)
+            case Uniform():
+                self.helpers["gs_uniform"] = None
+                counter = self.positions.text(statement.counter, self._known)
+                return Text(f"gs_uniform({self._operand(statement.seed, INT64).text}, {counter.text})")
+        raise Unsupported(f"no text for {type(statement).__name__}")
+
+    def _compute(self, statement: Compute) -> Text:
+        name = statement.primitive
+        dtype = self._operand_dtype(statement)
+        if not statement.operands:
+            return literal(np.asarray(PRIMITIVES[name].evaluate(numpy_dtype(dtype))).item(), dtype)
+        if name == "number":
+            return self._converted(self._operand(statement.operands[0], BOOL), BOOL, dtype)
+        operands = statement.operands
+        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], Constant) else None
+        if found is not None:
+            return self._power(operands[0], dtype, found.template.count("{0}"))
+        found = spelling(name, dtype)
+        if found.helper:
+            self.helpers[found.helper] = None
+        kinds = PRIMITIVES[name].operands
+        return found.apply(
+            [self._operand(o, BOOL if kind == "bool" else dtype) for o, kind in zip(operands, kinds, strict=True)]
+        )
+
+    def _power(self, base: Operand, dtype: DType, factors: int) -> Text:
+        """A product of factors, which have a name so that they are computed once."""
+        product = spelling("mul", dtype)
+        text = factor = self._operand(base, dtype)
+        if factors > 1 and not factor.text.isidentifier() and "[" not in factor.text:
+            raise Unsupported("a factor without a name")
+        for _ in range(factors - 1):
+            text = product.apply([text, factor])
+        return text
+
+    def _operand_dtype(self, statement: Compute) -> DType:
+        """What numbers among the operands are of: the result's dtype, unless that is a comparison's."""
+        if PRIMITIVES[statement.primitive].result != "bool":
+            return statement.dtype
+        definitions = self.nest.definitions
+        named = [definitions[o].dtype for o in statement.operands if isinstance(o, str) and o in definitions]
+        return named[0] if named else FLOAT64
+
+    def _cast(self, statement: Cast) -> Text:
+        operand = statement.operand
+        if isinstance(operand, Constant):
+            return self._converted(literal(operand.value, FLOAT64), FLOAT64, statement.dtype)
+        if operand in self._declared:
+            return Text(self._parameter(operand, statement.dtype))
+        return self._converted(self.value(operand), self.nest.definitions[operand].dtype, statement.dtype)
+
+    def _converted(self, text: Text, dtype: DType, to: DType) -> Text:
+        if to.is_half and to != dtype:
+            self.helpers[f"gs_rounded_{to.name}"] = None
+        return text if dtype == to else cast(text, dtype, to)
+
+    # --- memory ---
+
+    def _load(self, statement: Load) -> Text:
+        index = self.positions.text(statement.index, self._known)
+        text = f"{self._passed[statement.buffer]}[{index.text}]"
+        if statement.dtype.is_half:
+            self.helpers[f"gs_load_{statement.dtype.name}"] = None
+            text = f"gs_load_{statement.dtype.name}({text})"
+        condition = self.positions.condition(statement.conditions, self._known)
+        if not condition:
+            return Text(text)
+        other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
+        return Text(f"{condition} ? {text} : {other.at(SUM)}", CHOICE)
+
+    def _put(self, statement: Store) -> list[str]:
+        dtype = self.kernel.buffer(statement.buffer).dtype
+        text = self._operand(statement.operand, FLOAT32 if dtype.is_half else dtype)
+        if isinstance(statement.operand, str) and statement.operand in self.nest.definitions:
+            found = self.nest.definitions[statement.operand].dtype
+            text = self._converted(text, found, FLOAT32 if dtype.is_half else dtype)
+        if dtype.is_half:
+            self.helpers[f"gs_store_{dtype.name}"] = None
+            text = Text(f"gs_store_{dtype.name}({text.text})")
+        index = self.positions.text(statement.index, self._known)
+        line = f"{self._passed[statement.buffer]}[{index.text}] = {text.text};"
+        condition = self.positions.condition(statement.conditions, self._known)
+        return [f"if ({condition}) {line}"] if condition else [line]
+
+    # --- reductions ---
+
+    def _start(self, reduce: Reduce, is_array: bool) -> list[str]:
+        dtype = self._compared(reduce)
+        pairs = [(reduce.name, self._neutral(reduce))]
+        if reduce.combine not in ("argmax", "argmin"):
+            return self._started(reduce, pairs[0][1], is_array)
+        best = self.names.take(f"{self._variable(reduce)}_of")
+        self._best[reduce.name] = best
+        start = literal(identity(reduce.combine, dtype), dtype).text
+        if is_array:
+            return [*self._started(reduce, "0", True), *self._filled(best, reduce, start)]
+        return [f"{TYPES[dtype]} {best} = {start};", *self._started(reduce, "0", False)]
+
+    def _neutral(self, reduce: Reduce) -> str:
+        return literal(identity(reduce.combine, reduce.dtype), reduce.dtype).text
+
+    def _started(self, reduce: Reduce, start: str, is_array: bool) -> list[str]:
+        if is_array:
+            return self._filled(self._array(reduce.name), reduce, start)
+        variable = self._variable(reduce)
+        self._values[reduce.name] = Text(variable)
+        return [f"{TYPES[reduce.dtype]} {variable} = {start};"]
+
+    def _filled(self, array: str, reduce: Reduce, start: str) -> list[str]:
+        count = 1
+        for axis in self.nest.arrays[reduce.name]:
+            count *= self.positions.extent_of(axis)
+        position = self.names.take("k")
+        self.names.release(position)
+        return [f"for (int64_t {position} = 0; {position} < {count}; ++{position}) {array}[{position}] = {start};"]
+
+    def _accumulate(self, reduce: Reduce) -> list[str]:
+        dtype = self._compared(reduce)
+        text = self._operand(reduce.operand, dtype)
+        is_array = reduce.name in self.nest.arrays
+        total = self._element(reduce.name).text if is_array else self._variable(reduce)
+        if reduce.combine in ("argmax", "argmin"):
+            return self._first(reduce, total, text, dtype)
+        if reduce.combine in ("any", "all"):
+            return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
+        if reduce.combine in _OPERATORS:
+            found = spelling("add" if reduce.combine == "sum" else "mul", reduce.dtype)
+            if found.level != spelling("add", FLOAT64).level and found.template.startswith("("):
+                return [f"{total} = {found.apply([Text(total), text]).text};"]
+            return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
+        return [f"{total} = {self._comparing(reduce)}({text.text}, {total});"]
+
+    def _comparing(self, reduce: Reduce) -> str:
+        primitive = "maximum" if reduce.combine == "max" else "minimum"
+        helper = f"gs_{primitive}_{suffix(reduce.dtype)}"
+        self.helpers[helper] = None
+        return helper
+
+    def _first(self, reduce: Reduce, position: str, text: Text, dtype: DType) -> list[str]:
+        helper = f"gs_first_{reduce.combine.removeprefix('arg')}_{suffix(dtype)}"
+        self.helpers[helper] = None
+        best = self._best[reduce.name]
+        if reduce.name in self.nest.arrays:
+            best = self.positions.element(best, self.nest.arrays[reduce.name]).text
+        (over,) = reduce.over
+        return [
+            f"if ({helper}({text.text}, {best})) {{",
+            f"{INDENT}{best} = {text.text};",
+            f"{INDENT}{position} = {self.positions.axes[over]};",
+            "}",
+        ]
+
+
+class _Known(dict[str, Text]):
+    """Values as indices ask for them."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+
+    def __missing__(self, name: str) -> Text:
+        return self._body.value(name)
+
+
+def _uses(items: Iterable[Item]) -> Counter[str]:
+    """How often values are used in a block; what is used in a loop in it counts as used often."""
+    found: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, Loop):
+            found.update({name: 2 * count for name, count in _uses(item.body).items()})
+        elif isinstance(item, Evaluate | Put):
+            found.update(_used(item.statement))
+        elif isinstance(item, Accumulate) and isinstance(item.reduce.operand, str):
+            found[item.reduce.operand] += 1 + (item.reduce.combine in ("argmax", "argmin"))
+    return found
+
+
+def _used(statement: Statement) -> Counter[str]:
+    """A base that is multiplied with itself counts as used twice."""
+    found = Counter(used_names(statement))
+    if isinstance(statement, Compute) and statement.primitive in ("pow", "fmax", "fmin"):
+        found.update(used_names(statement))
+    return found

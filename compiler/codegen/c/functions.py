@@ -1,0 +1,36 @@
+"""Mathematical functions of C modules: our own, whose loops vectorise, and those of C's library for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...types.dtypes import FLOAT32, FLOAT64
+from .math import definitions, has
+
+_COMPOSED = {
+    "rsqrt": "1 / sqrtF(x)",
+    "sigmoid": "1 / (1 + expF(-x))",
+    "ndtr": "(T)0.5 * erfcF(x * (T)-0.7071067811865476)",
+}
+_OF_TWO = frozenset(("pow", "atan2", "hypot"))
+
+
+def functions_of(names: Iterable[str]) -> list[str]:
+    """The texts of functions `gs_NAME_f32` or `gs_NAME_f64`, with what they call."""
+    ours: list[str] = []
+    others: list[str] = []
+    for name in names:
+        primitive, _, ending = name.removeprefix("gs_").rpartition("_")
+        is_ours = has(primitive, FLOAT64 if ending == "f64" else FLOAT32)
+        (ours if is_ours else others).append(name)
+    return [*([definitions(ours)] if ours else []), *map(_of_the_library, others)]
+
+
+def _of_the_library(name: str) -> str:
+    primitive, _, ending = name.removeprefix("gs_").rpartition("_")
+    type, mark = ("double", "") if ending == "f64" else ("float", "f")
+    arguments = ("x", "y") if primitive in _OF_TWO else ("x",)
+    body = _COMPOSED.get(primitive, f"{primitive}F({', '.join(arguments)})")
+    body = body.replace("F(", f"{mark}(").replace("(T)", f"({type})")
+    given = ", ".join(f"{type} {a}" for a in arguments)
+    return f"static inline {type} {name}({given})\n{{\n    return {body};\n}}"

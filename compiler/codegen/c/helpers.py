@@ -1,0 +1,357 @@
+"""Functions that a module of C holds where its kernels use them."""
+
+from __future__ import annotations
+
+import re
+
+from ...types.dtypes import DTYPES, FLOAT64, DType
+from .primitives import TYPES, suffix
+
+INLINE = "static inline __attribute__((always_inline))"
+PRELUDE = """
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef union { double real; int64_t integer; } gs_number;
+""".strip()
+
+_HALVES = """
+typedef struct { uint16_t bits; } gs_float16;
+typedef struct { uint16_t bits; } gs_bfloat16;
+typedef union { float number; uint32_t bits; } gs_word;
+""".strip()
+
+_PLAIN: dict[str, str] = {
+    "gs_load_float16": """
+        /* Exact; numbers without a leading one are scaled by a product. */
+        INLINE float gs_load_float16(gs_float16 half)
+        {
+            const uint32_t magnitude = (uint32_t)(half.bits & 0x7fff) << 13;
+            const gs_word scale = {.bits = 0x77800000};
+            const gs_word plain = {.bits = magnitude};
+            gs_word found = {.number = plain.number * scale.number};
+            found.bits |= magnitude >= 0x0f800000 ? 0x7f800000 : 0;
+            found.bits |= (uint32_t)(half.bits & 0x8000) << 16;
+            return found.number;
+        }
+        """,
+    "gs_store_float16": """
+        /* To the nearest, ties to even: a sum aligns the last bit that a half has. */
+        INLINE gs_float16 gs_store_float16(float number)
+        {
+            const gs_word word = {.number = number};
+            const uint32_t sign = word.bits & 0x80000000, magnitude = word.bits ^ sign;
+            const gs_word positive = {.bits = magnitude};
+            const gs_word denormal = {.number = positive.number + 0.5f};
+            const uint32_t normal = magnitude + 0xc8000fff + (magnitude >> 13 & 1);
+            uint32_t bits = magnitude < 0x38800000 ? denormal.bits - 0x3f000000 : normal >> 13;
+            bits = magnitude >= 0x477ff000 ? 0x7c00 : bits;
+            bits = magnitude > 0x7f800000 ? 0x7e00 : bits;
+            return (gs_float16){(uint16_t)(bits | sign >> 16)};
+        }
+        """,
+    "gs_rounded_float16": """
+        INLINE float gs_rounded_float16(float number)
+        {
+            return gs_load_float16(gs_store_float16(number));
+        }
+        """,
+    "gs_load_bfloat16": """
+        INLINE float gs_load_bfloat16(gs_bfloat16 half)
+        {
+            const gs_word word = {.bits = (uint32_t)half.bits << 16};
+            return word.number;
+        }
+        """,
+    "gs_store_bfloat16": """
+        /* To the nearest, ties to even. */
+        INLINE gs_bfloat16 gs_store_bfloat16(float number)
+        {
+            const gs_word word = {.number = number};
+            const uint32_t rounded = word.bits + 0x7fff + (word.bits >> 16 & 1);
+            return (gs_bfloat16){(uint16_t)((word.bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded >> 16)};
+        }
+        """,
+    "gs_rounded_bfloat16": """
+        INLINE float gs_rounded_bfloat16(float number)
+        {
+            return gs_load_bfloat16(gs_store_bfloat16(number));
+        }
+        """,
+    "gs_least": """
+        INLINE int64_t gs_least(int64_t a, int64_t b)
+        {
+            return a < b ? a : b;
+        }
+        """,
+    "gs_quotient": """
+        /* Rounded down. */
+        INLINE int64_t gs_quotient(int64_t x, int64_t y)
+        {
+            return x / y - (x % y < 0);
+        }
+        """,
+    "gs_rest": """
+        /* Never negative. */
+        INLINE int64_t gs_rest(int64_t x, int64_t y)
+        {
+            const int64_t rest = x % y;
+            return rest < 0 ? rest + y : rest;
+        }
+        """,
+    "gs_uniform": """
+        /* The first word of Philox-4x32-10 (Salmon et al. 2011) at the counter under the seed, in [0, 1). */
+        INLINE float gs_uniform(int64_t seed, int64_t counter)
+        {
+            uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)((uint64_t)counter >> 32), c2 = 0, c3 = 0;
+            uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
+            for (int round = 0; round < 10; ++round) {
+                const uint64_t left = (uint64_t)c0 * 0xD2511F53, right = (uint64_t)c2 * 0xCD9E8D57;
+                c0 = (uint32_t)(right >> 32) ^ c1 ^ k0;
+                c1 = (uint32_t)right;
+                c2 = (uint32_t)(left >> 32) ^ c3 ^ k1;
+                c3 = (uint32_t)left;
+                k0 += 0x9E3779B9;
+                k1 += 0xBB67AE85;
+            }
+            const int32_t word = (int32_t)c0;
+            return (float)(word ^ (word >> 31)) * 4.6566127342e-10f;
+        }
+        """,
+}
+
+_OF_FLOATS: dict[str, str] = {
+    "sign": """
+        INLINE T gs_sign_S(T x)
+        {
+            return (T)((x > 0) - (x < 0));
+        }
+        """,
+    "maximum": """
+        /* The larger, the second of equals; NaN if either is. */
+        INLINE T gs_maximum_S(T a, T b)
+        {
+            return (a > b) | (a != a) ? a : b;
+        }
+        """,
+    "minimum": """
+        /* The smaller, the second of equals; NaN if either is. */
+        INLINE T gs_minimum_S(T a, T b)
+        {
+            return (a < b) | (a != a) ? a : b;
+        }
+        """,
+    "fmax": """
+        /* The larger, the first of equals; the other where one is NaN. */
+        INLINE T gs_fmax_S(T a, T b)
+        {
+            return (b > a) | (a != a) ? b : a;
+        }
+        """,
+    "fmin": """
+        /* The smaller, the first of equals; the other where one is NaN. */
+        INLINE T gs_fmin_S(T a, T b)
+        {
+            return (b < a) | (a != a) ? b : a;
+        }
+        """,
+    "remainder": """
+        /* With the sign of the divisor. */
+        INLINE T gs_remainder_S(T x, T y)
+        {
+            const T rest = fmodF(x, y);
+            return (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;
+        }
+        """,
+    "floordiv": """
+        /* The quotient rounded down, from the exact remainder. */
+        INLINE T gs_floordiv_S(T x, T y)
+        {
+            const T rest = fmodF(x, y);
+            const T below = (rest != 0) & ((rest < 0) != (y < 0)) ? 1 : 0;
+            const T quotient = (x - rest) / y - below;
+            const T rounded = quotient != 0 ? floorF(quotient + (T)0.5) : copysignF(0, x / y);
+            return y == 0 ? x / y : rounded;
+        }
+        """,
+    "truncdiv": """
+        INLINE T gs_truncdiv_S(T x, T y)
+        {
+            return truncF(x / y);
+        }
+        """,
+    "isnan": """
+        INLINE bool gs_isnan_S(T x)
+        {
+            return x != x;
+        }
+        """,
+    "isinf": """
+        INLINE bool gs_isinf_S(T x)
+        {
+            return fabsF(x) == INFINITY;
+        }
+        """,
+    "signbit": """
+        INLINE bool gs_signbit_S(T x)
+        {
+            return copysignF(1, x) < 0;
+        }
+        """,
+    "first_max": """
+        /* Whether an element is before the largest so far; NaN is before all, and of equals the first. */
+        INLINE bool gs_first_max_S(T x, T largest)
+        {
+            return (x > largest) | ((x != x) & (largest == largest));
+        }
+        """,
+    "first_min": """
+        /* Whether an element is before the smallest so far; NaN is before all, and of equals the first. */
+        INLINE bool gs_first_min_S(T x, T smallest)
+        {
+            return (x < smallest) | ((x != x) & (smallest == smallest));
+        }
+        """,
+}
+_OF_INTEGERS: dict[str, str] = {
+    "abs": """
+        INLINE T gs_abs_S(T x)
+        {
+            return (T)(x < 0 ? -x : x);
+        }
+        """,
+    "sign": _OF_FLOATS["sign"],
+    "maximum": """
+        INLINE T gs_maximum_S(T a, T b)
+        {
+            return a > b ? a : b;
+        }
+        """,
+    "minimum": """
+        INLINE T gs_minimum_S(T a, T b)
+        {
+            return a < b ? a : b;
+        }
+        """,
+    "floordiv": """
+        /* The quotient rounded down; 0 for a divisor of 0. */
+        INLINE T gs_floordiv_S(T x, T y)
+        {
+            const T divisor = y == 0 || ((T)-1 < 0 && y == (T)-1) ? 1 : y;
+            const T quotient = (T)(x / divisor - ((x % divisor != 0) & ((x < 0) != (divisor < 0))));
+            return y == 0 ? 0 : (T)-1 < 0 && y == (T)-1 ? (T)-x : quotient;
+        }
+        """,
+    "truncdiv": """
+        /* The quotient rounded towards zero; 0 for a divisor of 0. */
+        INLINE T gs_truncdiv_S(T x, T y)
+        {
+            const T divisor = y == 0 || ((T)-1 < 0 && y == (T)-1) ? 1 : y;
+            return y == 0 ? 0 : (T)-1 < 0 && y == (T)-1 ? (T)-x : (T)(x / divisor);
+        }
+        """,
+    "remainder": """
+        /* With the sign of the divisor; 0 for a divisor of 0. */
+        INLINE T gs_remainder_S(T x, T y)
+        {
+            const T divisor = y == 0 || ((T)-1 < 0 && y == (T)-1) ? 1 : y;
+            const T rest = (T)(x % divisor);
+            return (rest != 0) & ((rest < 0) != (divisor < 0)) ? (T)(rest + divisor) : rest;
+        }
+        """,
+    "fmod": """
+        /* With the sign of the dividend; 0 for a divisor of 0. */
+        INLINE T gs_fmod_S(T x, T y)
+        {
+            const T divisor = y == 0 || ((T)-1 < 0 && y == (T)-1) ? 1 : y;
+            return (T)(x % divisor);
+        }
+        """,
+    "shl": """
+        /* 0 by the width or more. */
+        INLINE T gs_shl_S(T x, T bits)
+        {
+            const bool is_within = (bits >= 0) & (bits < (T)(8 * sizeof(T)));
+            return is_within ? (T)((uint64_t)x << (is_within ? bits : 0)) : 0;
+        }
+        """,
+    "shr": """
+        /* The sign by the width or more. */
+        INLINE T gs_shr_S(T x, T bits)
+        {
+            const bool is_within = (bits >= 0) & (bits < (T)(8 * sizeof(T)));
+            return (T)(x >> (is_within ? bits : (T)(8 * sizeof(T) - 1)));
+        }
+        """,
+    "pow": """
+        /* By squares. A negative power is zero, unless it is of 1 or -1. */
+        INLINE T gs_pow_S(T base, T exponent)
+        {
+            T result = 1, square = base;
+            for (T left = exponent < 0 ? 0 : exponent; left > 0; left = (T)(left / 2)) {
+                result = left % 2 ? (T)(result * square) : result;
+                square = (T)(square * square);
+            }
+            const T sign = exponent % 2 ? -1 : 1;
+            return exponent >= 0 ? result : base == 1 ? 1 : (T)-1 < 0 && base == (T)-1 ? sign : 0;
+        }
+        """,
+    "first_max": """
+        INLINE bool gs_first_max_S(T x, T largest)
+        {
+            return x > largest;
+        }
+        """,
+    "first_min": """
+        INLINE bool gs_first_min_S(T x, T smallest)
+        {
+            return x < smallest;
+        }
+        """,
+}
+_REDUCTION = """
+#pragma omp declare reduction(NAME : T : omp_out = NAME(omp_out, omp_in)) initializer(omp_priv = omp_orig)
+"""
+_NAME = re.compile(r"\bgs_\w+")
+
+
+def text_of(name: str) -> str | None:
+    """The text of a helper; None for one that stands elsewhere, a mathematical function."""
+    if name in _PLAIN:
+        return _written(_PLAIN[name], "", "")
+    primitive, _, ending = name.removeprefix("gs_").rpartition("_")
+    dtype = next((d for d in DTYPES if not d.is_half and suffix(d) == ending), None)
+    if dtype is None:
+        return None
+    template = (_OF_FLOATS if dtype.is_floating else _OF_INTEGERS).get(primitive)
+    return None if template is None else _of_dtype(template, dtype)
+
+
+def reduction_of(name: str, dtype: DType) -> str:
+    """What has OpenMP combine numbers side by side by a helper. It starts each from the number that there is."""
+    return _REDUCTION.replace("NAME", name).replace("T :", f"{TYPES[dtype]} :").strip()
+
+
+def needs_halves(text: str) -> bool:
+    return "gs_float16" in text or "gs_bfloat16" in text or "gs_word" in text
+
+
+def mentioned(text: str) -> list[str]:
+    """The helpers that a text mentions."""
+    return list(dict.fromkeys(_NAME.findall(text)))
+
+
+def _of_dtype(template: str, dtype: DType) -> str:
+    ending = "" if dtype == FLOAT64 else "f"
+    text = re.sub(r"\b(fmod|floor|trunc|fabs|copysign)F\b", rf"\1{ending}", template)
+    return _written(text, TYPES[dtype], suffix(dtype))
+
+
+def _written(template: str, type: str, ending: str) -> str:
+    lines = [line.removeprefix("        ") for line in template.strip("\n").splitlines()]
+    text = "\n".join(lines).strip().replace("INLINE", INLINE)
+    return re.sub(r"\bT\b", type, re.sub(r"_S\b", f"_{ending}", text)) if type else text
+
+
+HALVES = _HALVES

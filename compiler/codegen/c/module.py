@@ -1,0 +1,254 @@
+"""From kernels to the text of a module of C: a function for each, which goes through programs `begin` to `end`.
+
+    void scale(void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch,
+               int64_t begin, int64_t end)
+    {
+        const float *restrict x = buffers[0];
+        float *restrict result = buffers[1];
+        for (int64_t i_block = begin; i_block < end; ++i_block) {
+            …
+            #pragma omp simd
+            for (int64_t i = i_first; i < i_end; ++i) {
+                result[i] = x[i] * 0.5f;
+            }
+        }
+    }
+
+Any threads may share out the programs of a kernel. `buffers` hold a pointer for each buffer of the kernel, to its
+element of index 0, `sizes` a number for each dynamic axis, `numbers` one for each parameter; `scratch` is memory of the
+calling thread's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...kernel_ir.index import Index
+from ...kernel_ir.kernel import Kernel
+from ...scheduling.casts import without_round_trips
+from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
+from ...scheduling.nest import nest_of
+from ...types.dtypes import FLOAT32, FLOAT64, DType
+from ..naming import Names
+from .body import INDENT, Body
+from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
+from .functions import functions_of
+from .positions import Positions
+from .primitives import STORED, TYPES, Unsupported, supports
+
+__all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count", "supports"]
+
+STACK = 1 << 14
+"""Bytes of arrays on the stack; more lie in `scratch`."""
+ALIGNMENT = 64
+_RESERVED = frozenset(
+    (
+        *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern"),
+        *("float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed"),
+        *("sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while"),
+        *("bool", "true", "false", "main", "errno", "signbit", "isnan", "isinf", "asm", "typeof", "NAN", "INFINITY"),
+        *("buffers", "sizes", "numbers", "scratch", "begin", "end", "program", "rest", "y0", "y1", "yn", "j0", "j1"),
+        *("exp", "log", "pow", "sqrt", "sin", "cos", "tan", "tanh", "gamma", "erf", "floor", "ceil", "round", "trunc"),
+        *("fmod", "fabs", "copysign", "nextafter", "rint", "index", "significand", "logb", "scalb", "remainder"),
+    )
+)
+"""Words of C, macros, and functions that the compiler knows by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CFunction:
+    """One kernel's function: its name, its text, the helpers that it needs, and bytes of scratch memory."""
+
+    name: str
+    text: str
+    helpers: tuple[str, ...]
+    reductions: tuple[tuple[str, DType], ...]
+    scratch: int
+    schedule: CpuSchedule
+    points: int
+    """Points of one program."""
+
+
+def program_count(kernel: Kernel, schedule: CpuSchedule) -> int:
+    """The programs of a kernel; of none of its axes, one."""
+    return prod(program_counts(kernel, schedule))
+
+
+def emit_c(functions: Iterable[CFunction]) -> str:
+    """The text of a module with some functions and what helpers they need."""
+    functions = list(functions)
+    helpers = _helper_texts(dict.fromkeys(h for f in functions for h in f.helpers))
+    reductions = dict.fromkeys(r for f in functions for r in f.reductions)
+    parts = [PRELUDE]
+    if needs_halves("\n".join([*helpers, *(f.text for f in functions)])):
+        parts.append(HALVES)
+    parts += [*helpers, *(reduction_of(*r) for r in reductions), *(f.text for f in functions)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _helper_texts(names: Iterable[str]) -> list[str]:
+    """The texts of helpers, each behind what it mentions."""
+    found: dict[str, str] = {}
+    mathematical: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        text = text_of(name)
+        if text is None:
+            mathematical[name] = None
+        elif name not in found:
+            for other in mentioned(text):
+                if other != name and text_of(other) is not None:
+                    add(other)
+            found[name] = text
+
+    for name in names:
+        add(name)
+    return [*functions_of(mathematical), *found.values()]
+
+
+def emit_function(kernel: Kernel, name: str, schedule: CpuSchedule | None = None) -> CFunction:
+    """The function of one kernel. Raises: Unsupported, for a primitive without a text."""
+    kernel = without_round_trips(kernel)
+    short = bounded(kernel)
+    kernel = short.kernel
+    schedule = schedule or choose_cpu_schedule(kernel)
+    return _Function(kernel, name, schedule, short.ends).emit()
+
+
+class _Function:
+    def __init__(self, kernel: Kernel, name: str, schedule: CpuSchedule, ends: dict[str, Index]) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.schedule = schedule
+        names = Names({*_RESERVED, name})
+        self.passed = {b.name: names.take(f"{b.name}_ptr") for b in kernel.buffers}
+        self.passed |= {p.name: names.take(p.name) for p in kernel.parameters}
+        self.sizes = {a.name: names.take(f"size_{a.name}") for a in kernel.axes if a.dynamic}
+        axes = {a.name: names.take(a.name) for a in kernel.axes}
+        for program in schedule.programs:
+            for word in ("first", "end", "block"):
+                names.take(f"{axes[program.axis]}_{word}")
+        self.positions = Positions(kernel, schedule, ends, axes, self.sizes)
+        extents = {a.name: self.positions.extent_of(a.name) for a in kernel.axes}
+        nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
+        self.items = nest.items
+        self.body = Body(kernel, nest, names, self.positions, self.passed)
+
+    def emit(self) -> CFunction:
+        inner = self.body.lines(self.items)
+        arrays, scratch = self._arrays()
+        lines = [*self._buffers(), *self._sizes(), *self._numbers(), *arrays, *self._programs(inner)]
+        text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
+        helpers = {**self.body.helpers, **self.positions.helpers}
+        if any(p.block for p in self.schedule.programs):
+            helpers["gs_least"] = None
+        return CFunction(
+            self.name,
+            text,
+            tuple(helpers),
+            tuple(self.body.reductions.items()),
+            scratch,
+            self.schedule,
+            points_of_program(self.kernel, self.schedule),
+        )
+
+    def _comment(self) -> list[str]:
+        shown = " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes) or "a single point"
+        lines = [f"/* {self.name} over {shown}."]
+        sources = dict.fromkeys(
+            f"{span.source.filename}:{span.line}: {span.source.line(span.line).strip()}" for span in self.kernel.sources
+        )
+        if sources:
+            lines += [" *", *(f" * {_plain(source)}" for source in sources)]
+            return [*lines, " */"]
+        return [f"{lines[0]} */"]
+
+    def _signature(self) -> list[str]:
+        return [
+            f"void {self.name}(",
+            f"{INDENT}void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, "
+            "int64_t begin, int64_t end)",
+        ]
+
+    def _buffers(self) -> list[str]:
+        lines = []
+        for number, buffer in enumerate(self.kernel.buffers):
+            constant = "" if buffer.is_output else "const "
+            lines.append(f"{constant}{STORED[buffer.dtype]} *restrict {self.passed[buffer.name]} = buffers[{number}];")
+        return lines
+
+    def _sizes(self) -> list[str]:
+        return [f"const int64_t {size} = sizes[{n}];" for n, size in enumerate(self.sizes.values())]
+
+    def _numbers(self) -> list[str]:
+        places = {p.name: (n, p.dtype) for n, p in enumerate(self.kernel.parameters)}
+        lines = []
+        for (name, dtype), variable in self.body.parameters.items():
+            number, given = places[name]
+            member = f"numbers[{number}].{'real' if given.is_floating else 'integer'}"
+            type = TYPES[dtype]
+            lines.append(f"const {type} {variable} = {'' if type in ('double', 'int64_t') else f'({type})'}{member};")
+        return lines
+
+    def _arrays(self) -> tuple[list[str], int]:
+        """Arrays on the stack, and those that are too large for it in scratch memory; bytes of that."""
+        lines: list[str] = []
+        on_stack = scratch = 0
+        for name, dtype, count in self.body.arrays:
+            size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
+            type = TYPES[dtype]
+            if on_stack + size <= STACK:
+                on_stack += size
+                lines.append(f"{type} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")
+            else:
+                lines.append(f"{type} *restrict {name} = ({type} *)((char *)scratch + {scratch});")
+                scratch += size
+        return lines, scratch
+
+    # --- programs ---
+
+    def _programs(self, inner: Sequence[str]) -> list[str]:
+        programs = self.schedule.programs
+        if not programs:
+            return list(inner)
+        counter = self.positions.axes[programs[0].axis] if len(programs) == 1 else "program"
+        if programs[0].block and len(programs) == 1:
+            counter += "_block"
+        lines: list[str] = []
+        for number, program in enumerate(programs):
+            lines += self._decoded(number, counter, program.axis, program.block)
+        head = f"for (int64_t {counter} = begin; {counter} < end; ++{counter}) {{"
+        return [head, *(INDENT + line for line in [*lines, *inner]), "}"]
+
+    def _decoded(self, number: int, counter: str, axis: str, block: int) -> list[str]:
+        """The position of a program along an axis, or its block there."""
+        programs = self.schedule.programs
+        text, is_product = counter, False
+        for later in programs[number + 1 :]:
+            text, is_product = f"{text} / {self._count(later.axis, later.block)}", True
+        if number:
+            text, is_product = f"{text} % {self._count(axis, block)}", True
+        name = self.positions.axes[axis]
+        if not block:
+            return [] if text == name else [f"const int64_t {name} = {text};"]
+        first, end = f"{name}_first", f"{name}_end"
+        at = f"({text})" if is_product else text
+        return [
+            f"const int64_t {first} = {block} * {at};",
+            f"const int64_t {end} = gs_least({first} + {block}, {self.positions.size_of(axis)});",
+        ]
+
+    def _count(self, axis: str, block: int) -> str:
+        size = self.positions.size_of(axis)
+        if not block:
+            return size
+        if size.isdigit():
+            return str(-(-int(size) // block))
+        return f"(({size} + {block - 1}) / {block})"
+
+
+def _plain(text: str) -> str:
+    """Text that may stand in a comment."""
+    return " ".join(text.splitlines()).replace("*/", "* /").replace("/*", "/ *").rstrip("\\")

@@ -1,0 +1,118 @@
+"""Positions in C: indices as expressions, loops' bounds, and where the elements of arrays lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
+from ...kernel_ir.kernel import Condition, Kernel
+from ...scheduling.cpu import CpuSchedule
+from .primitives import ATOM, PRODUCT, SUM, UNARY, Text
+
+
+class Positions:
+    """`axes` are the variables of axes, `first` and `last` those of the ends of blocks; `ends` of loops that end early."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        schedule: CpuSchedule,
+        ends: Mapping[str, Index],
+        axes: Mapping[str, str],
+        sizes: Mapping[str, str],
+    ) -> None:
+        self._sizes = kernel.sizes
+        self._schedule = schedule
+        self._ends = ends
+        self._size_parameters = sizes
+        self.axes = axes
+        self.helpers: dict[str, None] = {}
+
+    def text(self, index: Index, values: Mapping[str, Text]) -> Text:
+        """An index over positions and values."""
+        parts: list[str] = []
+        for coefficient, atom in sorted(index.terms, key=lambda term: term[0] < 0):
+            sign = "-" if coefficient < 0 else "+"
+            text = self._term(abs(coefficient), atom, values)
+            parts.append(f"{sign} {text}" if parts else f"-{text}" if coefficient < 0 else text)
+        if index.constant or not parts:
+            number = abs(index.constant)
+            sign = "-" if index.constant < 0 else "+"
+            parts.append(f"{sign} {number}" if parts else str(index.constant))
+        level = SUM if len(parts) > 1 else self._level(index)
+        return Text(" ".join(parts), level)
+
+    def _level(self, index: Index) -> int:
+        if not index.terms:
+            return UNARY if index.constant < 0 else ATOM
+        coefficient, atom = index.terms[0]
+        if coefficient == 1 and isinstance(atom, AxisAtom | ValueAtom):
+            return ATOM
+        return PRODUCT if coefficient > 0 else SUM
+
+    def _term(self, coefficient: int, atom: Atom, values: Mapping[str, Text]) -> str:
+        text = self._atom(atom, values)
+        return text.at(PRODUCT) if coefficient == 1 else f"{coefficient} * {text.at(UNARY)}"
+
+    def _atom(self, atom: Atom, values: Mapping[str, Text]) -> Text:
+        if isinstance(atom, AxisAtom):
+            return Text(self.axes[atom.name])
+        if isinstance(atom, ValueAtom):
+            return values[atom.name]
+        inner = self.text(atom.index, values)
+        is_quotient = isinstance(atom, Quotient)
+        low, _ = atom.index.range(self._sizes)
+        if low >= 0:
+            return Text(f"{inner.at(PRODUCT)} {'/' if is_quotient else '%'} {atom.divisor}", PRODUCT)
+        name = "gs_quotient" if is_quotient else "gs_rest"
+        self.helpers[name] = None
+        return Text(f"{name}({inner.text}, {atom.divisor})")
+
+    def condition(self, conditions: Sequence[Condition], values: Mapping[str, Text]) -> str:
+        """Whether conditions hold; nothing where they always do."""
+        found: list[str] = []
+        for condition in conditions:
+            low, high = condition.index.range(self._sizes)
+            text = self.text(condition.index, values).at(SUM)
+            found += [f"({text} >= {condition.low})"] if low < condition.low else []
+            found += [f"({text} < {condition.high})"] if high >= condition.high else []
+        if len(found) == 1:
+            return found[0][1:-1]
+        return " & ".join(found)
+
+    # --- loops ---
+
+    def first_of(self, axis: str) -> str:
+        return f"{self.axes[axis]}_first" if self._schedule.block_of(axis) else "0"
+
+    def end_of(self, axis: str) -> str:
+        """The end of the loop along an axis."""
+        if self._schedule.block_of(axis):
+            return f"{self.axes[axis]}_end"
+        if axis in self._ends:
+            self.helpers["gs_least"] = None
+            return f"gs_least({self.size_of(axis)}, {self.text(self._ends[axis], {}).text})"
+        return self.size_of(axis)
+
+    def size_of(self, axis: str) -> str:
+        return self._size_parameters.get(axis, str(self._sizes[axis]))
+
+    def extent_of(self, axis: str) -> int:
+        """Points of an axis that an array has to have room for."""
+        return min(self._schedule.block_of(axis) or self._sizes[axis], max(self._sizes[axis], 1))
+
+    def element(self, array: str, axes: Sequence[str]) -> Text:
+        """The element of an array at the present positions."""
+        index = ""
+        for axis in axes:
+            position = self.axes[axis]
+            if self._schedule.block_of(axis):
+                position = f"{position} - {self.first_of(axis)}"
+            if index:
+                inner = f"({index})" if "-" in index or "+" in index else index
+                index = f"{self.extent_of(axis)} * {inner} + {position}"
+            else:
+                index = position
+        return Text(f"{array}[{index}]")
+
+

@@ -1,0 +1,265 @@
+"""How C spells the primitives of `compiler.ops.scalar`, casts, literals and dtypes.
+
+Halves are floats once they are loaded. Each operation is rounded by itself, as torch rounds it: no product and sum
+become one. Functions are `gs_NAME_f32` and `gs_NAME_f64`, helpers that the module holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...kernel_ir.kernel import Number
+from ...ops.scalar import PRIMITIVES
+from ...types.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    DType,
+)
+
+ATOM, UNARY, PRODUCT, SUM, ORDER, CHOICE, ANY = range(7)
+"""How tightly an expression binds. Of bits and shifts hardly anyone knows it: their operands are in parentheses."""
+
+TYPES = {
+    BOOL: "bool",
+    UINT8: "uint8_t",
+    INT8: "int8_t",
+    INT16: "int16_t",
+    INT32: "int32_t",
+    INT64: "int64_t",
+    FLOAT16: "float",
+    BFLOAT16: "float",
+    FLOAT32: "float",
+    FLOAT64: "double",
+}
+"""Of values."""
+STORED = {**TYPES, FLOAT16: "gs_float16", BFLOAT16: "gs_bfloat16"}
+"""Of elements in memory."""
+
+
+class Unsupported(Exception):
+    """What this emitter has no text for; the message says what. `supports` tells before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An expression and how tightly it binds."""
+
+    text: str
+    level: int = ATOM
+
+    def at(self, level: int) -> str:
+        """The text, in parentheses where its place binds more tightly."""
+        return self.text if self.level <= level else f"({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A template over operands; `operands` are the loosest that each may bind, without them each is an argument."""
+
+    template: str
+    level: int = ATOM
+    operands: tuple[int, ...] = ()
+    helper: str = ""
+
+    def apply(self, operands: Sequence[Text]) -> Text:
+        levels = self.operands or (ANY,) * len(operands)
+        return Text(self.template.format(*(o.at(level) for o, level in zip(operands, levels, strict=True))), self.level)
+
+
+def _infix(operator: str, level: int) -> Spelling:
+    return Spelling(f"{{0}} {operator} {{1}}", level, (level, level - 1))
+
+
+def _of_bits(operator: str) -> Spelling:
+    return Spelling(f"{{0}} {operator} {{1}}", CHOICE, (UNARY, UNARY))
+
+
+def _call(name: str, arity: int = 1) -> Spelling:
+    return Spelling(f"{name}({', '.join(f'{{{i}}}' for i in range(arity))})")
+
+
+def _helper(name: str, arity: int = 1) -> Spelling:
+    return Spelling(_call(name, arity).template, helper=name)
+
+
+_COMPARISONS = {
+    "eq": Spelling("{0} == {1}", CHOICE, (SUM, SUM)),
+    "ne": Spelling("{0} != {1}", CHOICE, (SUM, SUM)),
+    "lt": Spelling("{0} < {1}", ORDER, (SUM, SUM)),
+    "le": Spelling("{0} <= {1}", ORDER, (SUM, SUM)),
+    "gt": Spelling("{0} > {1}", ORDER, (SUM, SUM)),
+    "ge": Spelling("{0} >= {1}", ORDER, (SUM, SUM)),
+}
+_ANY = {**_COMPARISONS, "where": Spelling("{0} ? {1} : {2}", CHOICE, (ORDER, SUM, SUM))}
+_NUMBERS = {
+    **_ANY,
+    "add": _infix("+", SUM),
+    "sub": _infix("-", SUM),
+    "mul": _infix("*", PRODUCT),
+    "neg": Spelling("-{0}", UNARY, (ATOM,)),
+}
+_BITS = {
+    "and": _of_bits("&"),
+    "or": _of_bits("|"),
+    "xor": _of_bits("^"),
+    "not": Spelling("~{0}", UNARY, (ATOM,)),
+}
+_SAME = Spelling("{0}", ATOM, (ATOM,))
+_IN_C = {
+    **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fmod", "copysign", "nextafter")},
+    "abs": "fabs",
+    "round": "rint",
+}
+"""Functions that are one instruction, or that nobody has a better one for than C's library."""
+_COMPOSED = (
+    *("sign", "maximum", "minimum", "fmax", "fmin", "remainder", "floordiv", "truncdiv"),
+    *("isnan", "isinf", "signbit"),
+)
+"""Functions that every dtype has a helper for."""
+_OF_INTEGERS = (
+    *("abs", "sign", "maximum", "minimum", "remainder", "floordiv", "truncdiv", "fmod", "shl", "shr", "pow"),
+)
+_DIVISIONS = ("remainder", "floordiv", "truncdiv", "fmod")
+FUNCTIONS = frozenset(
+    (
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "rsqrt", "pow", "sigmoid"),
+        *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("hypot", "erf", "erfc", "ndtr", "lgamma"),
+    )
+)
+"""What the module's mathematical functions are for."""
+
+
+def suffix(dtype: DType) -> str:
+    """What a helper's name ends with: i8 … i64, u8, f32, f64."""
+    if dtype.is_floating:
+        return "f64" if dtype == FLOAT64 else "f32"
+    return "b8" if dtype == BOOL else f"{'u' if dtype == UINT8 else 'i'}{8 * dtype.itemsize}"
+
+
+def spelling(primitive: str, dtype: DType) -> Spelling:
+    """The text of a primitive on operands of a dtype. Raises: Unsupported."""
+    found = _found(primitive, dtype)
+    if found is None:
+        raise Unsupported(f"C has no {primitive} of {dtype}")
+    return found
+
+
+def _found(primitive: str, dtype: DType) -> Spelling | None:
+    arity = PRIMITIVES[primitive].arity
+    if dtype == BOOL:
+        return _OF_BOOLS.get(primitive)
+    if dtype.is_floating:
+        return _of_floats(primitive, dtype, arity)
+    if primitive in _OF_INTEGERS and not (dtype == UINT8 and primitive in ("abs",)):
+        return _helper(f"gs_{primitive}_{suffix(dtype)}", arity)
+    plain = _OF_INTEGER_VALUES.get(primitive)
+    # C computes in `int` what is narrower, and the result is to wrap.
+    if plain is not None and dtype.itemsize < 4 and primitive not in _ANY and plain is not _SAME:
+        return Spelling(f"({TYPES[dtype]})({plain.template})", UNARY, plain.operands)
+    return plain
+
+
+def _of_floats(primitive: str, dtype: DType, arity: int) -> Spelling | None:
+    if primitive in _NUMBERS:
+        return _NUMBERS[primitive]
+    if primitive == "div":
+        return _infix("/", PRODUCT)
+    if primitive in _IN_C:
+        return _call(_IN_C[primitive] + ("" if dtype == FLOAT64 else "f"), arity)
+    if primitive in _COMPOSED or primitive in FUNCTIONS:
+        return _helper(f"gs_{primitive}_{suffix(dtype)}", arity)
+    return None
+
+
+_OF_BOOLS = {
+    **_ANY,
+    **_BITS,
+    "not": Spelling("!{0}", UNARY, (ATOM,)),
+    "add": _BITS["or"],
+    "mul": _BITS["and"],
+    "maximum": _BITS["or"],
+    "minimum": _BITS["and"],
+    "sign": _SAME,
+    "abs": _SAME,
+}
+_OF_INTEGER_VALUES = {
+    **_NUMBERS,
+    **_BITS,
+    **dict.fromkeys(("floor", "ceil", "round", "trunc", "abs"), _SAME),
+    "fmax": Spelling("{0} < {1} ? {1} : {0}", CHOICE, (SUM, SUM)),
+    "fmin": Spelling("{1} < {0} ? {1} : {0}", CHOICE, (SUM, SUM)),
+}
+
+
+def supports(primitive: str, dtype: DType) -> bool:
+    """Whether kernels may have a primitive of `compiler.ops.scalar` on operands of a dtype.
+
+    Integers are divided by the op itself, which says so where a divisor is zero.
+    """
+    if primitive in _DIVISIONS and not dtype.is_floating:
+        return False
+    return primitive in ("number", "largest", "lowest") or _found(primitive, dtype) is not None
+
+
+def power(exponent: Number) -> Spelling | None:
+    """A power that is a product, given a base that may be repeated, or a root, as torch takes it."""
+    return _POWERS.get(exponent)
+
+
+_POWERS: dict[Number, Spelling] = {
+    1: _SAME,
+    2: Spelling("{0} * {0}", PRODUCT, (ATOM,)),
+    3: Spelling("{0} * {0} * {0}", PRODUCT, (ATOM,)),
+}
+
+
+def literal(value: Number, dtype: DType) -> Text:
+    """A number as a C literal of the dtype."""
+    if dtype == BOOL:
+        return Text("true" if value else "false")
+    if not dtype.is_floating:
+        return _integer(int(value), dtype)
+    number = float(value) if dtype == FLOAT64 else float(np.float32(value))
+    if math.isnan(number):
+        return Text("NAN")
+    if math.isinf(number):
+        return Text("INFINITY" if number > 0 else "-INFINITY", ATOM if number > 0 else UNARY)
+    shown = repr(number) if dtype == FLOAT64 else f"{np.float32(number)!s}f"
+    return Text(shown, UNARY if math.copysign(1, number) < 0 else ATOM)
+
+
+def _integer(value: int, dtype: DType) -> Text:
+    bits = 8 * dtype.itemsize
+    if dtype == UINT8:
+        return Text(str(value % 256))
+    value = (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+    if value == -(1 << 63):
+        return Text("INT64_MIN")
+    shown = f"{value}LL" if abs(value) >= 1 << 31 else str(value)
+    return Text(shown, UNARY if value < 0 else ATOM)
+
+
+def cast(operand: Text, dtype: DType, to: DType) -> Text:
+    """A value of one dtype in another, as torch converts: floats to integers by way of 64 bits."""
+    if to == BOOL:
+        return _COMPARISONS["ne"].apply([operand, literal(0, dtype)])
+    if to.is_half and to != dtype:
+        narrow = "" if TYPES[dtype] == "float" else "(float)"
+        return Text(f"gs_rounded_{to.name}({narrow}{operand.at(UNARY if narrow else ANY)})")
+    if TYPES[dtype] == TYPES[to]:
+        return operand
+    through = "(int64_t)" if dtype.is_floating and not to.is_floating and to != INT64 else ""
+    return Text(f"({TYPES[to]}){through}{operand.at(UNARY)}", UNARY)

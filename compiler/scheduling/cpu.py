@@ -1,0 +1,222 @@
+"""How a kernel is cut up for processors: programs, which threads share out, and the loops of each.
+
+    pointwise        programs of a block of the last axis; of operands that lie across each other, two-dimensional tiles
+    rows             a program per row, which stays in the cache while loop after loop goes over it
+    columns          a program per block of neighbouring columns; loops over what is reduced, columns side by side
+    partial sums     a program per chunk of rows, which accumulates along them
+
+What a program does never depends on how many threads there are, so results are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..kernel_ir.index import AxisAtom, Index
+from ..kernel_ir.kernel import Axis, Compute, Condition, Constant, Kernel, Load, Position, Statement, Store
+from ..kernel_ir.statements import conditions, without_unused
+from .split import ChunkLimits, split_reductions
+from .strides import extent, is_across, next_power, strides_along
+
+BLOCK = 8192
+"""Points of a pointwise program: enough for a loop, few enough for all threads to have some."""
+LANES = 256
+"""Columns that are reduced side by side."""
+WALKED = 4096
+"""Columns that are accumulated side by side while whole rows are read."""
+TILE = 64
+"""Side of a tile of operands that lie across each other: what both sides touch stays in the first cache."""
+MOST_KEPT = 1 << 18
+"""Bytes of an array of what would else be computed again along a row: no more than the second cache holds."""
+MOST_ACCUMULATED = 1 << 21
+"""Bytes of what is accumulated along rows."""
+
+CHUNKS = ChunkLimits(
+    programs=32, side_by_side=32, walking=32, rows=8, share=16, lanes=LANES, column_rows=64, elements=1 << 16, most=64
+)
+"""Chunks enough for the threads of a processor. They follow from sizes alone, so results are the same on all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An axis along which programs stand: one for each point, or for each `block` of them."""
+
+    axis: str
+    block: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSchedule:
+    """Programs, outermost first, and the axes through which each of them loops: those of blocks, and others whole."""
+
+    programs: tuple[Program, ...]
+    loops: tuple[str, ...]
+
+    def block_of(self, axis: str) -> int:
+        """Points of a block of an axis; 0 where it is not cut."""
+        return next((p.block for p in self.programs if p.axis == axis), 0)
+
+
+def split_for_cpu(kernel: Kernel) -> list[Kernel]:
+    """The kernels to run in place of one that reduces over what several programs have."""
+    return split_reductions(kernel, CHUNKS, _fits_in_cache)
+
+
+def _fits_in_cache(kernel: Kernel, columns: int) -> bool:
+    return columns * 8 <= MOST_ACCUMULATED
+
+
+def choose_cpu_schedule(kernel: Kernel) -> CpuSchedule:
+    """The schedule of a kernel whose axes are collapsed."""
+    parallel, reduction, serial = (kernel.with_role(role) for role in ("parallel", "reduction", "serial"))
+    if serial and not reduction and parallel and is_across(kernel, parallel[-1:], serial):
+        return _columns(parallel[:-1], parallel[-1:], serial, WALKED)
+    if serial:
+        return _rows(parallel, (*serial, *reduction))
+    if not reduction:
+        return _pointwise(kernel, parallel)
+    lanes = _lanes(kernel, parallel, reduction)
+    if lanes:
+        return _columns(tuple(a for a in parallel if a not in lanes), lanes, reduction, LANES)
+    return _rows(parallel, reduction)
+
+
+def _rows(parallel: tuple[Axis, ...], loops: tuple[Axis, ...]) -> CpuSchedule:
+    return CpuSchedule(tuple(Program(a.name) for a in parallel), tuple(a.name for a in loops))
+
+
+def _columns(
+    outer: tuple[Axis, ...], lanes: tuple[Axis, ...], loops: tuple[Axis, ...], most: int
+) -> CpuSchedule:
+    *before, last = lanes
+    programs = [Program(a.name) for a in (*outer, *before)]
+    return CpuSchedule((*programs, Program(last.name, most)), (*(a.name for a in loops), last.name))
+
+
+def _lanes(kernel: Kernel, parallel: tuple[Axis, ...], reduction: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The parallel axes along which memory is walked without gaps, where it is not along what is reduced."""
+    if not is_across(kernel, parallel, reduction):
+        return ()
+    mine, _ = strides_along(kernel, parallel, reduction)
+    return tuple(a for a in parallel if strides_along(kernel, [a], reduction)[0] == mine)
+
+
+def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
+    if not axes:
+        return CpuSchedule((), ())
+    *outer, last = axes
+    across = _axis_across(kernel)
+    if across is not None:
+        others = tuple(Program(a.name) for a in outer if a != across)
+        return CpuSchedule(
+            (*others, Program(across.name, TILE), Program(last.name, TILE)), (across.name, last.name)
+        )
+    if not outer or last.size > BLOCK:
+        return CpuSchedule((*(Program(a.name) for a in outer), Program(last.name, BLOCK)), (last.name,))
+    rows = max(1, BLOCK // max(last.size, 1))
+    *before, row = outer
+    if rows == 1:
+        return CpuSchedule(tuple(Program(a.name) for a in outer), (last.name,))
+    return CpuSchedule((*(Program(a.name) for a in before), Program(row.name, rows)), (row.name, last.name))
+
+
+def _axis_across(kernel: Kernel) -> Axis | None:
+    """The axis along which some operand has neighbours, where the last axis, for it, has gaps."""
+    *others, last = kernel.axes
+    found = [
+        axis
+        for axis in others
+        if axis.size >= TILE // 2
+        and any(
+            isinstance(s, Load | Store)
+            and abs(s.index.coefficient(last.name)) > 1
+            and abs(s.index.coefficient(axis.name)) == 1
+            for s in kernel.body
+        )
+    ]
+    return found[0] if len(found) == 1 and last.size >= TILE // 2 else None
+
+
+def program_counts(kernel: Kernel, schedule: CpuSchedule) -> list[int]:
+    """How many programs stand along each axis."""
+    sizes = kernel.sizes
+    return [-(-sizes[p.axis] // p.block) if p.block else sizes[p.axis] for p in schedule.programs]
+
+
+def points_of_program(kernel: Kernel, schedule: CpuSchedule) -> int:
+    """Points that one program goes through."""
+    sizes = kernel.sizes
+    return prod(min(schedule.block_of(name) or sizes[name], sizes[name]) for name in schedule.loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A kernel whose last chunks are short: `ends` holds, for an axis, how many points of it there are."""
+
+    kernel: Kernel
+    ends: dict[str, Index]
+
+
+def bounded(kernel: Kernel) -> Bounded:
+    """The kernel with loops that end where chunks do, in place of conditions for each element of them."""
+    ends: dict[str, Index] = {}
+    found: dict[Condition, str] = {}
+    walked = {a.name: a for a in kernel.axes if a.role != "parallel"}
+    for statement in kernel.body:
+        for condition in conditions(statement):
+            name = _chunk_of(condition, walked, kernel)
+            if name is not None and ends.get(name, _end(condition, name)) == _end(condition, name):
+                ends[name] = _end(condition, name)
+                found[condition] = name
+    if not all(_is_within(s, ends, found) for s in kernel.body):
+        return Bounded(kernel, {})
+    body = [_without(statement, found, kernel.body) for statement in kernel.body]
+    return Bounded(kernel.with_body(without_unused(body)), ends)
+
+
+def _chunk_of(condition: Condition, walked: dict[str, Axis], kernel: Kernel) -> str | None:
+    """The axis of a chunk that a condition `0 <= length * chunk + step < size` is about."""
+    names = [name for name in walked if condition.index.coefficient(name) == 1]
+    low, _ = condition.index.range(kernel.sizes)
+    if len(names) != 1 or condition.low > low or not condition.index.is_affine() or len(condition.index.terms) != 2:
+        return None
+    return names[0]
+
+
+def _end(condition: Condition, name: str) -> Index:
+    return -condition.index.substitute(lambda a: Index() if a == AxisAtom(name) else None, {}) + condition.high
+
+
+def _is_within(statement: Statement, ends: dict[str, Index], found: dict[Condition, str]) -> bool:
+    """Whether a statement that walks along a short axis says itself that it ends there."""
+    if not isinstance(statement, Load | Store):
+        return True
+    walks = {name for name in ends if statement.index.coefficient(name) or name in statement.index.axes}
+    return walks <= {found[c] for c in statement.conditions if c in found}
+
+
+def _without(statement: Statement, found: dict[Condition, str], body: tuple[Statement, ...]) -> Statement:
+    if isinstance(statement, Load | Store):
+        return replace(statement, conditions=tuple(c for c in statement.conditions if c not in found))
+    if isinstance(statement, Compute) and statement.primitive == "lt" and isinstance(statement.operands[1], Constant):
+        position = next((s for s in body if isinstance(s, Position) and s.name == statement.operands[0]), None)
+        high = statement.operands[1].value
+        if position is not None and any(c.index == position.index and c.high == high for c in found):
+            return replace(statement, primitive="eq", operands=(Constant(0), Constant(0)))
+    return statement
+
+
+__all__ = [
+    "MOST_KEPT",
+    "Bounded",
+    "CpuSchedule",
+    "Program",
+    "bounded",
+    "choose_cpu_schedule",
+    "extent",
+    "next_power",
+    "points_of_program",
+    "program_counts",
+    "split_for_cpu",
+]

@@ -1,0 +1,99 @@
+"""The system's compiler of C: which one there is, and shared libraries made by it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..cache.folder import process_directory, unusable
+from ..failure import KernelFailure
+
+FLAGS = (
+    *("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
+    # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv"),
+)
+WITHOUT = "apt-get install gcc (Debian, Ubuntu), xcode-select --install (macOS), or pip install ziglang"
+"""How to get a compiler."""
+SECONDS = 120
+"""After which a compiler counts as hanging."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A compiler: its command, and what identifies it and what it makes."""
+
+    command: tuple[str, ...]
+    identity: str
+
+    def build(self, text: str) -> bytes:
+        """A shared library. Raises: KernelFailure."""
+        try:
+            folder = Path(process_directory())
+        except OSError as error:
+            raise KernelFailure(unusable(error)) from error
+        target = folder / f"{secrets.token_hex(8)}.so"
+        try:
+            self._run(text, target, folder)
+            return target.read_bytes()
+        except OSError as error:
+            raise KernelFailure(f"{self.command[0]} could not be run: {error}") from error
+        finally:
+            target.unlink(missing_ok=True)
+
+    def _run(self, text: str, target: Path, folder: Path) -> None:
+        command = [*self.command, *FLAGS, "-x", "c", "-", "-o", str(target), "-lm"]
+        environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        try:
+            found = subprocess.run(
+                command, input=text.encode(), capture_output=True, env=environment, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KernelFailure(f"{self.command[0]} took more than {SECONDS} seconds") from error
+        if found.returncode:
+            message = found.stderr.decode(errors="replace").strip().splitlines()
+            raise KernelFailure(f"{self.command[0]} failed: {message[0] if message else found.returncode}")
+
+
+@cache
+def find_compiler(path: str | None, chosen: str | None) -> Compiler | None:
+    """The compiler that $CC names, or the first of cc, gcc, clang and the one of ziglang; None where there is none."""
+    for name in [chosen] if chosen else ["cc", "gcc", "clang"]:
+        found = shutil.which(name, path=path)
+        if found is not None:
+            return Compiler((found,), _identity(found))
+    zig = None if chosen else find_spec("ziglang")
+    if zig is not None and zig.origin is not None:
+        return Compiler((sys.executable, "-m", "ziglang", "cc"), _identity(zig.origin))
+    return None
+
+
+def compiler() -> Compiler | None:
+    """The compiler of this process."""
+    return find_compiler(os.environ.get("PATH"), os.environ.get("CC"))
+
+
+def _identity(path: str) -> str:
+    """What changes when a compiler or the processor does, for which it compiles."""
+    real = os.path.realpath(path)
+    found = os.stat(real)
+    return "\n".join([real, str(found.st_size), str(found.st_mtime_ns), *FLAGS, _processor()])
+
+
+@cache
+def _processor() -> str:
+    """The kind of processor, with all that it can do."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = {line for line in file if line.startswith(("flags", "Features", "model name", "CPU part"))}
+    except OSError:
+        lines = set()
+    return "\n".join([platform.machine(), platform.processor(), *sorted(lines)])

@@ -1,0 +1,97 @@
+"""Kernels on memory: several of them, one after the other, by one call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
+from ....compiler.kernel_ir.kernel import Kernel
+from .launcher import Launch, Number, launcher
+from .library import load_module
+
+SERIAL = 1 << 15
+"""Points up to which one thread is quicker than to have others join."""
+PIECE = 1 << 14
+"""Points that a thread takes at once at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """The functions of some kernels, and the text that holds them."""
+
+    kernels: tuple[Kernel, ...]
+    functions: tuple[CFunction, ...]
+    text: str
+
+
+def module_of(kernels: Sequence[Kernel]) -> Module:
+    """The module of kernels, in the order in which they run."""
+    functions = [emit_function(kernel, name) for kernel, name in zip(kernels, _names(kernels), strict=True)]
+    return Module(tuple(kernels), tuple(functions), emit_c(functions))
+
+
+def _names(kernels: Sequence[Kernel]) -> list[str]:
+    """A name for each, its own with a number where another has it."""
+    found: dict[str, None] = {}
+    for kernel in kernels:
+        name, number = f"{kernel.name}", 1
+        while name in found:
+            name, number = f"{kernel.name}_{number}", number + 1
+        found[name] = None
+    return list(found)
+
+
+class Kernels:
+    """Some kernels, loaded. `run` takes the addresses of their buffers, one kernel's behind the other's."""
+
+    def __init__(self, module: Module) -> None:
+        library = load_module(module.text)
+        self.module = module
+        self._launches = (Launch * len(module.functions))()
+        buffers = sizes = numbers = 0
+        dynamic: list[int] = []
+        for launch, kernel, function in zip(self._launches, module.kernels, module.functions, strict=True):
+            programs = program_count(kernel, function.schedule)
+            launch.function = ctypes.cast(getattr(library, function.name), ctypes.c_void_p).value
+            launch.buffers, launch.sizes, launch.numbers = buffers, sizes, numbers
+            launch.programs, launch.scratch = programs, function.scratch
+            launch.grain = _grain(programs, function.points)
+            dynamic += [axis.size for axis in kernel.axes if axis.dynamic]
+            buffers += len(kernel.buffers)
+            sizes += sum(axis.dynamic for axis in kernel.axes)
+            numbers += len(kernel.parameters)
+        self._sizes = (ctypes.c_int64 * max(sizes, 1))(*dynamic)
+        self._integers = [not p.dtype.is_floating for kernel in module.kernels for p in kernel.parameters]
+        self._addresses = ctypes.c_void_p * buffers
+        self._numbers = Number * max(numbers, 1)
+        self._run = launcher()
+
+    def run(self, addresses: Sequence[int], numbers: Sequence[float], threads: int) -> None:
+        """Raises: MemoryError."""
+        given = self._numbers()
+        for place, number, is_integer in zip(given, numbers, self._integers, strict=False):
+            if is_integer:
+                place.integer = int(number)
+            else:
+                place.real = float(number)
+        pointers = self._addresses(*addresses)
+        if self._run(self._launches, len(self._launches), pointers, self._sizes, given, threads):
+            raise MemoryError("no memory for what kernels need besides their arguments")
+
+
+def _grain(programs: int, points: int) -> int:
+    """Programs that a thread takes at once; all of them where one thread is to run them."""
+    if programs * points <= SERIAL:
+        return max(programs, 1)
+    return max(-(-PIECE // max(points, 1)), programs // 64, 1)
+
+
+def thread_count() -> int:
+    """Threads that kernels share: what OMP_NUM_THREADS says, else one for each processor that this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if given.isdigit() and int(given):
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

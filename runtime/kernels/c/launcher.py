@@ -1,0 +1,216 @@
+"""What runs kernels, in C: one call for several of them, whose programs threads share out.
+
+The threads are started when there is work for them, wait for more a moment and then sleep. One call at a time has
+them; another that comes meanwhile runs by itself. A process that was forked starts its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+from .library import load_module
+
+TEXT = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef union { double real; int64_t integer; } gs_number;
+typedef void gs_kernel(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end);
+
+/* One kernel of a call: where its buffers, sizes and numbers begin among those of the call; how many programs it has,
+   how many of them a thread takes at once, and bytes of scratch memory. */
+typedef struct {
+    gs_kernel *function;
+    int64_t buffers, sizes, numbers;
+    int64_t programs, grain, scratch;
+} gs_launch;
+
+#define MOST_THREADS 256
+#define TURNS 1000
+
+static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, waiting = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
+static int started;
+static uint64_t begun_at[MOST_THREADS];
+static _Atomic uint64_t turn;
+static _Atomic int64_t next_program;
+static _Atomic int working, failed;
+static int wanted;
+static struct {
+    const gs_launch *launch;
+    void *const *buffers;
+    const int64_t *sizes;
+    const gs_number *numbers;
+} job;
+
+static pthread_key_t own_memory;
+static __thread struct { void *memory; size_t size; } own;
+
+static void pause_a_moment(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Memory of the calling thread, kept until it ends. */
+static void *scratch_of(size_t size)
+{
+    if (size <= own.size) return own.memory;
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, size)) return NULL;
+    free(own.memory);
+    own.memory = memory;
+    own.size = size;
+    pthread_setspecific(own_memory, memory);
+    return memory;
+}
+
+static void share_out(void)
+{
+    const gs_launch *launch = job.launch;
+    void *scratch = launch->scratch ? scratch_of((size_t)launch->scratch) : NULL;
+    if (launch->scratch && !scratch) {
+        atomic_store(&failed, 1);
+        return;
+    }
+    for (;;) {
+        const int64_t begin = atomic_fetch_add_explicit(&next_program, launch->grain, memory_order_relaxed);
+        if (begin >= launch->programs) return;
+        const int64_t end = begin + launch->grain < launch->programs ? begin + launch->grain : launch->programs;
+        launch->function(job.buffers, job.sizes, job.numbers, scratch, begin, end);
+    }
+}
+
+static void *work(void *argument)
+{
+    const int number = (int)(intptr_t)argument;
+    uint64_t seen = begun_at[number];
+    for (;;) {
+        for (int i = 0; i < TURNS && atomic_load_explicit(&turn, memory_order_acquire) == seen; ++i)
+            pause_a_moment();
+        if (atomic_load_explicit(&turn, memory_order_acquire) == seen) {
+            pthread_mutex_lock(&waiting);
+            while (atomic_load(&turn) == seen) pthread_cond_wait(&woken, &waiting);
+            pthread_mutex_unlock(&waiting);
+        }
+        seen = atomic_load_explicit(&turn, memory_order_acquire);
+        if (number < wanted) share_out();
+        atomic_fetch_sub_explicit(&working, 1, memory_order_acq_rel);
+    }
+    return NULL;
+}
+
+/* Have so many threads beside the calling one; fewer where the system gives no more. */
+static void start(int threads)
+{
+    pthread_attr_t attributes;
+    if (started >= threads || pthread_attr_init(&attributes)) return;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    for (; started < threads && started < MOST_THREADS; ++started) {
+        pthread_t thread;
+        begun_at[started] = atomic_load(&turn);
+        if (pthread_create(&thread, &attributes, work, (void *)(intptr_t)started)) break;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+static void run_together(int threads)
+{
+    start(threads - 1);
+    wanted = threads - 1;
+    atomic_store(&next_program, 0);
+    atomic_store(&working, started);
+    pthread_mutex_lock(&waiting);
+    atomic_fetch_add_explicit(&turn, 1, memory_order_acq_rel);
+    pthread_cond_broadcast(&woken);
+    pthread_mutex_unlock(&waiting);
+    share_out();
+    for (int i = 0; atomic_load_explicit(&working, memory_order_acquire) > 0; ++i)
+        if (i < TURNS) pause_a_moment();
+        else sched_yield();
+}
+
+/* 0; 1 where there is no memory for what kernels need besides. */
+int gs_run(
+    const gs_launch *launches, int64_t count, void *const *buffers, const int64_t *sizes, const gs_number *numbers,
+    int threads)
+{
+    for (const gs_launch *launch = launches; launch < launches + count; ++launch) {
+        if (launch->programs <= 0) continue;
+        void *const *given = buffers + launch->buffers;
+        const int64_t *own_sizes = sizes + launch->sizes;
+        const gs_number *own_numbers = numbers + launch->numbers;
+        if (threads > 1 && launch->programs > launch->grain && !pthread_mutex_trylock(&in_use)) {
+            job.launch = launch;
+            job.buffers = given;
+            job.sizes = own_sizes;
+            job.numbers = own_numbers;
+            run_together(threads);
+            const int has_failed = atomic_exchange(&failed, 0);
+            pthread_mutex_unlock(&in_use);
+            if (has_failed) return 1;
+            continue;
+        }
+        void *scratch = launch->scratch ? scratch_of((size_t)launch->scratch) : NULL;
+        if (launch->scratch && !scratch) return 1;
+        launch->function(given, own_sizes, own_numbers, scratch, 0, launch->programs);
+    }
+    return 0;
+}
+
+/* The threads of the parent are not here. */
+static void begin_anew(void)
+{
+    started = 0;
+    atomic_store(&working, 0);
+    pthread_mutex_init(&in_use, NULL);
+    pthread_mutex_init(&waiting, NULL);
+    pthread_cond_init(&woken, NULL);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    pthread_key_create(&own_memory, free);
+    pthread_atfork(NULL, NULL, begin_anew);
+}
+"""
+
+
+class Launch(ctypes.Structure):
+    """`gs_launch`."""
+
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("buffers", ctypes.c_int64),
+        ("sizes", ctypes.c_int64),
+        ("numbers", ctypes.c_int64),
+        ("programs", ctypes.c_int64),
+        ("grain", ctypes.c_int64),
+        ("scratch", ctypes.c_int64),
+    )
+
+
+class Number(ctypes.Union):
+    """`gs_number`."""
+
+    _fields_ = (("real", ctypes.c_double), ("integer", ctypes.c_int64))
+
+
+@cache
+def launcher() -> Callable[..., int]:
+    """`gs_run`, which lets Python's other threads run meanwhile. Raises: KernelFailure where it cannot be built."""
+    run = load_module(TEXT).gs_run
+    run.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
+        ctypes.c_int,
+    )
+    run.restype = ctypes.c_int
+    return run

@@ -1,0 +1,156 @@
+"""A program of kernels on NumPy arrays: results allocated, kernels and ops of the library run, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.ops.registry import OPS
+from ...failures.failed_node import failure_at
+from .kernel import Kernels, module_of
+
+Slots = list[Any]
+Run = Callable[[Slots, int], None]
+
+
+class CProgram:
+    """A program for values of given layouts, with a slot per value; an array leaves its slot after its last use.
+
+    May run in several threads at once.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        names = [*program.constants, *_flat(program.inputs)]
+        names += [name for step in program.steps for name in _written(step)]
+        self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        self._constants = list(program.constants.values())
+        self._made: set[str] = set()
+        parts = _parts(program.steps)
+        self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
+        kernels = [[step for step in part if isinstance(step, KernelStep)] for part in parts]
+        self.modules = [module_of([step.kernel for step in part]) for part in kernels if part]
+        modules = iter(self.modules)
+        self._steps = [
+            (self._kernels(part, Kernels(next(modules))) if part else self._extern(steps[0]), free)
+            for part, steps, free in zip(kernels, parts, self._last_uses(parts), strict=True)
+        ]
+        self._results = [self._reader(output) for output in program.outputs]
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_flat(program.inputs)))
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The outputs, for one value per input."""
+        slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values), *self._empty]
+        for step, free in self._steps:
+            step(slots, threads)
+            for number in free:
+                slots[number] = None
+        return [read(slots) for read in self._results]
+
+    # --- steps ---
+
+    def _kernels(self, steps: Sequence[KernelStep], kernels: Kernels) -> Run:
+        buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
+        numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
+        made: list[tuple[int, tuple[int, ...], Any]] = []
+        for step in steps:
+            for buffer in step.kernel.outputs:
+                name = step.arguments[buffer.name]
+                if name not in self._made:
+                    self._made.add(name)
+                    made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
+
+        def run(slots: Slots, threads: int) -> None:
+            for number, shape, dtype in made:
+                slots[number] = np.empty(shape, dtype)
+            addresses = [slots[number].__array_interface__["data"][0] for number in buffers]
+            kernels.run(addresses, [slots[number] for number in numbers], threads)
+
+        return run
+
+    def _extern(self, step: KernelStep | ExternStep) -> Run:
+        assert isinstance(step, ExternStep)
+        op = OPS.of(step.node.schema)
+        assert op is not None
+        readers = [self._reader(argument) for argument in step.arguments]
+        results = [self._slot[name] for name in step.results]
+        layouts = [self.program.layouts.get(name) for name in step.results]
+        is_single = len(step.node.outputs) == 1 and len(results) == 1
+        evaluate, is_view, node, name = op.evaluate, step.is_view, step.node, self.program.name
+
+        def run(slots: Slots, threads: int) -> None:
+            arguments = [read(slots) for read in readers]
+            try:
+                with np.errstate(all="ignore"):
+                    result = evaluate(*arguments)
+            except MemoryError:
+                raise
+            except Exception as error:
+                raise failure_at(node, arguments, error, name, ()) from error
+            is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
+            found = [result] if is_whole else list(result)
+            for number, layout, value in zip(results, layouts, found, strict=True):
+                slots[number] = value if is_view or layout is None else np.ascontiguousarray(value).reshape(value.shape)
+
+        return run
+
+    def _reader(self, argument: Argument) -> Callable[[Slots], Any]:
+        if isinstance(argument, Ref):
+            number = self._slot[argument.name]
+            return lambda slots: slots[number]
+        if isinstance(argument, list):
+            readers = [self._reader(item) for item in argument]
+            return lambda slots: [read(slots) for read in readers]
+        return lambda slots: argument
+
+    def _last_uses(self, parts: Sequence[Sequence[KernelStep | ExternStep]]) -> list[list[int]]:
+        """After each part, the slots that nothing reads any more."""
+        kept = {name for output in self.program.outputs for name in _names(output)}
+        last: dict[str, int] = {}
+        for position, part in enumerate(parts):
+            for step in part:
+                for name in (*_read(step), *_written(step)):
+                    last[name] = position
+        free: list[list[int]] = [[] for _ in parts]
+        for name, position in last.items():
+            if name not in kept:
+                free[position].append(self._slot[name])
+        return free
+
+
+def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:
+    """Kernels that run one after the other in one part, and each op of the library in its own."""
+    parts: list[list[KernelStep | ExternStep]] = []
+    for step in steps:
+        if isinstance(step, KernelStep) and parts and isinstance(parts[-1][0], KernelStep):
+            parts[-1].append(step)
+        else:
+            parts.append([step])
+    return parts
+
+
+def _flat(values: Sequence[Any]) -> list[Any]:
+    """With lists, of inputs and of their names, put in their places."""
+    return [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+
+
+def _names(argument: Argument) -> list[str]:
+    if isinstance(argument, Ref):
+        return [argument.name]
+    return [name for item in argument for name in _names(item)] if isinstance(argument, list) else []
+
+
+def _read(step: KernelStep | ExternStep) -> list[str]:
+    if isinstance(step, KernelStep):
+        return list(step.arguments.values())
+    return [name for argument in step.arguments for name in _names(argument)]
+
+
+def _written(step: KernelStep | ExternStep) -> list[str]:
+    if isinstance(step, ExternStep):
+        return list(step.results)
+    return [step.arguments[buffer.name] for buffer in step.kernel.outputs]
