@@ -1,4 +1,4 @@
-"""`gradscript show --stage kernels|triton|ptx` and `gradscript export`: the fused kernels of both passes of a function.
+"""`gradscript show --stage kernels|triton|c|ptx` and `gradscript export`: the fused kernels of a function.
 
 No device is needed; the last stage needs Triton, which compiles for any.
 """
@@ -72,7 +72,18 @@ def _assembly(listing: KernelListing, target: str) -> KernelText:
     return KernelText("\n\n".join([heading, *texts]), _data(listing, data))
 
 
-STAGES: dict[str, Callable[[KernelListing, str], KernelText]] = {"kernels": _ir, "triton": _triton, "ptx": _assembly}
+def _c(listing: KernelListing, target: str) -> KernelText:
+    texts = [text.rstrip() for text in (listing.c.forward, listing.c.backward) if text]
+    shown = "\n\n\n".join(texts) or f"/* {_nothing(listing, '').strip()} */"
+    return KernelText(shown, {"forward": listing.c.forward, "backward": listing.c.backward})
+
+
+STAGES: dict[str, Callable[[KernelListing, str], KernelText]] = {
+    "kernels": _ir,
+    "triton": _triton,
+    "c": _c,
+    "ptx": _assembly,
+}
 """By name; the target is what the last one compiles for."""
 
 

@@ -27,11 +27,11 @@ from .loading import Problem, find_function, load_unit
 FILE = click.argument("file", metavar="FILE")
 NAME = click.argument("name", metavar="[NAME]", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-KERNEL_STAGES = ("kernels", "triton", "ptx")
+KERNEL_STAGES = ("kernels", "triton", "c", "ptx")
 STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", "optimized", *KERNEL_STAGES)
 HEADED = ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
 """What does not begin with the name of the function."""
-LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python"}
+LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python", "c": "c"}
 SHAPES = click.option(
     "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."
 )

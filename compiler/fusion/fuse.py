@@ -94,9 +94,7 @@ class FusedPair:
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 
-def fuse(
-    graph: Graph, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions
-) -> Program:
+def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions) -> Program:
     """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them."""
     return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
 

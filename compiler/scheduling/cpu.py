@@ -86,9 +86,7 @@ def _rows(parallel: tuple[Axis, ...], loops: tuple[Axis, ...]) -> CpuSchedule:
     return CpuSchedule(tuple(Program(a.name) for a in parallel), tuple(a.name for a in loops))
 
 
-def _columns(
-    outer: tuple[Axis, ...], lanes: tuple[Axis, ...], loops: tuple[Axis, ...], most: int
-) -> CpuSchedule:
+def _columns(outer: tuple[Axis, ...], lanes: tuple[Axis, ...], loops: tuple[Axis, ...], most: int) -> CpuSchedule:
     *before, last = lanes
     programs = [Program(a.name) for a in (*outer, *before)]
     return CpuSchedule((*programs, Program(last.name, most)), (*(a.name for a in loops), last.name))
@@ -109,9 +107,7 @@ def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
     across = _axis_across(kernel)
     if across is not None:
         others = tuple(Program(a.name) for a in outer if a != across)
-        return CpuSchedule(
-            (*others, Program(across.name, TILE), Program(last.name, TILE)), (across.name, last.name)
-        )
+        return CpuSchedule((*others, Program(across.name, TILE), Program(last.name, TILE)), (across.name, last.name))
     if not outer or last.size > BLOCK:
         return CpuSchedule((*(Program(a.name) for a in outer), Program(last.name, BLOCK)), (last.name,))
     rows = max(1, BLOCK // max(last.size, 1))

@@ -145,9 +145,7 @@ class _Builder:
         return items
 
     def _lines(self, needed: Sequence[Definition], effects: Sequence[Effect]) -> list[Item]:
-        found: list[tuple[float, Item]] = [
-            (self._place[d.name], Evaluate(d, d.name in self.arrays)) for d in needed
-        ]
+        found: list[tuple[float, Item]] = [(self._place[d.name], Evaluate(d, d.name in self.arrays)) for d in needed]
         for effect in effects:
             if isinstance(effect, Store):
                 found.append((self._stores[id(effect)], Put(effect)))
@@ -163,9 +161,7 @@ class _Builder:
             return [operand] if isinstance(operand, str) else []
         return used_names(statement)
 
-    def _slice(
-        self, effects: Iterable[Effect], wanted: Iterable[str], available: frozenset[str]
-    ) -> list[Definition]:
+    def _slice(self, effects: Iterable[Effect], wanted: Iterable[str], available: frozenset[str]) -> list[Definition]:
         """What has to be computed, in the order of the body."""
         found: dict[str, Definition] = {}
         pending = [*wanted, *(name for effect in effects for name in self._used(effect))]
@@ -222,7 +218,9 @@ class _Builder:
         inner = reduce.over & frozenset(rest)
         if not inner:
             return reduce
-        part = replace(reduce, name=f"{reduce.name}_along_{along}", over=inner, axes=reduce.axes | (reduce.over - inner))
+        part = replace(
+            reduce, name=f"{reduce.name}_along_{along}", over=inner, axes=reduce.axes | (reduce.over - inner)
+        )
         self.definitions[part.name] = part
         self._place[part.name] = self._place[reduce.name] - 0.5 / (1 + len(rest))
         return replace(reduce, operand=part.name, over=reduce.over - inner)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.codegen.c.module import supports as supported_by_c
 from ...compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
     configuration,
@@ -30,6 +31,7 @@ from ...compiler.kernel_ir.layout import Layout
 from ...compiler.kernel_ir.printer import print_kernel
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
+from ...compiler.scheduling.cpu import split_for_cpu
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
@@ -38,6 +40,7 @@ from ...compiler.types.types import is_tensor
 from ..failures.failed_node import misfit
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
+from .c.kernel import module_of
 from .triton.compile import Binary, compile_offline
 
 
@@ -108,6 +111,14 @@ class KernelInfo:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CModules:
+    """The modules of C of both passes: each a text; without kernels, an empty one."""
+
+    forward: str
+    backward: str
+
+
 @dataclass(frozen=True)
 class KernelListing:
     """The kernels of both passes, in the order in which they run.
@@ -121,6 +132,14 @@ class KernelListing:
     library: tuple[str, ...]
     saved_bytes: int
     least_bytes: tuple[int, int]
+    programs_of_c: Callable[[], list[Program]] = field(repr=False, compare=False)
+    """Both passes as they are cut up for processors."""
+
+    @cached_property
+    def c(self) -> CModules:
+        """What a processor runs: the kernels in C."""
+        texts = [module_of(program.kernels).text if program.kernels else "" for program in self.programs_of_c()]
+        return CModules(texts[0], texts[1] if len(texts) > 1 else "")
 
     def __str__(self) -> str:
         rows = [("kernel", "grid", "read", "written", "flops")]
@@ -167,13 +186,19 @@ def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelLis
         requires_grad = [bool(getattr(value, "requires_grad", False)) for value in values]
     plain = fuse(graph, given, supports)
     if not any(requires_grad):
-        return _made(plain, None, 0)
+        return _made(plain, None, 0, lambda: [fuse(graph, given, supported_by_c, split_for_cpu)])
     pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
     seeds = [pair.forward.layouts.get(name) for name in real]
     saved = _saved(pair.forward, pair.gradient.captured_outputs, {*pair.forward.inputs, *real})
-    return _made(pair.forward, pair.backward([Layout.contiguous(s.meta) if s else None for s in seeds]), saved)
+    gradients = [Layout.contiguous(s.meta) if s else None for s in seeds]
+
+    def for_processors() -> list[Program]:
+        found = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supported_by_c, split_for_cpu)
+        return [found.forward, found.backward(gradients)]
+
+    return _made(pair.forward, pair.backward(gradients), saved, for_processors)
 
 
 def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
@@ -199,7 +224,9 @@ def _names(output: Any) -> list[str]:
     return [name for item in output for name in _names(item)] if isinstance(output, list) else []
 
 
-def _made(forward: Program, backward: Program | None, saved: int) -> KernelListing:
+def _made(
+    forward: Program, backward: Program | None, saved: int, programs_of_c: Callable[[], list[Program]]
+) -> KernelListing:
     programs = [forward] if backward is None else [forward, backward]
     steps = [step for program in programs for step in program.steps]
     library = [step.node.kind for step in steps if isinstance(step, ExternStep) and _is_work(step)]
@@ -214,6 +241,7 @@ def _made(forward: Program, backward: Program | None, saved: int) -> KernelListi
         tuple(library),
         saved,
         (least[0], least[1] if len(least) > 1 else 0),
+        programs_of_c,
     )
 
 

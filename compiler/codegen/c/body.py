@@ -32,7 +32,7 @@ from ...scheduling.padding import identity
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from .positions import Positions
-from .primitives import CHOICE, STORED, SUM, TYPES, Text, Unsupported, cast, literal, power, spelling, suffix
+from .primitives import CHOICE, SUM, TYPES, Text, Unsupported, cast, literal, power, spelling, suffix
 
 INDENT = "    "
 INLINE = 48

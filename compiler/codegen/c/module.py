@@ -30,11 +30,11 @@ from ...kernel_ir.kernel import Kernel
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
-from ...types.dtypes import FLOAT32, FLOAT64, DType
+from ...types.dtypes import DType
 from ..naming import Names
 from .body import INDENT, Body
-from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
 from .functions import functions_of
+from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
 from .positions import Positions
 from .primitives import STORED, TYPES, Unsupported, supports
 
@@ -155,7 +155,9 @@ class _Function:
         )
 
     def _comment(self) -> list[str]:
-        shown = " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes) or "a single point"
+        shown = (
+            " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes) or "a single point"
+        )
         lines = [f"/* {self.name} over {shown}."]
         sources = dict.fromkeys(
             f"{span.source.filename}:{span.line}: {span.source.line(span.line).strip()}" for span in self.kernel.sources

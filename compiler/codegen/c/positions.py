@@ -114,5 +114,3 @@ class Positions:
             else:
                 index = position
         return Text(f"{array}[{index}]")
-
-

@@ -1,0 +1,23 @@
+/* CpuSchedule(programs=(Program(axis='ij', block=8192),), loops=('ij',)) */
+
+/* dropout over ij < 2100. */
+void dropout(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict x_ptr = buffers[0];
+    float *restrict result_ptr = buffers[1];
+    bool *restrict mask_ptr = buffers[2];
+    const int64_t seed = numbers[0].integer;
+    for (int64_t ij_block = begin; ij_block < end; ++ij_block) {
+        const int64_t ij_first = 8192 * ij_block;
+        const int64_t ij_end = gs_least(ij_first + 8192, 2100);
+        #pragma omp simd
+        for (int64_t ij = ij_first; ij < ij_end; ++ij) {
+            const float uniform = gs_uniform(seed, ij);
+            const bool keep = uniform >= 0.25f;
+            const float x = x_ptr[ij];
+            result_ptr[ij] = keep ? x * 1.3333334f : 0.0f;
+            mask_ptr[ij] = keep;
+        }
+    }
+}

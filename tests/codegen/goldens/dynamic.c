@@ -1,0 +1,25 @@
+/* CpuSchedule(programs=(Program(axis='i', block=64),), loops=('i', 'j')) */
+
+/* scaled_bias over i < size × j < 128. */
+void scaled_bias(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict x_ptr = buffers[0];
+    const float *restrict bias_ptr = buffers[1];
+    const float *restrict scale_ptr = buffers[2];
+    float *restrict result_ptr = buffers[3];
+    const int64_t size_i = sizes[0];
+    for (int64_t i_block = begin; i_block < end; ++i_block) {
+        const int64_t i_first = 64 * i_block;
+        const int64_t i_end = gs_least(i_first + 64, size_i);
+        for (int64_t i = i_first; i < i_end; ++i) {
+            const float scale = scale_ptr[i];
+            #pragma omp simd
+            for (int64_t j = 0; j < 128; ++j) {
+                const float x = x_ptr[256 * i + 2 * j];
+                const float bias = bias_ptr[j];
+                result_ptr[128 * i + j] = x * scale + bias;
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+/* CpuSchedule(programs=(Program(axis='i', block=0),), loops=('j',)) */
+
+/* layer_norm over i < 256 × j < 768. */
+void layer_norm(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict x_ptr = buffers[0];
+    const float *restrict weight_ptr = buffers[1];
+    const float *restrict bias_ptr = buffers[2];
+    float *restrict result_ptr = buffers[3];
+    float *restrict mean_out_ptr = buffers[4];
+    float *restrict rstd_out_ptr = buffers[5];
+    const float eps = (float)numbers[0].real;
+    for (int64_t i = begin; i < end; ++i) {
+        float total = 0.0f;
+        #pragma omp simd reduction(+ : total)
+        for (int64_t j = 0; j < 768; ++j) {
+            const float x = x_ptr[768 * i + j];
+            total += x;
+        }
+        const float mean = total / 768.0f;
+        mean_out_ptr[i] = mean;
+        float total_1 = 0.0f;
+        #pragma omp simd reduction(+ : total_1)
+        for (int64_t j = 0; j < 768; ++j) {
+            const float x = x_ptr[768 * i + j];
+            const float centered = x - mean;
+            total_1 += centered * centered;
+        }
+        const float variance = total_1 / 768.0f;
+        const float rstd = gs_rsqrt_f32(variance + eps);
+        rstd_out_ptr[i] = rstd;
+        #pragma omp simd
+        for (int64_t j = 0; j < 768; ++j) {
+            const float x = x_ptr[768 * i + j];
+            const float centered = x - mean;
+            const float weight = weight_ptr[j];
+            const float bias = bias_ptr[j];
+            result_ptr[768 * i + j] = centered * rstd * weight + bias;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
+
+/* layer_norm_backward_partial over c < 32 × r < 16 × j < 768. */
+void layer_norm_backward_partial(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict grad_output_ptr = buffers[0];
+    const float *restrict x_ptr = buffers[1];
+    const float *restrict weight_ptr = buffers[2];
+    const float *restrict mean_ptr = buffers[3];
+    const float *restrict rstd_ptr = buffers[4];
+    float *restrict grad_x_ptr = buffers[5];
+    float *restrict partial_grad_weight_ptr = buffers[6];
+    float *restrict partial_grad_bias_ptr = buffers[7];
+    float grad_b[768] __attribute__((aligned(64)));
+    float grad_w[768] __attribute__((aligned(64)));
+    for (int64_t c = begin; c < end; ++c) {
+        for (int64_t k = 0; k < 768; ++k) grad_b[k] = 0.0f;
+        for (int64_t k = 0; k < 768; ++k) grad_w[k] = 0.0f;
+        for (int64_t r = 0; r < 16; ++r) {
+            const float mean = mean_ptr[16 * c + r];
+            const float rstd = rstd_ptr[16 * c + r];
+            float total = 0.0f;
+            float total_1 = 0.0f;
+            #pragma omp simd reduction(+ : total, total_1)
+            for (int64_t j = 0; j < 768; ++j) {
+                const float grad = grad_output_ptr[12288 * c + j + 768 * r];
+                grad_b[j] += grad;
+                const float weight = weight_ptr[j];
+                const float weighted = grad * weight;
+                const float x = x_ptr[12288 * c + j + 768 * r];
+                const float normalized = (x - mean) * rstd;
+                grad_w[j] += grad * normalized;
+                total += weighted * normalized;
+                total_1 += weighted;
+            }
+            const float mean_grad = total_1 / 768.0f;
+            const float mean_product = total / 768.0f;
+            #pragma omp simd
+            for (int64_t j = 0; j < 768; ++j) {
+                const float grad = grad_output_ptr[12288 * c + j + 768 * r];
+                const float weight = weight_ptr[j];
+                const float weighted = grad * weight;
+                const float x = x_ptr[12288 * c + j + 768 * r];
+                const float normalized = (x - mean) * rstd;
+                const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
+                grad_x_ptr[12288 * c + j + 768 * r] = product;
+            }
+        }
+        #pragma omp simd
+        for (int64_t j = 0; j < 768; ++j) {
+            partial_grad_weight_ptr[768 * c + j] = grad_w[j];
+            partial_grad_bias_ptr[768 * c + j] = grad_b[j];
+        }
+    }
+}
+
+
+/* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
+
+/* layer_norm_backward_finish over j < 768 × c < 32. */
+void layer_norm_backward_finish(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict partial_grad_weight_ptr = buffers[0];
+    const float *restrict partial_grad_bias_ptr = buffers[1];
+    float *restrict grad_weight_ptr = buffers[2];
+    float *restrict grad_bias_ptr = buffers[3];
+    float grad_w[256] __attribute__((aligned(64)));
+    float grad_b[256] __attribute__((aligned(64)));
+    for (int64_t j_block = begin; j_block < end; ++j_block) {
+        const int64_t j_first = 256 * j_block;
+        const int64_t j_end = gs_least(j_first + 256, 768);
+        for (int64_t k = 0; k < 256; ++k) grad_w[k] = 0.0f;
+        for (int64_t k = 0; k < 256; ++k) grad_b[k] = 0.0f;
+        for (int64_t c = 0; c < 32; ++c) {
+            #pragma omp simd
+            for (int64_t j = j_first; j < j_end; ++j) {
+                const float partial_grad_weight = partial_grad_weight_ptr[768 * c + j];
+                grad_w[j - j_first] += partial_grad_weight;
+                const float partial_grad_bias = partial_grad_bias_ptr[768 * c + j];
+                grad_b[j - j_first] += partial_grad_bias;
+            }
+        }
+        #pragma omp simd
+        for (int64_t j = j_first; j < j_end; ++j) {
+            grad_weight_ptr[j] = grad_w[j - j_first];
+            grad_bias_ptr[j] = grad_b[j - j_first];
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* CpuSchedule(programs=(Program(axis='i', block=0),), loops=('j',)) */
+
+/* softmax over i < 256 × j < 1000. */
+void softmax(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const gs_float16 *restrict x_ptr = buffers[0];
+    gs_float16 *restrict result_ptr = buffers[1];
+    float numerators[1000] __attribute__((aligned(64)));
+    for (int64_t i = begin; i < end; ++i) {
+        float m = -INFINITY;
+        #pragma omp simd reduction(gs_maximum_f32 : m)
+        for (int64_t j = 0; j < 1000; ++j) {
+            const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
+            m = gs_maximum_f32(x_1, m);
+        }
+        float denominator = 0.0f;
+        #pragma omp simd reduction(+ : denominator)
+        for (int64_t j = 0; j < 1000; ++j) {
+            const float x_1 = gs_load_float16(x_ptr[1000 * i + j]);
+            const float numerator = gs_exp_f32(x_1 - m);
+            numerators[j] = numerator;
+            denominator += numerator;
+        }
+        #pragma omp simd
+        for (int64_t j = 0; j < 1000; ++j) {
+            result_ptr[1000 * i + j] = gs_store_float16(numerators[j] / denominator);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/* CpuSchedule(programs=(Program(axis='i', block=64), Program(axis='j', block=64)), loops=('i', 'j')) */
+
+/* add_transposed over i < 100 × j < 130. */
+void add_transposed(
+    void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
+{
+    const float *restrict x_ptr = buffers[0];
+    const float *restrict y_ptr = buffers[1];
+    float *restrict result_ptr = buffers[2];
+    for (int64_t program = begin; program < end; ++program) {
+        const int64_t i_first = 64 * (program / 3);
+        const int64_t i_end = gs_least(i_first + 64, 100);
+        const int64_t j_first = 64 * (program % 3);
+        const int64_t j_end = gs_least(j_first + 64, 130);
+        for (int64_t i = i_first; i < i_end; ++i) {
+            #pragma omp simd
+            for (int64_t j = j_first; j < j_end; ++j) {
+                const float x = x_ptr[130 * i + j];
+                const float y = y_ptr[i + 100 * j];
+                result_ptr[130 * i + j] = x + y;
+            }
+        }
+    }
+}
