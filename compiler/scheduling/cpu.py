@@ -35,7 +35,7 @@ MOST_ACCUMULATED = 1 << 21
 CHUNKS = ChunkLimits(
     programs=32, side_by_side=32, walking=32, rows=8, share=16, lanes=LANES, column_rows=64, elements=1 << 16, most=64
 )
-"""Chunks enough for the threads of a processor. They follow from sizes alone, so results are the same on all of them."""
+"""Chunks enough for the threads of a processor. They follow from sizes alone, and so do the sums."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A kernel's body as loops, for what runs one instruction after the other: where a value is computed, and where it stays.
+"""A kernel's body as loops, for what runs one instruction after the other: where values are computed and stay.
 
     loops (r, j)            for r:  mean = load                    what varies along no loop further in stands before it
                                 for j:  x = load                   a loop for what is summed along j
@@ -21,9 +21,11 @@ from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import used_names
 
 _CHEAP = frozenset(
-    ("add", "sub", "mul", "neg", "abs", "where", "number", "maximum", "minimum", "fmax", "fmin", "sign", "copysign")
-    + ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "signbit", "and", "or", "xor", "not", "shl", "shr")
-    + ("floor", "ceil", "round", "trunc", "largest", "lowest")
+    (
+        *("add", "sub", "mul", "neg", "abs", "where", "number", "maximum", "minimum", "fmax", "fmin", "sign"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "signbit", "and", "or", "xor", "not", "shl", "shr"),
+        *("floor", "ceil", "round", "trunc", "copysign", "largest", "lowest"),
+    )
 )
 """Primitives that cost no more than to read their result from memory."""
 
@@ -60,7 +62,7 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The points along an axis, one after the other, or where it is `innermost` and nothing forbids it, side by side."""
+    """The points along an axis, one after the other; those of an innermost loop may be computed side by side."""
 
     axis: str
     body: tuple[Item, ...]
@@ -188,7 +190,7 @@ class _Builder:
         wanted: frozenset[str],
         needed: Sequence[Definition],
     ) -> list[_Stage]:
-        """Straight code and loops in turn: how many loops have to be over before a statement decides where it stands."""
+        """Straight code and loops in turn: where a statement stands is how many loops have to be over before it."""
         level: dict[str, int] = {}
         for d in needed:
             level[d.name] = max((level.get(name, 0) for name in used_names(d)), default=0)

@@ -11,7 +11,7 @@ from .primitives import ATOM, PRODUCT, SUM, UNARY, Text
 
 
 class Positions:
-    """`axes` are the variables of axes, `first` and `last` those of the ends of blocks; `ends` of loops that end early."""
+    """`axes` are the variables of axes, `sizes` those of sizes that have one; `ends` of loops that end early."""
 
     def __init__(
         self,
