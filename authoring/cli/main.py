@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import click
 
-from ... import __version__
 from ...lang.diagnostics import CompileError
 from ...runtime.face.function import Function
 from ...runtime.face.unit import CompilationUnit
@@ -76,7 +75,7 @@ def _diagnostic(diagnostic: Any) -> dict[str, Any]:
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="gradscript")
+@click.version_option(package_name="gradscript", prog_name="gradscript")
 def main() -> None:
     """Write a gradient as a closure; get a checked, differentiable, fused operator."""
 
