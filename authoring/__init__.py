@@ -1,0 +1,1 @@
+"""What the author of a formula uses: the check, the registration and the command line."""

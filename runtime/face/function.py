@@ -115,7 +115,7 @@ class Function(Compiled):
                     return self._run_entry(entry, args)
         return self._run_bound(args, kwargs)
 
-    # torch.compile leaves a call of this to Python; see `torch_bridge.tracing`. Said here, it imports no torch.
+    # torch.compile leaves a call of this to Python; see `torch/tracing.py`. Said here, it imports no torch.
     vars(__call__).update(_torchdynamo_disable=True, _torchdynamo_disable_msg="a Gradscript function is compiled")
 
     def _run_entry(self, entry: Entry, args: tuple[Any, ...]) -> Any:

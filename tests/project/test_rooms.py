@@ -1,0 +1,74 @@
+"""Each room says what it is for, in its folder and on docs/architecture.md, where it stands as the linter has it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+
+
+def _layers() -> dict[str, list[list[str]]]:
+    """The rooms of each folder, from the top floor down, as contracts of the linter name them."""
+    found: dict[str, list[list[str]]] = {}
+    for contract in PROJECT["tool"]["importlinter"]["contracts"]:
+        if contract["type"] == "layers":
+            folder = contract.get("containers", ["gradscript"])[0].removeprefix("gradscript").lstrip(".")
+            floors = [floor.replace("gradscript.", "").split(" | ") for floor in contract["layers"]]
+            found[folder] = floors
+    return found
+
+
+def _tables() -> dict[str, list[tuple[str, str]]]:
+    """The rooms that the page names, by folder, each with its sentence."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    folder = ""
+    for line in PAGE.splitlines():
+        if heading := re.fullmatch(r"In `(\w+)/`:", line):
+            folder = heading[1]
+        if row := re.fullmatch(r"\| `([\w.]+)/?` \| (.+) \|", line):
+            found.setdefault(folder, []).append((row[1].removesuffix(".py"), row[2]))
+    return found
+
+
+LAYERS, TABLES = _layers(), _tables()
+
+
+def test_each_folder_of_rooms_has_a_table() -> None:
+    assert LAYERS.keys() == TABLES.keys() == {"", "compiler", "runtime", "authoring"}
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_the_page_has_the_order_of_the_linter(folder: str) -> None:
+    rooms = [name for name, _ in TABLES[folder]]
+    assert sorted(rooms) == sorted(room for floor in LAYERS[folder] for room in floor)
+    floors = {room: i for i, floor in enumerate(LAYERS[folder]) for room in floor}
+    assert [floors[room] for room in rooms] == sorted(floors[room] for room in rooms)
+    assert all(sentence.endswith(".") for _, sentence in TABLES[folder])
+
+
+@pytest.mark.parametrize("package", PROJECT["tool"]["setuptools"]["packages"])
+def test_each_package_says_what_it_is_for(package: str) -> None:
+    folder = ROOT.joinpath(*package.split(".")[1:])
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert docstring is not None
+    assert docstring.partition("\n")[0].rstrip().endswith((".", ":"))
+
+
+def test_where_things_are() -> None:
+    page = (
+        (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Where things are")[2].partition("\n## ")[0]
+    )
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`([a-z][\w/]*/[\w.]*)`", row)
+        assert named, row
+        assert all((ROOT / path).exists() for path in named), row
