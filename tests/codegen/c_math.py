@@ -15,8 +15,11 @@ import numpy as np
 from gradscript.compiler.codegen.c.math import FLAGS, definitions
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
-UNARY = ("exp", "expm1", "sigmoid", "log", "log1p", "tanh", "erf", "sqrt", "rsqrt")
-BINARY: tuple[str, ...] = ()
+UNARY = (
+    *("exp", "exp2", "expm1", "sigmoid", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"),
+)
+BINARY = ("atan2",)
 SUFFIXES = ("f32", "f64")
 _NUMBERS = {"f32": ("float", "double", ""), "f64": ("double", "__float128", "q")}
 
@@ -110,3 +113,18 @@ def doubles(random: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
     found = np.concatenate([spread, powers, *moderate, 1 + offsets, 1 - offsets, turns, edges, [np.inf, np.nan]])
     found = np.concatenate([found, np.nextafter(found, 0), np.nextafter(found, np.inf)])
     return np.concatenate([found, -found])
+
+
+def pairs(random: np.random.Generator, dtype: np.dtype[Any], count: int) -> tuple[Any, Any]:
+    """Pairs of every size, of nearly equal and of moderate numbers, and of all special ones."""
+    special = np.array([0, 1e-310, 0.5, 1, 1.5, 2, 3, 2.0**24 - 1, 2.0**53 - 1, 1e30, np.inf, np.nan], dtype)
+    special = np.concatenate([special, -special])
+    left, right = (found.ravel() for found in np.meshgrid(special, special))
+    bits = np.dtype(f"uint{8 * dtype.itemsize}")
+    any_left, any_right = (random.integers(0, np.iinfo(bits).max, count, bits).view(dtype) for _ in range(2))
+    moderate = [random.uniform(-4, 4, count).astype(dtype) for _ in range(2)]
+    near = moderate[0] * random.uniform(0.999, 1.001, count).astype(dtype)
+    return (
+        np.concatenate([left, any_left, moderate[0], moderate[0], np.abs(any_left)]),
+        np.concatenate([right, any_right, moderate[1], near, moderate[1]]),
+    )

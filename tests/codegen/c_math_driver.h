@@ -116,6 +116,14 @@ static void fill(float *numbers, long count, uint64_t first, uint64_t stride)
         }                                                                                                    \
     }
 
+/* Where libquadmath is older than the function. */
+static inline __float128 gs_exp2q(__float128 x)
+{
+    __float128 whole = rintq(x), bounded = fmaxq(fminq(whole, 20000), -20000);
+    return finiteq(x) ? ldexpq(expq((x - whole) * 0.693147180559945309417232121458176568Q), (int)bounded) : expq(x);
+}
+#define exp2q gs_exp2q
+
 static inline __float128 sigmoidq(__float128 x) { return 1 / (1 + expq(-x)); }
 static inline __float128 rsqrtq(__float128 x) { return 1 / sqrtq(x); }
 static inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from c_math import SUFFIXES, UNARY, build, doubles
+from c_math import BINARY, SUFFIXES, UNARY, build, doubles, pairs
 from gradscript.compiler.codegen.c.math import definitions, has, helpers
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT32
 
@@ -15,7 +15,7 @@ BOUNDS = {"f32": 4.0, "f64": 2.0}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("name", (*UNARY, *BINARY))
 def test_whatever_a_function_calls_stands_above_it(name: str, suffix: str) -> None:
     text = definitions([f"gs_{name}_{suffix}"])
     positions = {match[1]: match.start() for match in re.finditer(r"^static inline .*?(gs_\w+)\(", text, re.MULTILINE)}
@@ -36,7 +36,7 @@ def test_only_floats_have_functions() -> None:
 
 @pytest.mark.parametrize("name", UNARY)
 def test_floats_are_near_enough(name: str) -> None:
-    functions = build(UNARY)
+    functions = build((*UNARY, *BINARY))
     if functions is None:
         return
     # A stride prime to 2 ** 32 meets every exponent, both signs and every kind of last bits.
@@ -47,11 +47,22 @@ def test_floats_are_near_enough(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNARY)
 def test_doubles_are_near_enough(name: str) -> None:
-    functions = build(UNARY)
+    functions = build((*UNARY, *BINARY))
     if functions is None:
         return
     found = functions.check(f"{name}_f64", doubles(np.random.default_rng(0), 12_000))
     assert found.worst <= BOUNDS["f64"] and not found.wrong, str(found)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", BINARY)
+def test_functions_of_two_are_near_enough(name: str, suffix: str) -> None:
+    functions = build((*UNARY, *BINARY))
+    if functions is None:
+        return
+    left, right = pairs(np.random.default_rng(0), np.dtype("float32" if suffix == "f32" else "float64"), 40_000)
+    found = functions.check(f"{name}_{suffix}", left, right)
+    assert found.worst <= BOUNDS[suffix] and not found.wrong, str(found)
 
 
 def _neighbourhoods() -> list[tuple[int, int, int]]:

@@ -23,10 +23,13 @@ SUFFIXES = {FLOAT32: "f32", FLOAT64: "f64"}
 INLINE = "static inline __attribute__((always_inline))"
 """A loop around a call vectorises only where the callee is inlined, however long it is."""
 
-_FILES = ("bits", "roots", "exponentials", "logarithms", "hyperbolic", "error_functions")
+_FILES = (
+    *("bits", "roots", "exponentials", "logarithms", "hyperbolic", "inverse_hyperbolic"),
+    *("trigonometric", "inverse_trigonometric", "error_functions"),
+)
 """In an order in which every function stands behind those that it calls."""
 _NAME = re.compile(r"\b(?:gs|GS)_\w+")
-_DEFINED = re.compile(r"^(?:INLINE .*?|static const .*?|#define )\b((?:gs|GS)_\w+)", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:INLINE .*?(?=gs_\w+\()|static const .*?|#define |\} )((?:gs|GS)_\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

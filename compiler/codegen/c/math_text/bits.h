@@ -79,3 +79,39 @@ INLINE double gs_nearest_f64(double x)
 {
     return (x + 0x1.8p52) - 0x1.8p52;
 }
+
+/* The leading half of the bits. */
+INLINE float gs_leading_f32(float x)
+{
+    return gs_of_bits_f32(gs_to_bits_f32(x) & 0xfffff000u);
+}
+
+/* The leading half of the bits. */
+INLINE double gs_leading_f64(double x)
+{
+    return gs_of_bits_f64(gs_to_bits_f64(x) & 0xfffffffff8000000u);
+}
+
+/* What the product p of a and b lost in rounding (Dekker 1971 where there is no fma). */
+INLINE float gs_rest_f32(float a, float b, float p)
+{
+#if GS_HAS_FMA
+    return __builtin_fmaf(a, b, -p);
+#else
+    float a_high = gs_leading_f32(a), b_high = gs_leading_f32(b);
+    float a_low = a - a_high, b_low = b - b_high;
+    return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+}
+
+/* What the product p of a and b lost in rounding (Dekker 1971 where there is no fma). */
+INLINE double gs_rest_f64(double a, double b, double p)
+{
+#if GS_HAS_FMA
+    return __builtin_fma(a, b, -p);
+#else
+    double a_high = gs_leading_f64(a), b_high = gs_leading_f64(b);
+    double a_low = a - a_high, b_low = b - b_high;
+    return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+}

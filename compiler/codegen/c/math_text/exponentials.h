@@ -102,3 +102,38 @@ INLINE double gs_sigmoid_f64(double x)
     double e = gs_exp_f64(-__builtin_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
+
+INLINE float gs_exp2_f32(float x)
+{
+    x = x > 129.0f ? 129.0f : x;
+    x = x < -151.0f ? -151.0f : x;
+    float n = gs_nearest_f32(x);
+    float t = x - n;
+    float p = gs_fma_f32(0x1.ec6d2ap-17f, t, 0x1.440f02p-13f);
+    p = gs_fma_f32(p, t, 0x1.5d9cc2p-10f);
+    p = gs_fma_f32(p, t, 0x1.3b2a5cp-7f);
+    p = gs_fma_f32(p, t, 0x1.c6b074p-5f);
+    p = gs_fma_f32(p, t, 0x1.ebfbep-3f);
+    p = gs_fma_f32(p, t, 0x1.62e43p-1f);
+    return gs_scale_f32(gs_fma_f32(t, p, 1.0f), n);
+}
+
+INLINE double gs_exp2_f64(double x)
+{
+    x = x > 1025.0 ? 1025.0 : x;
+    x = x < -1076.0 ? -1076.0 : x;
+    double n = gs_nearest_f64(x);
+    double t = x - n;
+    double p = gs_fma_f64(0x1.c0eef6376ad74p-36, t, 0x1.ec6969e012f54p-32);
+    p = gs_fma_f64(p, t, 0x1.e4d20b382dcf8p-28);
+    p = gs_fma_f64(p, t, 0x1.b523365fc396bp-24);
+    p = gs_fma_f64(p, t, 0x1.62c0215bb379ap-20);
+    p = gs_fma_f64(p, t, 0x1.ffcbfd47d1192p-17);
+    p = gs_fma_f64(p, t, 0x1.430912f8ac1afp-13);
+    p = gs_fma_f64(p, t, 0x1.5d87fe7874729p-10);
+    p = gs_fma_f64(p, t, 0x1.3b2ab6fba4d76p-7);
+    p = gs_fma_f64(p, t, 0x1.c6b08d704a1d4p-5);
+    p = gs_fma_f64(p, t, 0x1.ebfbdff82c58fp-3);
+    p = gs_fma_f64(p, t, 0x1.62e42fefa39efp-1);
+    return gs_scale_f64(gs_fma_f64(t, p, 1.0), n);
+}
