@@ -26,6 +26,7 @@ from ..types.types import (
     OptionalType,
     TensorType,
     TupleType,
+    Type,
     is_tensor,
 )
 from ..types.types import TENSOR as TENSOR_TYPE
@@ -107,6 +108,10 @@ def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, 
         dims.append(None)
     elif value.type == INT:
         _add_view(e, part, "aten::select.int", (_place(e, dims, from_right), value))
+    elif _is_one_integer(value.type):
+        # As in torch: a view, where an index tensor makes a copy.
+        number = builder.op("aten::Int.Tensor", value)
+        _add_view(e, part, "aten::select.int", (_place(e, dims, from_right), number))
     elif value.type == BOOL:
         dims.append(builder.op("aten::tensor.bool", value))
     elif is_tensor(value.type) or value.type == OptionalType(TENSOR_TYPE):
@@ -117,6 +122,13 @@ def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, 
         note = "use ints, slices, None or tensors"
         raise e.fail("E301", f"a tensor cannot be indexed by {described(value.type)}", item.span, note)
     return None
+
+
+def _is_one_integer(type: Type) -> bool:
+    """Whether it is surely a tensor that stands for an int in a subscript."""
+    if not isinstance(type, TensorType) or type.rank != 0 or type.dtype is None:
+        return False
+    return not type.dtype.is_floating and type.dtype not in (BOOL_DTYPE, UINT8)
 
 
 def _place(e: Emitter, dims: Sequence[Value | None], from_right: bool) -> Value:

@@ -118,15 +118,19 @@ def summarize(f: Walker, callee: Callee) -> tuple[Returned, ...]:
     """Found when the function is first called by one that writes."""
     if callee.returned is None:
         graph = _source(callee)
-        walker = f.walked(graph)
-        parameters: dict[Cell, int] = {}
-        for i, value in enumerate(graph.inputs):
-            parameters.update((cell, i) for cell in walker.memory.reach(walker.places[value]))
-        results = [value for value in graph.outputs if value.type != CLOSURE]
-        reached = [walker.memory.reach(walker.places[value]) for value in results]
-        callee.returned = tuple(_returned(walker, value, parameters, reached, k) for k, value in enumerate(results))
+        callee.returned = returned_by(f.walked(graph), graph)
     found: tuple[Returned, ...] = callee.returned
     return found
+
+
+def returned_by(walker: Walker, graph: Graph) -> tuple[Returned, ...]:
+    """What the results of a function are, from the walk over it; closures are none."""
+    parameters: dict[Cell, int] = {}
+    for i, value in enumerate(graph.inputs):
+        parameters.update((cell, i) for cell in walker.memory.reach(walker.places[value]))
+    results = [value for value in graph.outputs if value.type != CLOSURE]
+    reached = [walker.memory.reach(walker.places[value]) for value in results]
+    return tuple(_returned(walker, value, parameters, reached, k) for k, value in enumerate(results))
 
 
 def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached: list[list[Cell]], k: int) -> Returned:

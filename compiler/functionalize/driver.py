@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.diagnostics import Abort, Diagnostic, Diagnostics
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
 from ..ir.graph import Graph
@@ -28,14 +28,24 @@ def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
 def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
     """The walk over a function, at its end.
 
-    Loops are walked as a whole first; where that tells too little apart, short ones are walked round by round.
+    What can be told as it stands is tried first; then what a run is asked (`arguments.py`), and short loops are walked
+    round by round. What is reported is what the first walk found.
     """
     found = len(diagnostics.found)
-    try:
-        return _walked(Functionalizer(graph, diagnostics, unrolls=False))
-    except Abort:
-        del diagnostics.found[found:]
-        return _walked(Functionalizer(graph, diagnostics, unrolls=True))
+    reported: list[Diagnostic] = []
+    for asks, unrolls in _WAYS:
+        try:
+            return _walked(Functionalizer(graph, diagnostics, asks=asks, unrolls=unrolls))
+        except Abort as error:
+            abort = error
+            reported = reported or diagnostics.found[found:]
+            del diagnostics.found[found:]
+    diagnostics.found += reported
+    raise abort
+
+
+_WAYS = ((False, False), (True, False), (False, True), (True, True))
+"""Whether a walk may ask the run, and whether it unrolls: in the order in which they are tried."""
 
 
 def _walked(walker: Functionalizer) -> Functionalizer:
@@ -59,9 +69,10 @@ class _Places(dict[Value, Place]):
 class Functionalizer:
     """What is known on the way: the place of each value of the old graph, and the contents of all places."""
 
-    def __init__(self, graph: Graph, diagnostics: Diagnostics, *, unrolls: bool) -> None:
+    def __init__(self, graph: Graph, diagnostics: Diagnostics, *, asks: bool, unrolls: bool) -> None:
         self.source = graph
         self.functions = graph.functions
+        self.asks = asks
         self.unrolls = unrolls
         self.rounds = 0
         self.walks = 0

@@ -444,6 +444,7 @@ class Memory:
             # One after the other, so that the two may overlap.
             self._assign(target.then, self._select(target.condition, content, target.then, target.type))
             self._assign(target.otherwise, self._select(target.condition, target.otherwise, content, target.type))
+            self.keep(target, content)
         elif isinstance(target, Root):
             self._assign_cell(target, content, moved=isinstance(place, Root))
         if place is not target:

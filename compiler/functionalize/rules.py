@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..ir.node import Node
-from ..ops.registry import OPS, Op, Trait
+from ..ops.registry import OPS, Trait
 from ..types.types import ListType, TensorType, is_subtype, unify
+from .arguments import ask_argument, is_argument
 from .calls import share
-from .lists import element, list_result, makes_list_of_objects, slots_of, write_list
+from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
 from .memory import Write
-from .places import Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
-from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, step_of
+from .places import Either, Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
+from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, step_of
 from .walker import Walker
 from .writes import POP, WRITE
 
@@ -149,64 +150,51 @@ def after(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Pl
         return [view]
     results = [f.result(value, new) for value, new in zip(node.outputs, made.outputs, strict=True)]
     if op is not None and may_alias(op):
-        return _may_be_argument(f, op, places, made, results)
+        return _may_be_argument(f, places, made, results)
     return results
 
 
-def _may_be_argument(f: Walker, op: Op, places: Sequence[Place], made: Node, results: list[Place]) -> list[Place]:
+def _may_be_argument(f: Walker, places: Sequence[Place], made: Node, results: list[Place]) -> list[Place]:
     """The results of an op that returns its argument where nothing is to do."""
-    decided = _DECIDED.get(op.schema.base_name)
-    is_argument = decided(made) if decided is not None else None
-    if is_argument is False:
-        return results
+    told = is_argument(made)
     argument = next((place for place in places if not isinstance(place, Plain)), None)
-    if argument is None or is_argument:
-        return results if argument is None else [argument]
+    if told is False or argument is None:
+        return results
+    if told or f.asks:
+        found = _unchanged(f, made, argument)
+        if told and found is not None:
+            return [found]
+        either = _asked(f, made, found, results[0]) if found is not None else None
+        if either is not None:
+            return [either]
     for result in results:
         share(f.memory, result, argument)
     return results
 
 
-def _converts(made: Node) -> bool | None:
-    """Whether a conversion is its argument; None if only a run can tell."""
-    assert made.schema is not None
-    names = [argument.name for argument in made.schema.arguments]
-    constants = dict(zip(names, map(argument_of, made.inputs), strict=True))
-    if constants.get("copy") is True:
-        return False
-    source, result = made.inputs[0].type, made.output.type
-    if not isinstance(source, TensorType) or not isinstance(result, TensorType) or "device" in constants:
+def _unchanged(f: Walker, made: Node, argument: Place) -> Place | None:
+    """What the op gives where it copies nothing: the argument, or the view that it then is."""
+    step = possible_step(made)
+    if step is None:
+        return argument
+    if isinstance(argument, Plain | Items):
         return None
-    if source.dtype is None or result.dtype is None:
+    view = f.memory.view(argument, step, made.output.type)
+    f.memory.keep(view, made.output)
+    return view
+
+
+def _asked(f: Walker, made: Node, found: Place, own: Place) -> Place | None:
+    """The argument or what the op gave, by what the run says of them."""
+    depth = 1 + max(depth_of(found), depth_of(own))
+    if isinstance(found, Items) or depth > MAX_CHOICES:
         return None
-    return source.dtype == result.dtype
-
-
-def _drops_nothing(made: Node) -> bool | None:
-    """Whether a dropout is its argument: outside of training, and where nothing is dropped."""
-    assert made.schema is not None
-    names = [argument.name for argument in made.schema.arguments]
-    constants = dict(zip(names, map(argument_of, made.inputs), strict=True))
-    trains = next((constants[name] for name in ("train", "training") if name in constants), None)
-    if trains is False or constants.get("p") == 0:
-        return True
-    return False if trains is True and isinstance(constants.get("p"), float) else None
-
-
-_CONVERSIONS = ("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool")
-_DROPOUTS = (
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "feature_dropout",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-)
-_DECIDED: dict[str, Callable[[Node], bool | None]] = {
-    **dict.fromkeys(_CONVERSIONS, _converts),
-    **dict.fromkeys(_DROPOUTS, _drops_nothing),
-}
+    condition = ask_argument(f.builder, made)
+    if condition is None:
+        return None
+    either = Either(condition, found, own, made.output.type, depth)
+    f.memory.keep(either, made.output)
+    return either
 
 
 def _tuple(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:

@@ -6,7 +6,7 @@ view of `arange` says where each came from, and index_put sends the new ones bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -95,8 +95,17 @@ def argument_of(value: Value) -> Argument:
 
 def step_of(node: Node) -> OpStep | None:
     """The step that a node of a view op is; None where its result is not surely a view of its first argument."""
+    return _step(node, WRITERS)
+
+
+def possible_step(node: Node) -> OpStep | None:
+    """The step that a node is where its result is a view at all."""
+    return _step(node, POSSIBLE_WRITERS)
+
+
+def _step(node: Node, writers: Mapping[str, Writer | None]) -> OpStep | None:
     op = OPS.of(node.schema)
-    if op is None or len(node.outputs) != 1 or op.schema.full_name not in WRITERS:
+    if op is None or len(node.outputs) != 1 or op.schema.full_name not in writers:
         return None
     return OpStep(op, tuple(map(argument_of, node.inputs[1:])))
 
@@ -108,7 +117,8 @@ def may_alias(op: Op) -> bool:
 
 def writer_of(op: Op, arguments: Sequence[Argument]) -> Writer | None:
     """How a write through a view is put back; None where torch refuses it, or may."""
-    writer = WRITERS[op.schema.full_name]
+    name = op.schema.full_name
+    writer = WRITERS[name] if name in WRITERS else POSSIBLE_WRITERS[name]
     condition = _ONLY_IF.get(op.schema.full_name)
     if condition is None or condition(arguments):
         return writer
@@ -237,6 +247,11 @@ WRITERS: dict[str, Writer | None] = {
     **dict.fromkeys(_EXPANDS),
 }
 """Every op whose result is surely a view of its first argument. None: torch refuses a write into it."""
+
+POSSIBLE_WRITERS: dict[str, Writer] = {
+    "aten::index.Tensor": lambda b, whole, part, args: b.op("aten::index_put", whole, args[0], part),
+}
+"""Ops whose result is a view for some arguments (`arguments.py`), and the inverse that it then has."""
 
 _ONLY_IF: dict[str, Callable[[Sequence[Argument]], bool]] = {
     # The positions of a permutation that is known when it runs come from the view itself.

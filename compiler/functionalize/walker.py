@@ -30,6 +30,10 @@ class Walker(Protocol):
     inlined: int
 
     @property
+    def asks(self) -> bool:
+        """Whether what a run can tell is asked there."""
+
+    @property
     def unrolls(self) -> bool:
         """Whether short loops are walked round by round."""
 

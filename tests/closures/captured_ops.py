@@ -130,11 +130,11 @@ def ops() -> list[Op]:
     return [op for op in OPS.all() if op.schema.returns and op.schema.full_name not in _REFUSES]
 
 
-def _call(op: Op) -> Call:
-    """The first sample of an op's own tests, or arguments by their types."""
+def calls_of(op: Op) -> list[Call]:
+    """The samples of an op's own tests, or arguments by their types."""
     name = op.schema.full_name.partition("::")[2]
     if op.schema.full_name in _FIXED:
-        return Call(tuple(_FIXED[op.schema.full_name]))
+        return [Call(tuple(_FIXED[op.schema.full_name]))]
     tables: list[Callable[[], list[Call]]] = [
         lambda: composite_cases.CASES[name],
         lambda: formula_samples.calls(op),
@@ -143,10 +143,10 @@ def _call(op: Op) -> Call:
     ]
     for table in tables:
         try:
-            return table()[0]
+            return table()
         except (KeyError, StopIteration):
             continue
-    return Call((), {a.name: _BY_TYPE[strip_optional(concrete(a.type))] for a in op.schema.arguments if a.required})
+    return [Call((), {a.name: _BY_TYPE[strip_optional(concrete(a.type))] for a in op.schema.arguments if a.required})]
 
 
 def _integral(op: Op, call: Call) -> Call:
@@ -159,7 +159,7 @@ def _integral(op: Op, call: Call) -> Call:
 def arguments_of(op: Op) -> list[Any]:
     dtype = dtypes.INT64 if op.schema.base_name.startswith("bitwise_") else dtypes.FLOAT64
     seed = zlib.crc32(op.schema.full_name.encode())
-    return _integral(op, _call(op)).arguments(op, dtype, seed, LAYOUTS["contiguous"])
+    return _integral(op, calls_of(op)[0]).arguments(op, dtype, seed, LAYOUTS["contiguous"])
 
 
 def _weight(name: str, type: Type) -> str | None:

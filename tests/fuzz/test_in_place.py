@@ -16,12 +16,13 @@ import in_place_programs as programs
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.5]])
 W = np.array([[-0.5, 0.8, 0.1], [0.6, -0.9, 1.3], [0.2, -1.1, 0.4]])
 SEEDS = range(300)
 GRADIENT_SEEDS = range(5000, 5060)
-REFUSED_AT_MOST = 0.1
+REFUSED_AT_MOST = 0.05
 
 
 def eager(text: str, *, requires_grad: bool = False) -> tuple[list[Any], list[torch.Tensor]]:
@@ -36,6 +37,22 @@ def flat(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in flat(item)]
     return [value]
+
+
+class ReadFirst(TorchDispatchMode):
+    """Every write reads what it writes before it begins. torch leaves open what `y[0] = y[:, 0]` gives, which reads
+    elements after it has written them."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name.endswith("_") and isinstance(args[0], torch.Tensor):
+            memory = args[0].untyped_storage().data_ptr()
+            args = (args[0], *(_copied(argument, memory) for argument in args[1:]))
+        return func(*args, **(kwargs or {}))
+
+
+def _copied(value: Any, memory: int) -> Any:
+    shares = isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() == memory
+    return value.clone() if shares else value
 
 
 def outcome(text: str) -> str:
@@ -53,10 +70,18 @@ def outcome(text: str) -> str:
         assert code == "E305", str(error)
         return "refused: " + re.sub(r"'[^']*'|`[^`]*`", "…", message)
     assert not writes_into_arguments, "a write into an argument was accepted"
+    try:
+        assert_equal(found, expected)
+    except AssertionError:
+        with ReadFirst():
+            assert_equal(found, [tensor.detach().numpy() for tensor in eager(text)[0]])
+    return "equal"
+
+
+def assert_equal(found: list[Any], expected: list[Any]) -> None:
     assert [np.shape(value) for value in found] == [value.shape for value in expected]
     for value, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-9, atol=1e-9)
-    return "equal"
 
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 50))
@@ -122,6 +147,12 @@ def test_gradients_go_through_writes() -> None:
     assert compared >= len(GRADIENT_SEEDS) // 3
 
 
+def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:
+    """The product of a single tensor is that tensor."""
+    with pytest.raises(gs.CompileError, match="may write into 'y'"):
+        gs.CompilationUnit("def f(x):\n    y = x.clone()\n    z = torch.cartesian_prod(y)\n    z += 1\n    return y\n")
+
+
 def main(start: int, stop: int) -> None:
     found: Counter[str] = Counter()
     for seed in range(start, stop):
@@ -137,9 +168,3 @@ def main(start: int, stop: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]))
-
-
-def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:
-    """The product of a single tensor is that tensor."""
-    with pytest.raises(gs.CompileError, match="may write into 'y'"):
-        gs.CompilationUnit("def f(x):\n    y = x.clone()\n    z = torch.cartesian_prod(y)\n    z += 1\n    return y\n")

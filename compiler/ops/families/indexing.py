@@ -209,7 +209,13 @@ declare(
     _gather,
     result=lambda types: rules.like(0, rules.tensor_at(types, 2).rank)(types),
 )
-declare("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", _index, result=rules.like())
+# What the source calls a subscript: one int in a tensor selects a view, as in torch.
+declare(
+    "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+    _index,
+    traits=Trait.MAY_ALIAS,
+    result=rules.like(),
+)
 declare("aten::masked_select(Tensor self, Tensor mask) -> Tensor", _masked_select, result=rules.like(rank=1))
 declare(
     "aten::take(Tensor self, Tensor index) -> Tensor",

@@ -50,12 +50,14 @@ def _unless(*changed: DType) -> rules.TypeRule:
 declare(
     "aten::_autocast_to_full_precision(Tensor self, bool cuda_enabled, bool cpu_enabled) -> Tensor",
     _autocast_to_full_precision,
+    traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT16, BFLOAT16),
 )
 declare(
     "aten::_autocast_to_reduced_precision(Tensor self, bool cuda_enabled, bool cpu_enabled, ScalarType cuda_dtype,"
     " ScalarType cpu_dtype) -> Tensor",
     _autocast_to_reduced_precision,
+    traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT32),
 )
 declare(
