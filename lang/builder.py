@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import ast
+from ..lang import ast
 from .diagnostics import Diagnostics
 from .literals import BadLiteralError, content, number, string
 from .signatures import check_arguments, check_parameters

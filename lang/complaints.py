@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import constructs, mistakes
+from ..lang import constructs, mistakes
 from .refusal import OPERANDS, Complaint, Refusal, found
 from .source import Span
 from .tokens import Token

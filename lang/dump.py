@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from . import ast
+from ..lang import ast
 from .source import Span
 
 _MAX_INDENT = 40

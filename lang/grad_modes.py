@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import ast
+from ..lang import ast
 
 _MODES = {"no_grad": False, "inference_mode": False, "enable_grad": True}
 _MODULES = ("torch", "torch.autograd", "gs")

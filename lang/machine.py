@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from . import ast
+from ..lang import ast
 from .builder import Builder
 from .complaints import complain, missing_block, unexpected_indent
 from .decorators import Decorated, without_decorators

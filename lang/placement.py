@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from . import ast
+from ..lang import ast
 from .diagnostics import Diagnostics
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import ast
+from ..lang import ast
 from .diagnostics import Diagnostics
 from .source import Span
 

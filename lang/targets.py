@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from . import ast
+from ..lang import ast
 from .diagnostics import Diagnostics
 
 Kind = Literal["plain", "annotated", "augmented", "deleted"]

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from . import ast
+from ..lang import ast
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .scanner import scan
 from .source import Source, Span

@@ -163,7 +163,7 @@ def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> 
 
 def _pass_texts(functions: Iterable[Function], stage: str | None, dumps: bool, times: bool) -> Iterable[_Shown]:
     """What passes did while that stage of each function was made; by default, the one for which all of them run."""
-    from . import passes
+    from ..cli import passes
 
     if stage in KERNEL_STAGES:
         raise Problem(f"--dump-passes and --time-passes are of stages up to {passes.STAGE}")

@@ -2,18 +2,20 @@
 
 unit          the file's functions, emitted on demand
 table         what emits what
-functions     closures, and parameters and results with parameters.py and results.py
-exits         early return, break and continue made structured, tree to tree
-statements, branches, loops, iteration, comprehensions
-expressions, conditions, operators, calls, subscripts, mutation
+order         results in the order of the source, and what changes nothing dropped
+statements    assignments, branches, loops, functions, parameters, results, gradient modes
+expressions   operators, calls, conditions, subscripts, strings, comprehensions, targets
 resolve       arguments → a node, by the overload that fits them
-stores        prim::Write
-scopes        which value a name means
-bindings      which names statements bind
-forms         calls that are no op: torch.jit.annotate, divmod
-type_tests    isinstance and what else is decided when compiling
-annotations   types in source
+spellings     torch's ways to pass an argument
+truth         truth values, and what they tell about optionals
 expected      displays that take their type from where they stand
+stores        prim::Write
+objects       which lists may be one
+bindings      which names statements bind
+exits         early return, break and continue made structured, tree to tree
+emitter       what all of it shares
+scopes        which value a name means
+annotations   types in source
 """
 
 from .unit import emit_unit

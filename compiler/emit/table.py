@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...lang import ast
-from .calls import emit_call
-from .comprehensions import emit_list_comprehension
 from .emitter import Evaluated, Handlers
 from .exits import Branch, Left, Loop, Missing
-from .expressions import (
+from .expressions.calls import emit_call
+from .expressions.comprehensions import emit_list_comprehension
+from .expressions.forms import emit_annotate, emit_divmod, emit_len, emit_list_call, emit_unwrap_optional
+from .expressions.simple import (
     emit_attribute,
     emit_binary_op,
     emit_bool_op,
@@ -21,11 +22,13 @@ from .expressions import (
     emit_tuple,
     emit_unary,
 )
-from .forms import emit_annotate, emit_divmod, emit_len, emit_list_call, emit_unwrap_optional
-from .functions import emit_closure
-from .loops import emit_loop
-from .slices import emit_slice_call
-from .statements import (
+from .expressions.slices import emit_slice_call
+from .expressions.strings import emit_formatted_value, emit_joined_str
+from .expressions.subscripts import emit_subscript
+from .expressions.type_tests import emit_is_scripting, emit_is_tracing, emit_isinstance
+from .statements.functions import emit_closure
+from .statements.loops import emit_loop
+from .statements.simple import (
     emit_assert,
     emit_assign,
     emit_aug_assign,
@@ -37,9 +40,6 @@ from .statements import (
     emit_pass,
     emit_raise,
 )
-from .strings import emit_formatted_value, emit_joined_str
-from .subscripts import emit_subscript
-from .type_tests import emit_is_scripting, emit_is_tracing, emit_isinstance
 
 HANDLERS = Handlers(
     expressions={

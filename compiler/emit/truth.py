@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...lang import ast
+from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..spelling.overloads import Argued
 from ..types.types import BOOL, NONE, NUMBERS, STR, ListType, OptionalType, TupleType, is_tensor
@@ -28,6 +30,10 @@ class Condition:
     def negated(self, value: Value | None) -> Condition:
         static = None if self.static is None else not self.static
         return Condition(value, static, self.if_false, self.if_true)
+
+
+Body = Callable[[Emitter], Walk]
+"""What emits one side of a branch."""
 
 
 def truth_of(e: Emitter, node: ast.Syntax, value: Value) -> Condition:

@@ -16,8 +16,8 @@ from ..lift import lift_closures
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..spelling.overloads import Resolver
 from .emitter import Handlers
-from .functions import emit_function
 from .order import drop_unchanged, order_results
+from .statements.functions import emit_function
 from .table import HANDLERS
 
 _DEF = re.compile(r"\bdef\s+(\w+)")

@@ -23,7 +23,7 @@ from ...lang.parser import parse
 from ...lang.source import Source
 from ...lang.trampoline import run
 from ...stdlib_grads import formula_files
-from ..emit.parameters import parameters_of
+from ..emit.statements.parameters import parameters_of
 from ..emit.unit import SourceUnit
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.signature import bind

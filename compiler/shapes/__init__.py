@@ -7,10 +7,10 @@ fitting      what an op asks of shapes beyond that
 infer        one op on abstract values
 """
 
-from . import arranging as arranging
-from . import products as products
-from . import reductions as reductions
-from . import windows as windows
+from ..shapes import arranging as arranging
+from ..shapes import products as products
+from ..shapes import reductions as reductions
+from ..shapes import windows as windows
 from .infer import has_rule, infer
 
 __all__ = ["has_rule", "infer"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import scalar as s
+from ...ops import scalar as s
 from ..arrays import Array
 from ..elementwise import pointwise
 from ..registry import Trait, declare

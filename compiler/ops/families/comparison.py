@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import scalar as s
+from ...ops import scalar as s
 from ..arrays import dtype_of, element
 from ..elementwise import pointwise
 from ..registry import Trait

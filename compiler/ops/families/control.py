@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BOOL, DEFAULT_FLOAT, INT64
 from ...types.types import TensorType
-from .. import rules
 from ..arrays import Array, cast, dtype_of
 from ..dims import axes_of
 from ..registry import Trait, declare

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import (
     ALIASES,
     BOOL,
@@ -22,7 +23,6 @@ from ...types.dtypes import (
     DType,
 )
 from ...types.types import TensorType, Type
-from .. import rules
 from ..arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from ..registry import Trait, declare
 

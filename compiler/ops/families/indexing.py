@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BOOL, INT32, INT64, UINT8
-from .. import rules
 from ..arrays import Array, cast, dtype_of, result_dtype, widen
 from ..dims import along, at_least_1d, wrap_dim
 from ..registry import Trait, declare

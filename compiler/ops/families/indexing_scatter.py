@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BOOL
-from .. import rules
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import scalar as s
+from ...ops import scalar as s
 from ..elementwise import pointwise
 from ..registry import Trait
 from ..scalar import Scalar

@@ -17,8 +17,8 @@ from math import prod
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BY_CODE, FLOAT32, INT64, DType
-from .. import rules
 from ..arrays import Array, cast, numpy_dtype
 from ..composite import composite
 from ..draw import draw_seed

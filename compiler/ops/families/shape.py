@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BY_CODE
 from ...types.types import TensorType, Type
-from .. import rules
 from ..arrays import Array, cast, dtype_of, numpy_dtype, widen
 from ..dims import along, at_least_1d, infer_size, wrap_dim, wrap_dims
 from ..registry import Trait, declare

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import INT64, promote
 from ...types.types import ListType, TensorType, Type
-from .. import rules
 from ..arrays import Array, cast, dtype_of
 from ..dims import along, at_least_1d, wrap_dim, wrap_dims
 from ..registry import Trait, declare

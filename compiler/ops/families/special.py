@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import scalar as s
+from ...ops import scalar as s
 from ..elementwise import pointwise
 from ..scalar import Scalar
 from .pointwise import binary

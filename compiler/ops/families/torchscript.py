@@ -10,9 +10,9 @@ from math import prod
 
 import numpy as np
 
+from ...ops import rules
 from ...types.dtypes import BFLOAT16, BY_CODE, FLOAT16, FLOAT32, INT64, UINT8, DType
 from ...types.types import INT, NONE, TensorType, Type
-from .. import rules
 from ..arrays import Array, cast, dtype_of, numpy_dtype
 from ..dims import wrap_dim
 from ..registry import Trait, declare

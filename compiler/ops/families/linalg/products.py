@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import INT64, DType, promote
-from ... import rules
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import rules
+from ....ops import rules
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from .products import product

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import rules
+from ....ops import rules
 from ...arrays import Array, cast, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare

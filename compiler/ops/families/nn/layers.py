@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import BOOL
-from ... import rules
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import along, wrap_dim
 from ...registry import Trait, declare

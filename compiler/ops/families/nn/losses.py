@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import DType
 from ....types.schema import parse_schema
 from ....types.types import TensorType, Type
-from ... import rules
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float

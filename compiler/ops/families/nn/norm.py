@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from ... import rules
+from ....ops import rules
 from ...arrays import Array, cast, dtype_of
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float

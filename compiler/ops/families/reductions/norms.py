@@ -10,8 +10,8 @@ from math import inf
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import BY_CODE, DType
-from ... import rules
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...composite import composite
 from ...dims import axes_of, count

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ... import rules
+from ....ops import rules
 from ...arrays import Array, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim
 from ...registry import Trait, declare

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import BY_CODE, INT64, DType
 from ....types.dtypes import UINT8 as UINT8_DTYPE
-from ... import rules
 from ...arrays import Array, cast, dtype_of, float_dtype, result_dtype, widen
 from ...dims import at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare

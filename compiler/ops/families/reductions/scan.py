@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ....ops import rules
 from ....types.dtypes import BY_CODE, FLOAT32
-from ... import rules
 from ...arrays import Array, cast, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim
 from ...registry import Trait, declare

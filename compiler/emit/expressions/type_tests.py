@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..types.types import (
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...types.types import (
     FLOAT,
     INT,
     NONE,
@@ -21,10 +21,10 @@ from ..types.types import (
     Type,
     is_subtype,
 )
-from .annotations import dotted_name, resolve_type
+from ..annotations import dotted_name, resolve_type
+from ..emitter import Emitter, Evaluated, described
+from ..truth import Condition
 from .conditions import emit_condition
-from .emitter import Emitter, Evaluated, described
-from .truth import Condition
 
 Test = Callable[[Type], bool]
 

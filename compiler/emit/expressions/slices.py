@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..types.types import INT, NONE, OptionalType
-from .annotations import dotted_name
-from .emitter import Emitter, Evaluated, described
-from .scopes import Sliced
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...types.types import INT, NONE, OptionalType
+from ..annotations import dotted_name
+from ..emitter import Emitter, Evaluated, described
+from ..scopes import Sliced
 
 
 def plain(e: Emitter, node: ast.Subscript) -> ast.Subscript:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.types import INT, ListType
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.types import INT, ListType
+from ..emitter import Emitter
+from ..truth import refine
 from .conditions import emit_condition
-from .emitter import Emitter
 from .iteration import as_list, follow_lists, iterate
-from .statements import emit_target
-from .truth import refine
+from .targets import emit_target
 
 
 def emit_list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ..ir.node import Value
-from ..spelling.operators import BINARY, COMMUTATIVE, COMPARE, MIRRORED, SCALAR_BINARY
-from ..spelling.overloads import Argued
-from ..types.types import NONE, NUMBERS, STR, TupleType, is_tensor
-from .emitter import Emitter
-from .resolve import emit_resolved, with_float_base
+from ....lang import ast
+from ...ir.node import Value
+from ...spelling.operators import BINARY, COMMUTATIVE, COMPARE, MIRRORED, SCALAR_BINARY
+from ...spelling.overloads import Argued
+from ...types.types import NONE, NUMBERS, STR, TupleType, is_tensor
+from ..emitter import Emitter
+from ..resolve import emit_resolved, with_float_base
+from ..truth import truth_of
 from .strings import emit_percent
-from .truth import truth_of
 from .tuples import joined
 
 

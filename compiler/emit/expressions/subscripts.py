@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.dtypes import BOOL as BOOL_DTYPE
-from ..types.dtypes import UINT8
-from ..types.types import (
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.dtypes import BOOL as BOOL_DTYPE
+from ...types.dtypes import UINT8
+from ...types.types import (
     BOOL,
     INT,
     INT_LIST,
@@ -29,11 +29,11 @@ from ..types.types import (
     Type,
     is_tensor,
 )
-from ..types.types import TENSOR as TENSOR_TYPE
-from .emitter import Emitter, described
-from .resolve import emit_resolved
+from ...types.types import TENSOR as TENSOR_TYPE
+from ..emitter import Emitter, described
+from ..resolve import emit_resolved
+from ..stores import emit_update, emit_write
 from .slices import emit_bounds, plain
-from .stores import emit_update, emit_write
 from .tuples import emit_item
 
 _TENSOR_SLICE = "aten::slice.Tensor"

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...lang import ast
-from ...lang.diagnostics import did_you_mean
-from ..functionalize.writes import POP
-from ..ir.node import Value
-from ..ops.registry import OPS
-from ..spelling.overloads import Argued
-from ..types.types import is_tensor
-from .emitter import Emitter
-from .resolve import emit_resolved
-from .stores import emit_update, emit_write
+from ....lang import ast
+from ....lang.diagnostics import did_you_mean
+from ...functionalize.writes import POP
+from ...ir.node import Value
+from ...ops.registry import OPS
+from ...spelling.overloads import Argued
+from ...types.types import is_tensor
+from ..emitter import Emitter
+from ..resolve import emit_resolved
+from ..stores import emit_update, emit_write
 
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
 _FILLS = {"zero_": "zeros_like", "fill_": "full_like"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from ...lang import ast
-from ...lang.diagnostics import Diagnostics
-from ..ir.builder import constant_type
-from ..spelling.names import CONSTANTS
-from ..types.schema import NO_DEFAULT, Argument, Default
-from ..types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
-from .annotations import broadcast_size, dotted_name, resolve_type
-from .emitter import described
+from ....lang import ast
+from ....lang.diagnostics import Diagnostics
+from ...ir.builder import constant_type
+from ...spelling.names import CONSTANTS
+from ...types.schema import NO_DEFAULT, Argument, Default
+from ...types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
+from ..annotations import broadcast_size, dotted_name, resolve_type
+from ..emitter import described
 
 
 def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:

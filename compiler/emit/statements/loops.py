@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Node, Value
-from ..spelling.overloads import Argued
-from ..types.types import BOOL, INT, Type, unify
-from .bindings import bound_names
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Node, Value
+from ...spelling.overloads import Argued
+from ...types.types import BOOL, INT, Type, unify
+from ..bindings import bound_names
+from ..emitter import Emitter, described
+from ..exits import RESULT, Loop
+from ..expressions.conditions import emit_condition
+from ..expressions.iteration import FOREVER, follow_lists, iterate
+from ..expressions.targets import emit_target
+from ..scopes import DELETED, Refined, Unusable
+from ..truth import Condition, refine
 from .branches import emit_branch_statements
-from .conditions import emit_condition
-from .emitter import Emitter, described
-from .exits import RESULT, Loop
-from .iteration import FOREVER, follow_lists, iterate
-from .scopes import DELETED, Refined, Unusable
-from .statements import emit_statements, emit_target
-from .truth import Condition, refine
+from .simple import emit_statements
 
 MAX_UNROLLED = 10_000
 """Rounds of loops over tuples inside each other: what is in the innermost is written out so often."""

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from string import Formatter
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.types import STR, TupleType, is_tensor
-from .emitter import Emitter, constant_of, described, is_constant
-from .resolve import emit_resolved
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.types import STR, TupleType, is_tensor
+from ..emitter import Emitter, constant_of, described, is_constant
+from ..resolve import emit_resolved
 
 _PERCENT = re.compile(
     r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from ...lang import ast
-from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.types import STR, ListType, TupleType, is_tensor
-from .annotations import dotted_name, resolve_type
-from .bindings import assigned_names, bound_names
+from ....lang import ast
+from ....lang.diagnostics import MAX_DIAGNOSTICS, Abort, did_you_mean
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.types import STR, ListType, is_tensor
+from ..annotations import dotted_name, resolve_type
+from ..bindings import assigned_names, bound_names
+from ..emitter import Emitter, described
+from ..exits import Branch, Left, Missing
+from ..expected import annotated
+from ..expressions.conditions import emit_condition
+from ..expressions.operators import emit_binary
+from ..expressions.slices import bind_slice, is_slice
+from ..expressions.subscripts import emit_subscript_update
+from ..expressions.targets import emit_target
+from ..scopes import DELETED
+from ..stores import emit_update, emit_write
+from ..truth import refine
 from .branches import emit_branch_statements
-from .conditions import emit_condition
-from .emitter import Emitter, described
-from .exits import Branch, Left, Missing
-from .expected import annotated
 from .grad_modes import check_writes
-from .operators import emit_binary
 from .results import emit_result
-from .scopes import DELETED
-from .slices import bind_slice, is_slice
-from .stores import emit_update, emit_write
-from .subscripts import emit_subscript_store, emit_subscript_update
-from .truth import refine
 
 EXCEPTIONS = (
     "Exception",
@@ -72,42 +73,6 @@ def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
     if isinstance(target, ast.Name) and target.id.startswith("$return"):
         return (yield emit_result(e, node.value))
     return (yield e.expression(node.value))
-
-
-def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
-    """Bind what stands left of `=`."""
-    match target:
-        case ast.Name():
-            e.bind(target.id, source.value)
-        case ast.TupleExpr():
-            for element, value in zip(target.elements, _unpacked(e, target, source), strict=True):
-                yield emit_target(e, element, Argued(value, source.span))  # type: ignore[arg-type]
-        case ast.Subscript():
-            yield emit_subscript_store(e, target, source)
-        case _:
-            raise e.fail(
-                "E305", f"the attribute '{target.name}' cannot be assigned", target.span, "values are immutable"
-            )
-
-
-def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Value]:
-    value, count = source.value, len(target.elements)
-    names = [t.id if isinstance(t, ast.Name) else "" for t in target.elements]
-    if isinstance(value.type, TupleType):
-        if len(value.type.elements) != count:
-            found = len(value.type.elements)
-            raise e.fail("E301", f"cannot unpack {found} values into {count} names", target.span)
-        if value.node.kind != "prim::TupleConstruct":
-            return e.at(target).unpack(value, names)
-        elements = list(value.node.inputs)
-        if not value.use_count and not value.name_hint:
-            value.node.destroy()
-        return elements
-    if isinstance(value.type, ListType):
-        node = e.at(target).node("prim::ListUnpack", [value], [value.type.element] * count, names=names)
-        return node.outputs
-    note = "use `torch.unbind`" if is_tensor(value.type) else "only tuples and lists are unpacked"
-    raise e.fail("E301", f"{described(value.type)} cannot be unpacked", target.span, note)
 
 
 def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:

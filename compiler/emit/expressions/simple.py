@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.diagnostics import did_you_mean
-from ...lang.source import Span
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..ops.registry import OPS
-from ..spelling.names import CONSTANTS, METHOD_ATTRIBUTES, MODULES, op_name
-from ..spelling.operators import UNARY
-from ..spelling.overloads import Argued
-from ..types.dtypes import ALIASES, BY_NAME
-from ..types.types import (
+from ....lang import ast
+from ....lang.diagnostics import did_you_mean
+from ....lang.source import Span
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...ops.registry import OPS
+from ...spelling.names import CONSTANTS, METHOD_ATTRIBUTES, MODULES, op_name
+from ...spelling.operators import UNARY
+from ...spelling.overloads import Argued
+from ...types.dtypes import ALIASES, BY_NAME
+from ...types.types import (
     BOOL,
     NONE,
     NUMBERS,
@@ -22,12 +22,12 @@ from ..types.types import (
     may_be_none,
     unify,
 )
-from .annotations import dotted_name
-from .branches import emit_branches
-from .conditions import emit_bool, emit_operand
-from .emitter import Emitter, Evaluated, described
+from ..annotations import dotted_name
+from ..emitter import Emitter, Evaluated, described
+from ..resolve import element_named, emit_resolved
+from ..truth import Body, refine
+from .conditions import emit_bool, emit_condition, emit_operand
 from .operators import emit_binary, emit_comparison
-from .resolve import element_named, emit_resolved
 
 
 def emit_evaluated(e: Emitter, node: Evaluated) -> Walk:
@@ -168,7 +168,33 @@ def emit_conditional(e: Emitter, node: ast.Conditional) -> Walk:
     def otherwise(e: Emitter) -> Walk:
         return (yield e.expression(node.otherwise))
 
-    return (yield emit_branches(e, node, node.test, then, otherwise))
+    return (yield _branches(e, node, node.test, then, otherwise))
+
+
+def _branches(e: Emitter, node: ast.Syntax, test: ast.Expr, then: Body, otherwise: Body) -> Walk:
+    """The side or sides that can run; the value that they agree on."""
+    condition = yield emit_condition(e, test)
+    if condition.static is not None:
+        return (yield (then if condition.static else otherwise)(e))
+    branch = e.at(node).node("prim::If", [condition.value], blocks=2)
+    values: list[Value] = []
+    for block, body, known in zip(
+        branch.blocks, (then, otherwise), (condition.if_true, condition.if_false), strict=True
+    ):
+        with e.block(block, node.span) as frame:
+            refine(e, frame, known)
+            values.append((yield body(e)))
+    type = unify(values[0].type, values[1].type)
+    if type is None:
+        raise e.fail(
+            "E304",
+            f"the two sides are {described(values[0].type)} and {described(values[1].type)}",
+            node.span,
+            "both sides of a conditional expression have one type",
+        )
+    for block, value in zip(branch.blocks, values, strict=True):
+        block.ret.add_input(value)
+    return branch.add_output(type)
 
 
 def emit_stray_slice(e: Emitter, node: ast.Slice) -> Walk:

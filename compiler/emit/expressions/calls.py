@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...lang import ast
-from ...lang.diagnostics import Abort, did_you_mean
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..ops.registry import OPS
-from ..spelling.names import BUILTINS, MODULES, PLAIN_TOO, names_of, op_name
-from ..spelling.overloads import Argued
-from ..types.types import (
+from ....lang import ast
+from ....lang.diagnostics import Abort, did_you_mean
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...ops.registry import OPS
+from ...spelling.names import BUILTINS, MODULES, PLAIN_TOO, names_of, op_name
+from ...spelling.overloads import Argued
+from ...types.types import (
     BOOL,
     CLOSURE,
     FLOAT,
@@ -23,14 +23,14 @@ from ..types.types import (
     is_tensor,
     may_be_none,
 )
-from .annotations import dotted_name, resolve_type
+from ..annotations import dotted_name, resolve_type
+from ..emitter import Emitter, described
+from ..resolve import emit_arguments, emit_function_call, emit_resolved, with_float_base
+from ..spellings import SYMBOLS, meaningful, symbol_for, with_dropout, with_indices, with_keywords, with_receiver
+from ..stores import LIST_MUTATIONS
 from .conditions import emit_bool
-from .emitter import Emitter, described
 from .mutation import emit_mutation
 from .operators import emit_binary
-from .resolve import emit_arguments, emit_function_call, emit_resolved, with_float_base
-from .spellings import SYMBOLS, meaningful, symbol_for, with_dropout, with_indices, with_keywords, with_receiver
-from .stores import LIST_MUTATIONS
 from .strings import emit_format, emit_print, emit_warn
 
 OVER_ROWS = {"sum": "sum_rows", "any": "_any_row", "all": "_all_rows"}

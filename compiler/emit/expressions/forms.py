@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..spelling.overloads import Argued
-from ..types.types import NUMBERS, TupleType, is_tensor, unify
-from .annotations import resolve_type
-from .emitter import Emitter, described
-from .expected import annotated
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...spelling.overloads import Argued
+from ...types.types import NUMBERS, TupleType, is_tensor, unify
+from ..annotations import resolve_type
+from ..emitter import Emitter, described
+from ..expected import annotated
+from ..resolve import emit_arguments, emit_resolved
 from .iteration import iterates
 from .operators import emit_binary
-from .resolve import emit_arguments, emit_resolved
 
 
 def emit_annotate(e: Emitter, node: ast.Call) -> Walk:

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...lang import ast
-from ...lang.diagnostics import Diagnostics
-from ...lang.grad_modes import grad_mode
-from ...lang.source import Span
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value, copy_nodes, walk
-from ..ir.rewrite import replace_node
-from ..ops.registry import OPS, Trait
-from ..passes.fold_constants import fold_constants
-from ..types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
-from .emitter import Emitter, op_of
-from .exits import Branch, Loop
+from ....lang import ast
+from ....lang.diagnostics import Diagnostics
+from ....lang.grad_modes import grad_mode
+from ....lang.source import Span
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Block, Node, Value, copy_nodes, walk
+from ...ir.rewrite import replace_node
+from ...ops.registry import OPS, Trait
+from ...passes.fold_constants import fold_constants
+from ...types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
+from ..emitter import Emitter, op_of
+from ..exits import Branch, Loop
 
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""

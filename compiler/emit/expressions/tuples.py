@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.types import INT, TupleType, Type, unify
-from .emitter import Emitter, constant_of, described, is_constant
-from .resolve import emit_resolved
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.types import INT, TupleType, Type, unify
+from ..emitter import Emitter, constant_of, described, is_constant
+from ..resolve import emit_resolved
 from .slices import emit_bounds
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..functionalize.writes import WRITE
-from ..ir.builder import Builder
-from ..ir.node import Node, Value, walk
-from ..spelling.overloads import Argued
-from ..types.types import INT, ListType, TupleType, Type, is_tensor, unify
-from .annotations import dotted_name
-from .emitter import Emitter, described
-from .objects import may_be_one
-from .resolve import as_int, emit_arguments, emit_resolved
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...functionalize.writes import WRITE
+from ...ir.builder import Builder
+from ...ir.node import Node, Value, walk
+from ...spelling.overloads import Argued
+from ...types.types import INT, ListType, TupleType, Type, is_tensor, unify
+from ..annotations import dotted_name
+from ..emitter import Emitter, described
+from ..objects import may_be_one
+from ..resolve import as_int, emit_arguments, emit_resolved
 
 FOREVER = 2**63 - 1
 """The trip count of a loop that its condition alone ends."""

@@ -1,46 +1,16 @@
-"""Two-way branches: of expressions, whose sides agree on a value, and of statements, whose sides agree on names."""
+"""Two-way branches of statements, whose sides agree on names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from ...lang import ast
-from ...lang.source import Span
-from ...lang.trampoline import Walk
-from ..ir.node import Block, Node, Value
-from ..types.types import CLOSURE, NONE, OptionalType, Type, unify
-from .conditions import emit_condition
-from .emitter import Emitter, described
-from .scopes import Frame, Refined, Unusable
-from .truth import Condition, refine
-
-Body = Callable[[Emitter], Walk]
-
-
-def emit_branches(e: Emitter, node: ast.Syntax, test: ast.Expr, then: Body, otherwise: Body) -> Walk:
-    """A conditional expression: emit the side or sides that can run; the value that they agree on."""
-    condition = yield emit_condition(e, test)
-    if condition.static is not None:
-        return (yield (then if condition.static else otherwise)(e))
-    branch = e.at(node).node("prim::If", [condition.value], blocks=2)
-    values: list[Value] = []
-    for block, body, known in zip(
-        branch.blocks, (then, otherwise), (condition.if_true, condition.if_false), strict=True
-    ):
-        with e.block(block, node.span) as frame:
-            refine(e, frame, known)
-            values.append((yield body(e)))
-    type = unify(values[0].type, values[1].type)
-    if type is None:
-        raise e.fail(
-            "E304",
-            f"the two sides are {described(values[0].type)} and {described(values[1].type)}",
-            node.span,
-            "both sides of a conditional expression have one type",
-        )
-    for block, value in zip(branch.blocks, values, strict=True):
-        block.ret.add_input(value)
-    return branch.add_output(type)
+from ....lang.source import Span
+from ....lang.trampoline import Walk
+from ...ir.node import Block, Node, Value
+from ...types.types import CLOSURE, NONE, OptionalType, Type, unify
+from ..emitter import Emitter, described
+from ..scopes import Frame, Refined, Unusable
+from ..truth import Body, Condition, refine
 
 
 def emit_branch_statements(e: Emitter, span: Span, condition: Condition, bodies: tuple[Body, Body]) -> Walk:

@@ -7,20 +7,20 @@ unwrapped. `and`, `or` and `not` pass that knowledge on.
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..spelling.overloads import Argued
-from ..types.types import (
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...spelling.overloads import Argued
+from ...types.types import (
     BOOL,
     NONE,
     OptionalType,
     unify,
 )
-from .bindings import mutated_names
-from .emitter import Emitter, described
+from ..bindings import mutated_names
+from ..emitter import Emitter, described
+from ..truth import Condition, refine, truth_of
 from .operators import emit_comparison
-from .truth import Condition, refine, truth_of
 
 
 def emit_bool(e: Emitter, node: ast.Expr) -> Walk:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...lang import ast
-from ...lang.trampoline import Walk
-from ..ir.node import Value
-from ..types.types import CLOSURE
-from .emitter import Emitter
-from .expected import take_type
+from ....lang import ast
+from ....lang.trampoline import Walk
+from ...ir.node import Value
+from ...types.types import CLOSURE
+from ..emitter import Emitter
+from ..expected import take_type
 
 
 def emit_result(e: Emitter, node: ast.Expr) -> Walk:

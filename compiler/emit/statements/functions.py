@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ...lang import ast
-from ...lang.diagnostics import MAX_DIAGNOSTICS, Abort
-from ...lang.trampoline import Walk
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.node import Block, Value
-from ..types.schema import Argument, FunctionSchema
-from ..types.types import (
+from ....lang import ast
+from ....lang.diagnostics import MAX_DIAGNOSTICS, Abort
+from ....lang.trampoline import Walk
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Block, Value
+from ...types.schema import Argument, FunctionSchema
+from ...types.types import (
     CLOSURE,
     TupleType,
     Type,
     is_subtype,
 )
-from .annotations import resolve_type
-from .bindings import bound_names, statements_in
-from .emitter import Emitter, Unit, described
-from .exits import RESULT, Exit, structure
+from ..annotations import resolve_type
+from ..bindings import bound_names, statements_in
+from ..emitter import Emitter, Unit, described
+from ..exits import RESULT, Exit, structure
+from ..scopes import Frame
 from .grad_modes import apply_grad_modes, regions_of
 from .parameters import parameters_of
-from .scopes import Frame
-from .statements import emit_statements
+from .simple import emit_statements
 
 
 def emit_function(unit: Unit, node: ast.FunctionDef) -> Walk:

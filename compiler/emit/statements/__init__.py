@@ -1,0 +1,1 @@
+"""Statements → nodes and bindings: assignments, branches, loops, functions and what they return."""
