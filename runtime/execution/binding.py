@@ -13,9 +13,10 @@ from ...compiler.types.types import is_tensor
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
-from ..values.arrays import Unsuitable, all_native, describe_argument, is_torch, to_array
+from ..values.arrays import all_native, describe_argument, is_torch, to_array
 from ..values.conversion import Convert, argument_converter
 from ..values.recorded import RecordedCall, taker_of
+from ..values.unsuitable import Unsuitable
 
 
 class Binder:

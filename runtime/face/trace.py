@@ -13,9 +13,10 @@ from ..tracing.check import check_trace
 from ..tracing.custom import call_custom
 from ..tracing.traced import TracedValue
 from ..tracing.tracer import Tracer, example_of
-from ..values.arrays import Unsuitable, on_host, to_array
+from ..values.arrays import on_host, to_array
 from ..values.containers import MAX_DEPTH, is_too_deep
 from ..values.recorded import Recorded
+from ..values.unsuitable import Unsuitable
 from .function import Function
 
 MORE_CALLS = 1000

@@ -18,7 +18,8 @@ from ...compiler.types.types import TupleType, Type, is_differentiable
 from ..execution.derivatives import derivatives_of
 from ..execution.linearized import Linearized
 from ..failures.failure import RuntimeFailure
-from ..values.arrays import Unsuitable, any_on_device, any_torch, to_user
+from ..values.arrays import any_on_device, any_torch, to_user
+from ..values.unsuitable import Unsuitable
 from .function import Function
 from .rematerialized import RematerializedGradient
 

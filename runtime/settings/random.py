@@ -6,6 +6,7 @@ with gs.random.local_seed(0): …           # the calls in the block draw from a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -46,6 +47,8 @@ class Generator:
 
 PROCESS = Generator()
 """Seeded from the operating system until `manual_seed` is called."""
+_seeded = False
+"""Whether it was called: from then on the process draws from its own generator, whatever else there is."""
 _LOCAL: ContextVar[Generator | None] = ContextVar("generator", default=None)
 
 
@@ -53,9 +56,16 @@ def manual_seed(seed: int) -> None:
     """Make what follows reproducible: the same calls in the same order give the same random numbers.
 
     Of the process, or of the innermost `local_seed` around. Any int will do, modulo 2^64. Calls that several threads
-    make at the same time share one sequence, in the order in which they get there: seed each by `local_seed`.
+    make at the same time share one sequence, in the order in which they get there: seed each by `local_seed`. Where
+    it was never called, and torch is loaded, seeds come from torch's generator: `torch.manual_seed` makes them
+    reproducible too, and a checkpoint draws the same ones again.
     """
-    (_LOCAL.get() or PROCESS).restart(_checked(seed, "gs.random.manual_seed"))
+    global _seeded
+    seed = _checked(seed, "gs.random.manual_seed")
+    generator = _LOCAL.get()
+    if generator is None:
+        generator, _seeded = PROCESS, True
+    generator.restart(seed)
 
 
 @contextmanager
@@ -76,7 +86,13 @@ def _checked(seed: int, name: str) -> int:
 
 def next_seed() -> int:
     """What `gs.seed()` gives in compiled code."""
-    return (_LOCAL.get() or PROCESS).draw()
+    generator = _LOCAL.get()
+    if generator is not None:
+        return generator.draw()
+    torch = None if _seeded else sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "default_generator"):
+        return PROCESS.draw()
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
 
 
 Draw.source = next_seed

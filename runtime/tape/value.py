@@ -12,7 +12,8 @@ import numpy as np
 from ...compiler.ops.arrays import Array, dtype_of
 from ..operands.operand import Operand
 from ..operands.snippets import operate
-from ..values.arrays import Unsuitable, to_array
+from ..values.arrays import to_array
+from ..values.unsuitable import Unsuitable
 from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
 
 _ACCUMULATORS = Lock()

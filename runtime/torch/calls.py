@@ -21,7 +21,7 @@ from .node import is_transformed, no_forward_mode, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
 from .tensors import Memory, check_devices, checked, device_of, has_tangent, requires_grad
-from .tracing import hidden
+from .tracing import refuse_tracers
 
 MAX_PREPARED = 128
 """Calls of one function; beyond, the one prepared first is dropped."""
@@ -46,9 +46,9 @@ class TorchCalls:
         self._prepared.clear()
         self.__dict__.pop("_program", None)
 
-    @hidden
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result, several as a tuple. RuntimeFailure for data that does not fit."""
+        refuse_tracers(self._function.name, self._function.graph.span)
         key = signature(args) if not kwargs else None
         prepared = self._prepared.get(key)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)

@@ -21,7 +21,9 @@ from ...compiler.types.dtypes import DTYPES, DType
 from ...compiler.types.schema import Argument
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
-from ..values.arrays import Unsuitable, check_torch, to_array
+from ..values.arrays import check_torch, to_array
+from ..values.tensor_memory import NoMemory, memory_of
+from ..values.unsuitable import Unsuitable
 from .devices import has_runner
 
 DTYPE_OF: dict[Any, DType] = {getattr(torch, dtype.name): dtype for dtype in DTYPES}
@@ -39,9 +41,37 @@ def checked(value: Any) -> Any:
     if not value.is_cpu or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
         check_torch(value, elsewhere=has_runner(value.device.type))
     if type(value) not in _PLAIN and type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        message = f"a {type(value).__name__} has no memory of its own to compute on"
-        raise Unsuitable(message, "pass a plain tensor", kind=True)
+        return _plain(value)
     return value
+
+
+_INSTEAD = {
+    "FakeTensor": "torch looks for shapes here and computes nothing: leave the call out of what is traced or exported",
+    "FunctionalTensor": "torch traces here: leave the call out of what is traced",
+    "DTensor": "pass this rank's part, `x.to_local()`, and distribute the result: `DTensor.from_local(…)`",
+}
+"""By the class of a tensor without memory: what to do about it."""
+
+
+def _plain(value: Any) -> Any:
+    """The tensor that one of a class with dispatch of its own stands for; Unsuitable where it stands for none."""
+    if hasattr(value, "trigger_wait"):
+        # What a collective of torch.distributed returns before it is done.
+        return _Waited.apply(value)
+    message = f"a {type(value).__name__} has no memory of its own to compute on"
+    raise Unsuitable(message, _INSTEAD.get(type(value).__name__, "pass a plain tensor"), kind=True)
+
+
+class _Waited(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
+    """The tensor that a collective gives, once it is there."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any) -> Any:
+        return value.trigger_wait().detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -117,12 +147,11 @@ def array_of(tensor: Any) -> Array:
         plain = tensor.detach()
         if plain.is_neg():
             plain = plain.resolve_neg()
-        array: Array = (plain.view(torch.int16) if plain.dtype is torch.bfloat16 else plain).numpy()
-    except (RuntimeError, TypeError, ValueError) as error:
+        return memory_of(plain)
+    except (NoMemory, RuntimeError, TypeError) as error:
         message = f"a tensor has no memory to share: {str(error).splitlines()[0]}"
         notes = ["batches of gradients go through torch.func: `torch.func.vmap`, `torch.func.jacrev`"]
         raise RuntimeFailure("R003", "", message, notes=notes) from error
-    return array.view(_BFLOAT16) if plain.dtype is torch.bfloat16 else array
 
 
 def tensor_of(array: Array) -> Any:

@@ -1,46 +1,35 @@
-"""Keeping torch.compile out: what is inside a call is compiled already, and NumPy.
+"""What torch's own tracers may see of a call: nothing, and they are told.
 
-Where a compiled function calls one of ours, its graph ends before the call, and another one begins after it.
+torch.compile leaves a call to Python: its graph ends before the call, and another one begins after it. A tracer that
+records one run (`torch.jit.trace`, `make_fx` on real tensors) would record the result as a constant, right for the
+example alone, so a call refuses to run there.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
-import torch
+from torch._C._dynamo import eval_frame
 
-_FRAMES: dict[Callable[..., Any], None] = {}
-"""What runs before a call gets here."""
+from ...lang.source import Span
+from ..failures.failure import RuntimeFailure
+from ..values.tensor_memory import refuse_constants
+from ..values.unsuitable import Unsuitable
+
+_SKIP = eval_frame._FrameAction.SKIP
+_LEFT_TO_PYTHON = eval_frame._FrameExecStrategy(_SKIP, _SKIP)
 
 
 def leave_to_python(*functions: Callable[..., Any]) -> None:
-    """Have torch.compile not look into these: what users call, and what that runs until a call gets here."""
-    _FRAMES.update(dict.fromkeys(functions))
+    """Have torch.compile look neither into these nor into what they call. It costs their calls nothing."""
+    for function in functions:
+        eval_frame.set_code_exec_strategy(function.__code__, _LEFT_TO_PYTHON)
 
 
-def hidden(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, run outside of torch.compile where that is loaded at all."""
-    disabled: Callable[..., Any] | None = None
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal disabled
-        if "torch._dynamo" not in sys.modules:
-            return function(*args, **kwargs)
-        if disabled is None:
-            disabled = torch.compiler.disable(function, reason="a Gradscript function is compiled")
-            _skip_frames((*_FRAMES, call))
-        return disabled(*args, **kwargs)
-
-    return call
-
-
-def _skip_frames(functions: tuple[Callable[..., Any], ...]) -> None:
-    """Have torch.compile not try to compile these frames by themselves, which it would break up and give up."""
-    skip: Callable[[Any], None] | None = getattr(sys.modules["torch._dynamo"].eval_frame, "skip_code", None)
-    if skip is not None:
-        for function in functions:
-            skip(function.__code__)
+def refuse_tracers(name: str, span: Span) -> None:
+    """RuntimeFailure (R003) where the run of a function is being recorded by torch."""
+    try:
+        refuse_constants()
+    except Unsuitable as problem:
+        raise RuntimeFailure("R003", name, problem.message, span=span, notes=[problem.note]) from None

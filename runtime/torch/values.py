@@ -14,8 +14,8 @@ from ..execution.binding import Binder
 from ..execution.compiled import Compiled
 from ..failures.failure import RuntimeFailure
 from ..tape.program import Program, program_of
-from ..values.arrays import Unsuitable
 from ..values.recorded import RecordedCall
+from ..values.unsuitable import Unsuitable
 from .node import run_plainly, run_program
 from .places import each
 from .tensors import check_devices, checked

@@ -37,8 +37,9 @@ from ...lang.source import NO_SPAN, Span
 from ..execution.compiled import Compiled
 from ..failures.failure import RuntimeFailure
 from ..operands.python_source import PythonSource
-from ..values.arrays import Unsuitable, dtype_code, on_host, to_array
+from ..values.arrays import dtype_code, on_host, to_array
 from ..values.recorded import Recorded
+from ..values.unsuitable import Unsuitable
 from .calls import Inliner
 from .check import TooLong
 from .traced import TracedValue, annotation

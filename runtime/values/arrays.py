@@ -17,6 +17,8 @@ from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
 from ...compiler.types.dtypes import BY_NAME, DTYPES, DType
 from .containers import parts
 from .describe import describe
+from .tensor_memory import NoMemory, memory_of, refuse_constants
+from .unsuitable import Unsuitable
 
 NATIVE = frozenset(numpy_dtype(dtype) for dtype in DTYPES)
 """The NumPy dtypes that ops compute with."""
@@ -24,16 +26,6 @@ SUPPORTED = ", ".join(dtype.name for dtype in DTYPES)
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 """Of int64. A range would be walked to find an int of a subclass in it."""
-
-
-class Unsuitable(Exception):
-    """A value cannot stand for an argument: why, and what to do. `kind` says that it is an array of a wrong kind."""
-
-    def __init__(self, message: str, note: str = "", *, kind: bool = False) -> None:
-        super().__init__(message)
-        self.message = message
-        self.note = note
-        self.kind = kind
 
 
 def to_array(value: Any) -> Array:
@@ -68,6 +60,9 @@ def is_torch(value: Any) -> bool:
 def _no_tensor(value: Any) -> Unsuitable:
     if isinstance(value, list | tuple):
         return Unsuitable(f"a Tensor is needed, not a {type(value).__name__}", "make an array of it: `np.array(…)`")
+    if _type_name(value) == "torch.fx.proxy.Proxy":
+        advice = "have torch.fx leave the call alone: wrap it in a function that `torch.fx.wrap` names"
+        return Unsuitable("a Tensor is needed, not a torch.fx.proxy.Proxy", advice)
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return Unsuitable(f"a Tensor is needed, not a {_type_name(value)}", "convert it: `np.asarray(…)`")
     return Unsuitable(f"a Tensor is needed, not {describe_argument(value)}")
@@ -138,16 +133,15 @@ def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
 
 def _from_torch(tensor: Any) -> Array:
     """The memory of a CPU tensor as an array. Its history is left behind."""
+    refuse_constants()
     check_torch(tensor)
+    if hasattr(tensor, "trigger_wait"):
+        tensor = tensor.trigger_wait()
     plain = tensor.detach().resolve_neg()
     try:
-        if str(tensor.dtype) == "torch.bfloat16":
-            bits: Array = plain.view(sys.modules["torch"].int16).numpy()
-            return bits.view(_BFLOAT16)
-        array: Array = plain.numpy()
-    except (RuntimeError, TypeError) as error:
+        return memory_of(plain)
+    except (NoMemory, RuntimeError, TypeError) as error:
         raise Unsuitable(f"the tensor has no memory to share: {error}", "pass a plain tensor", kind=True) from error
-    return array
 
 
 def _to_torch(array: Array) -> Any:

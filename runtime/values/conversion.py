@@ -23,7 +23,8 @@ from ...compiler.types.types import (
     TupleType,
     Type,
 )
-from .arrays import Unsuitable, describe_argument, dtype_code, to_array
+from .arrays import describe_argument, dtype_code, to_array
+from .unsuitable import Unsuitable
 
 Convert = Callable[[Any], Any]
 """From what a user passes to what ops take; raises Unsuitable."""

@@ -1,0 +1,80 @@
+"""The memory of a torch tensor as an array, unless torch is recording. Imports no torch: who has a tensor did that."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...compiler.ops.arrays import Array, numpy_dtype
+from ...compiler.types.dtypes import BY_NAME
+from .unsuitable import Unsuitable
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_TYPES: dict[Any, str] = {}
+"""torch's dtypes as NumPy's array interface writes them."""
+_AS_INTS: set[Any] = set()
+"""Of these, bfloat16: the interface has no word for it, and shows int16."""
+
+
+def refuse_constants() -> None:
+    """Unsuitable where torch records one run, as which what is computed on memory is a constant."""
+    torch = sys.modules["torch"]
+    tracer = ""
+    if torch._C._get_tracing_state() is not None:
+        tracer = "torch.jit.trace"
+    elif torch._C._len_torch_dispatch_stack():
+        proxies = torch._C._TorchDispatchModeKey.PROXY
+        tracer = "make_fx" if torch._C._get_dispatch_mode(proxies) is not None else ""
+    if tracer:
+        message = f"{tracer} would keep the result of this one call as a constant"
+        advice = "trace what stands around the call, or use torch.compile, which leaves the call to Python"
+        raise Unsuitable(message, advice, kind=True)
+
+
+class NoMemory(Exception):
+    """A tensor without memory of its own: batched, fake, traced."""
+
+
+class _Lent:
+    """A tensor whose memory an array shows, and keeps from being freed."""
+
+    __slots__ = ("__array_interface__", "tensor")
+    __array_interface__: dict[str, Any]
+    tensor: Any
+
+
+def memory_of(tensor: Any) -> Array:
+    """A view of a plain CPU tensor's memory; NoMemory where there is none.
+
+    Unlike `Tensor.numpy()`, which has torch refuse to resize the tensor's storage ever after.
+    """
+    size = tensor.element_size()
+    dtype = tensor.dtype
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError as error:
+        raise NoMemory(str(error).splitlines()[0]) from error
+    if not address and tensor.numel():
+        raise NoMemory("it is on no memory at all")
+    lent = _Lent()
+    lent.tensor = tensor
+    lent.__array_interface__ = {
+        "version": 3,
+        "typestr": _TYPES.get(dtype) or _type_of(dtype),
+        "shape": tuple(tensor.shape),
+        "strides": tuple([stride * size for stride in tensor.stride()]),
+        "data": (address, False),
+    }
+    array: Array = np.asarray(lent)
+    return array.view(_BFLOAT16) if dtype in _AS_INTS else array
+
+
+def _type_of(dtype: Any) -> str:
+    native = numpy_dtype(BY_NAME[str(dtype).removeprefix("torch.")])
+    if native == _BFLOAT16:
+        _AS_INTS.add(dtype)
+        native = np.dtype(np.int16)
+    return _TYPES.setdefault(dtype, native.str)
