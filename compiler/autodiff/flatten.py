@@ -30,7 +30,7 @@ def flatten_signature(graph: Graph) -> Graph:
     for old, new in env.items():
         old.replace_uses_with(new)
     outputs = list(copied.outputs)
-    builder.returns(*(leaf for value in outputs for leaf in _taken_apart(builder, value)))
+    builder.returns(*(leaf for value in outputs for leaf in taken_apart(builder, value)))
     lower_tuples(flat)
     return flat
 
@@ -42,12 +42,13 @@ def _assembled(builder: Builder, graph: Graph, type: Type, name: str) -> Value:
     return builder.tuple([_assembled(builder, graph, t, f"{name}_{i}") for i, t in enumerate(type.elements)])
 
 
-def _taken_apart(builder: Builder, value: Value) -> Iterator[Value]:
+def taken_apart(builder: Builder, value: Value) -> Iterator[Value]:
+    """The leaves of a value."""
     if not isinstance(value.type, TupleType):
         yield value
         return
     for element in builder.unpack(value):
-        yield from _taken_apart(builder, element)
+        yield from taken_apart(builder, element)
 
 
 def leaves(values: Sequence[Any], types: Sequence[Type]) -> list[Any]:

@@ -8,6 +8,7 @@ from .exits import Branch, Left, Loop, Missing
 from .expressions.calls import emit_call
 from .expressions.comprehensions import emit_list_comprehension
 from .expressions.forms import emit_annotate, emit_divmod, emit_len, emit_list_call, emit_unwrap_optional
+from .expressions.gradients import emit_autograd_add, emit_autograd_zero, emit_materialize_grad
 from .expressions.simple import (
     emit_attribute,
     emit_binary_op,
@@ -82,6 +83,9 @@ HANDLERS = Handlers(
         "len": emit_len,
         "list": emit_list_call,
         "slice": emit_slice_call,
+        "gs.autograd_zero": emit_autograd_zero,
+        "gs.autograd_add": emit_autograd_add,
+        "gs.materialize_grad": emit_materialize_grad,
     },
     tests={
         "isinstance": emit_isinstance,

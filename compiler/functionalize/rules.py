@@ -291,6 +291,14 @@ def _any_element(f: Walker, node: Node, place: Place, made: Node) -> list[Place]
     return [taken]
 
 
+def _any_gradient(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
+    """A gradient that may be one of those that it is made of."""
+    place = f.result(node.output, made.output)
+    for argument in places:
+        share(f.memory, place, argument)
+    return [place]
+
+
 def _missing(f: Walker, node: Node, places: Sequence[Place], made: Node) -> list[Place] | None:
     return [Plain(made.output)]
 
@@ -304,6 +312,9 @@ _AFTER: dict[str, Callable[[Walker, Node, Sequence[Place], Node], list[Place] | 
     "prim::unchecked_unwrap_optional": _part,
     "prim::unchecked_cast": _part,
     "prim::Uninitialized": _missing,
+    "prim::AutogradZero": _missing,
+    "prim::AutogradAdd": _any_gradient,
+    "prim::MaterializeGrad": _any_gradient,
     GET: _getitem,
     POP: _pop,
 }

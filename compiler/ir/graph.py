@@ -152,14 +152,18 @@ def _called(graph: Graph) -> dict[str, Graph]:
             name = str(node.attrs.get("callee"))
             callee = current.functions.get(name) if node.kind == "prim::CallFunction" and name not in found else None
             if callee is not None:
-                found[name] = _with_closure(callee)
+                found[name] = with_closure(callee)
                 pending.append(found[name])
     return found
 
 
-def _with_closure(callee: Callee) -> Graph:
-    """The graph of a function with its backward as a closure."""
-    if callee.pair is None or callee.graph.returns_closure:
+def with_closure(callee: Callee) -> Graph:
+    """The graph of a function with its backward as a closure.
+
+    A backward that gives gradients of some inputs only, the others being found through the body, has no closure that
+    says so: the body alone stands for it, through which all of them are found.
+    """
+    if callee.pair is None or callee.pair.body is not None or callee.graph.returns_closure:
         return callee.graph
     return _unlifted(callee.pair)
 

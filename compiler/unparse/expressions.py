@@ -239,6 +239,10 @@ def _unwrap(e: Expressions, node: Node, sub: Sub) -> Text:
     return f"{sub(node.inputs[0], ATOM)}.unchecked_unwrap_optional", ATOM
 
 
+def _gradient_part(name: str) -> Callable[[Expressions, Node, Sub], Text]:
+    return lambda e, node, sub: (f"gs.{name}({', '.join(map(sub, node.inputs))})", ATOM)
+
+
 def _conditional(e: Expressions, node: Node, sub: Sub) -> Text:
     test = node.inputs[0]
     then, otherwise = (block.outputs[0] for block in node.blocks)
@@ -256,4 +260,7 @@ _SPECIAL: dict[str, Callable[[Expressions, Node, Sub], Text]] = {
     "prim::TupleIndex": _tuple_index,
     "prim::unchecked_unwrap_optional": _unwrap,
     "prim::If": _conditional,
+    "prim::AutogradZero": _gradient_part("autograd_zero"),
+    "prim::AutogradAdd": _gradient_part("autograd_add"),
+    "prim::MaterializeGrad": _gradient_part("materialize_grad"),
 }

@@ -70,10 +70,10 @@ class Function(Compiled):
 
     @property
     def code(self) -> str:
-        """Canonical source, closures in place."""
-        from ...compiler.unparse import unparse_function
+        """Canonical source, closures in place; behind what was made of other functions, those that it calls."""
+        from ...compiler.unparse import unparse_function, unparse_program
 
-        return unparse_function(self._callee)
+        return unparse_program(self._callee) if self._definition is None else unparse_function(self._callee)
 
     def show(self, stage: str) -> str:
         """The text of one stage of compilation.

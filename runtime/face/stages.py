@@ -34,11 +34,14 @@ def _show_closure(callee: Callee, _: ast.FunctionDef | None) -> str:
 
 
 def _show_lifted(callee: Callee, _: ast.FunctionDef | None) -> str:
-    _require_pair(callee)
-    assert callee.pair is not None
-    from ...compiler.unparse import unparse_pair
+    """The pair as two plain functions; of a function without one, the two halves that differentiating it gives."""
+    from ...compiler.unparse import unparse_pair, unparse_program
 
-    return unparse_pair(callee.pair)
+    if callee.pair is not None:
+        return unparse_pair(callee.pair)
+    from ...compiler.autodiff.derived import derived_halves
+
+    return unparse_program(*derived_halves(callee))
 
 
 def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:

@@ -18,7 +18,7 @@ from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
-from subject import Mismatch, Subject, cotangents
+from subject import LOSS, Mismatch, Subject, cotangents
 
 Road = Callable[[Subject], None]
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
@@ -421,6 +421,45 @@ def lifted_code(subject: Subject) -> None:
                 raise Mismatch(f"the pair of '{function.name}'\n{text}\nprints, compiled, as\n{again}")
 
 
+def gradient_code(subject: Subject) -> None:
+    """What `gs.grad` made, as source: it compiles to the same text, and gives the same."""
+    call = subject.calls[0]
+    expected, places = subject.expected(0, 1), subject.differentiable(call)
+    if expected.first is None or not places:
+        return
+    derived = gs.grad(subject.loss, places, allow_unused=True)
+    again = compiled_again(derived.code, "the gradient")[derived.name]
+    _, args, kwargs = call.wrap(lambda array: array)
+    found = again(*args, **kwargs)
+    subject.check_gradients(in_call_order(subject, call, places, found), expected.first, "gradient compiled again")
+
+
+def derived_halves(subject: Subject) -> None:
+    """The number that is differentiated, lifted: both halves compile to the same text, and give the same."""
+    call = subject.calls[0]
+    expected, places = subject.expected(0, 1), subject.differentiable(call)
+    if expected.first is None or not places:
+        return
+    try:
+        text = subject.loss.show("lifted")
+    except ValueError:
+        return
+    unit = compiled_again(text, "the halves")
+    _, args, kwargs = call.wrap(lambda array: array)
+    *_, context = unit[LOSS](*args, **kwargs)
+    found = unit["backward"](context, np.ones(()))
+    found = found if isinstance(found, tuple) else (found,)
+    subject.check_gradients(given(subject, 0, found), expected.first, "halves compiled again")
+
+
+def compiled_again(text: str, what: str) -> gs.CompilationUnit:
+    """The unit of a text, which prints as it."""
+    unit = gs.CompilationUnit(text)
+    if unit.code != text:
+        raise Mismatch(f"{what}\n{text}\nprints, compiled, as\n{unit.code}")
+    return unit
+
+
 def stages(subject: Subject) -> None:
     """Every stage can be shown, or says why not."""
     for function in subject.unit.functions.values():
@@ -458,5 +497,7 @@ ROADS: dict[str, Road] = {
     "IR text": ir_text,
     "code": code,
     "lifted code": lifted_code,
+    "gradient code": gradient_code,
+    "derived halves": derived_halves,
     "stages": stages,
 }

@@ -25,7 +25,7 @@ def emit_annotate(e: Emitter, node: ast.Call) -> Walk:
 
 def emit_unwrap_optional(e: Emitter, node: ast.Call) -> Walk:
     arguments = yield emit_arguments(e, node)
-    return emit_resolved(e, node, "emit_unwrap_optional", arguments, "torch.jit._unwrap_optional")
+    return emit_resolved(e, node, "_unwrap_optional", arguments, "torch.jit._unwrap_optional")
 
 
 def emit_divmod(e: Emitter, node: ast.Call) -> Walk:
