@@ -1,7 +1,7 @@
 """Functions brought into one table, each under a name of its own, with all that they call.
 
-A graph calls by name, and its table says whose name that is. Where functions of several units come together, a name may
-mean two of them: then the later one goes by another name, in copies of the graphs that call it. The rest stays as it is.
+A graph calls by name, and its table says whose name that is. Where functions of several units come together, a name
+may mean two of them: then the later one goes by another name, in copies of the graphs that call it. The rest stays.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Linker:
             self._names[each] = self._free(self._rename(called), each)
             self._table.setdefault(self._names[each], each)
         # A function is copied where it, or what it calls in turn, goes by another name.
-        changed = {each for each, called in new if self._names[each] != called or any(map(self._differs, _graphs(each)))}
+        changed = {
+            each for each, called in new if self._names[each] != called or any(map(self._differs, _graphs(each)))
+        }
         callers: dict[Callee, list[Callee]] = {}
         for each in found:
             for other in callees_of(each):

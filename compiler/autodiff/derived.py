@@ -97,7 +97,9 @@ def _anything(builder: Builder, type: Type) -> Value:
     if isinstance(type, ListType):
         return builder.list([], type.element)
     if is_tensor(type) or type == UNDEFINED:
-        return builder.op("aten::zeros", builder.list([], INT))
+        made = builder.op("aten::zeros", builder.list([], INT))
+        made.type = type
+        return made
     return builder.constant(_NUMBERS.get(type))
 
 

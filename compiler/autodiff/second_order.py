@@ -43,7 +43,7 @@ def _callee(name: str, pair: GradPair) -> Callee:
     inputs = [Argument(a.name, a.type) for a in pair.schema.arguments]
     context = [Argument(c.name, c.type) for c in pair.context]
     returns = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(pair.backward.outputs))
-    schema = FunctionSchema(name, "", (*grads, *inputs, *context), returns)
+    schema = FunctionSchema(name, "", _named_apart([*grads, *inputs, *context]), returns)
     body = _spread(pair.backward, schema, len(grads), name)
     is_partial = len(second.backward.outputs) == len(grads)
     forward = _spread(second.forward, schema, len(grads), name)
@@ -51,6 +51,17 @@ def _callee(name: str, pair: GradPair) -> Callee:
     third = _padded_pair(second.second, len(schema.arguments)) if second.second is not None else None
     own = GradPair(schema, forward, backward, second.context, second.grad_outputs, third, body if is_partial else None)
     return Callee(schema, body, own)
+
+
+def _named_apart(arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+    """The parameters, each under a name of its own: an element of the context may be an input."""
+    found: dict[str, Argument] = {}
+    for argument in arguments:
+        name = argument.name
+        while name in found:
+            name += "_"
+        found[name] = replace(argument, name=name)
+    return tuple(found.values())
 
 
 def _spread(graph: Graph, schema: FunctionSchema, num_grads: int, name: str) -> Graph:

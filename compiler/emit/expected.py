@@ -10,7 +10,7 @@ from .emitter import Emitter, described
 
 
 def take_type(value: Value, type: Type, uses: int = 0) -> None:
-    """Give the empty lists in a display, if the value is one, the type that is expected there.
+    """Give a display, if the value is one, the type that is expected there: to empty lists, and to lists of optionals.
 
     A display that something else than these many uses refers to has its type already.
     """
@@ -25,6 +25,8 @@ def take_type(value: Value, type: Type, uses: int = 0) -> None:
             for part in parts:
                 take_type(part, inner.element, 1)
             value.type = ListType(parts[0].type)
+        elif isinstance(inner.element, OptionalType) and all(is_subtype(part.type, inner.element) for part in parts):
+            value.type = inner
     elif value.node.kind == "prim::TupleConstruct" and isinstance(inner, TupleType):
         for part, element in zip(parts, inner.elements, strict=False):
             take_type(part, element, 1)

@@ -14,7 +14,7 @@ from ..types.schema import Argument
 from ..types.types import TENSOR, Type
 
 _LONGEST_DECIMAL = 4096
-_KNOWN = re.compile(r"Tensor\[[^\[\]]*\]")
+_KNOWN = re.compile(r"Tensor\[[^\[\]]*\]|\bUndefined\b")
 
 
 def literal(value: Any) -> str:
@@ -57,7 +57,7 @@ def dtype_literal(code: Any) -> str:
 
 
 def annotation(type: Type) -> str:
-    """A type's own text is its annotation, but for what is known about a tensor."""
+    """A type's own text is its annotation, but for what is known about a tensor, or about a gradient."""
     return _KNOWN.sub("Tensor", str(type))
 
 

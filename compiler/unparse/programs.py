@@ -16,8 +16,9 @@ from ..ir.rewrite import replace_node
 from ..link import Linker, reachable
 from ..ops.registry import OPS
 from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.fold_constants import fold_constants
 from ..passes.open_grad_of import open_grad_of
-from ..types.types import UNDEFINED
+from ..types.types import NUMBER, UNDEFINED
 from .functions import unparse_unit
 from .names import clean
 
@@ -62,11 +63,38 @@ def _spelled(graph: Graph) -> Graph:
     """A copy that has nothing but what source can say, in the order in which emission leaves it."""
     copied = graph.copy()
     open_grad_of(copied)
+    _narrow_numbers(copied)
+    fold_constants(copied)
     for i, value in enumerate(copied.outputs):
         if value.type == UNDEFINED:
             copied.body.ret.set_input(i, Builder(copied).constant(None))
     eliminate_dead_code(copied)
-    if drop_unchanged(copied):
+    _narrow_carried(copied)
+    while drop_unchanged(copied):
         eliminate_dead_code(copied)
+        _narrow_carried(copied)
     order_results(copied)
     return copied
+
+
+def _narrow_carried(graph: Graph) -> None:
+    """Let what loops hand on unchanged be of the type that it starts with, as emission finds it: a missing gradient."""
+    for node in graph.all_nodes():
+        if node.kind == "prim::Loop":
+            (block,) = node.blocks
+            for k, parameter in enumerate(block.inputs[1:]):
+                if block.outputs[k + 1] is parameter:
+                    parameter.type = node.outputs[k].type = node.inputs[k + 2].type
+
+
+def _narrow_numbers(graph: Graph) -> None:
+    """Make an op on numbers the one for the kinds that they are known to be, as an operator in source is."""
+    for node in graph.all_nodes():
+        if node.schema is None or not node.inputs or any(a.type != NUMBER for a in node.schema.arguments):
+            continue
+        types = [value.type for value in node.inputs]
+        for op in OPS.overloads(node.schema.base_name):
+            if [argument.type for argument in op.schema.arguments] == types and op.schema is not node.schema:
+                node.kind, node.schema = op.schema.full_name, op.schema
+                node.output.type = op.schema.returns[0].type
+                break

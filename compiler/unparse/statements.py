@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
 from ..ir.node import Block, Node, Value
+from ..types.types import ListType, OptionalType
 from .expressions import OR, Expressions
 from .literals import annotation
 from .names import Names
@@ -74,8 +75,7 @@ class Writer:
         elif node.kind == "prim::unchecked_cast":
             self.add(depth, f"{names[0]}: {annotation(node.output.type)} = {self.text.of(node.inputs[0])}")
         elif len(names) == 1:
-            is_empty_list = node.kind == "prim::ListConstruct" and not node.inputs
-            typed = f": {annotation(node.output.type)}" if is_empty_list else ""
+            typed = f": {annotation(node.output.type)}" if _is_wider(node) else ""
             self.add(depth, f"{names[0]}{typed} = {self.text.node(node)}")
         else:
             self.add(depth, f"{', '.join(names)}, = {self.text.node(node)}")
@@ -263,3 +263,12 @@ class Writer:
         is_empty_list = node.kind == "prim::Constant" and node.attrs["value"] == []
         typed = f": {annotation(source.type)}" if is_empty_list else ""
         self.add(depth, f"{target}{typed} = {self.text.of(source)}")
+
+
+def _is_wider(node: Node) -> bool:
+    """Whether a list display is of another type than its elements make it."""
+    type = node.output.type
+    if node.kind != "prim::ListConstruct" or not isinstance(type, ListType):
+        return False
+    of_optionals = isinstance(type.element, OptionalType) and all(v.type != type.element for v in node.inputs)
+    return not node.inputs or of_optionals

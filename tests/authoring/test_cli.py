@@ -64,7 +64,9 @@ def test_show_prints_every_function(mul: str) -> None:
     found = invoke("show", mul, "--stage", "ir").stdout
     assert "graph mul_forward(" in found and "graph plain(" in found
     lifted = invoke("show", mul, "--stage", "lifted").stdout
-    assert "plain" not in lifted
+    assert "\ndef plain(x: Tensor, n: int = 2, " in lifted
+    closures = invoke("show", mul, "--stage", "closure").stdout
+    assert "plain" not in closures
 
 
 def test_show_as_json(mul: str) -> None:
@@ -73,7 +75,7 @@ def test_show_as_json(mul: str) -> None:
 
 
 def test_a_stage_that_a_function_does_not_have(mul: str) -> None:
-    result = invoke("show", mul, "plain", "--stage", "lifted")
+    result = invoke("show", mul, "plain", "--stage", "closure")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 'plain' returns no closure")
 

@@ -105,7 +105,7 @@ def test_an_unknown_stage_lists_the_stages() -> None:
         UNIT.mul.show("gradeint")
 
 
-@pytest.mark.parametrize("stage", ["closure", "lifted"])
+@pytest.mark.parametrize("stage", ["closure"])
 def test_a_stage_that_does_not_apply(stage: str) -> None:
     with pytest.raises(ValueError, match="'code' returns no closure"):
         UNIT["code"].show(stage)

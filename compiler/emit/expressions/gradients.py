@@ -1,4 +1,4 @@
-"""What gradients are made of, in the text of functions that were made from others: `gs.autograd_zero()` and its like."""
+"""What gradients are made of, in the text of functions that were made from others: `gs.autograd_zero()` and such."""
 
 from __future__ import annotations
 
