@@ -2,7 +2,6 @@
 
 unit          the file's functions, emitted on demand
 table         what emits what
-order         results in the order of the source, and what changes nothing dropped
 statements    assignments, branches, loops, functions, parameters, results, gradient modes
 expressions   operators, calls, conditions, subscripts, strings, comprehensions, targets
 resolve       arguments → a node, by the overload that fits them

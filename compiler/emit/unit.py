@@ -14,9 +14,9 @@ from ..functionalize import functionalize, has_writes
 from ..ir.graph import Callee, GradPair
 from ..lift import lift_closures
 from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..spelling.order import drop_unchanged, order_results
 from ..spelling.overloads import Resolver
 from .emitter import Handlers
-from .order import drop_unchanged, order_results
 from .statements.functions import emit_function
 from .table import HANDLERS
 

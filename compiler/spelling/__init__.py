@@ -1,1 +1,1 @@
-"""How source says ops: operators, names, and which overload a call means; read by emission, written by unparsing."""
+"""How source says ops, and in which order results: read by emission, written by unparsing."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from ..emit.order import drop_unchanged, order_results
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph, with_closure
 from ..ir.rewrite import replace_node
@@ -18,6 +17,7 @@ from ..ops.registry import OPS
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
 from ..passes.open_grad_of import open_grad_of
+from ..spelling.order import drop_unchanged, order_results
 from ..types.types import NUMBER, UNDEFINED
 from .functions import unparse_unit
 from .names import clean

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gradscript.compiler.emit.order import order_results
 from gradscript.compiler.formulas.library import compile_formula, formula_names
 from gradscript.compiler.ir.graph import Callee
 from gradscript.compiler.lift import lift_closures
+from gradscript.compiler.spelling.order import order_results
 from gradscript.lang.diagnostics import CompileError, Diagnostics
 from gradscript.stdlib_grads import formula_files
 from roundtrip import check_callees, check_pair, check_unit, compiled
