@@ -55,7 +55,7 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
 
 
 def _equal_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:
-    """`left == right`: as many elements, each _equal_tuples to the other."""
+    """`left == right`: as many elements, each equal to the other."""
     mine, other = e.elements(left, node), e.elements(right, node)
     if len(mine) != len(other):
         return e.at(node).constant(False)
