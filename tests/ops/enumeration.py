@@ -3,8 +3,12 @@
     python tests/ops/enumeration.py --change special --dtypes float32,float64 --match "^clamp" --limit 20
 
 A change puts special values into the tensors, mixes their dtypes, empties a dimension, takes dimensions away, lays
-them out otherwise, or puts other numbers where numbers stand. What differs from torch is printed: other values or
-types, a bare exception, an error where torch has a value. What torch refuses may be refused, or be a value.
+them out otherwise, puts other numbers where numbers stand, or gives ours the same values in arrays of other strides or
+bytes (sample_changes.py). What differs from torch is printed: other values or types, a bare exception, an error where
+torch has a value. What torch refuses may be refused, or be a value; where torch gives another answer for the same
+values laid out with gaps, its loops disagree with each other, and nothing is compared.
+
+`--reasons` prints instead why entries do not pass: each entry once, under the first thing that keeps it from passing.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ import random
 import re
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from array_samples import to_numpy
+from sample_changes import CHANGES, as_given, spread_out
 from torch_samples import DTYPES, Case, Unspellable, case, database, flat, name_of, replaced, samples, tensors_of
 
 TOLERANCE = {
@@ -35,24 +41,18 @@ TOLERANCE = {
     torch.bfloat16: (6e-2, 6e-2),
 }
 """Relative and absolute: as many digits as sums and products of a few dozen elements leave."""
-SPECIAL_VALUES = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, "max", "lowest", "tiny", "subnormal")
-NUMBERS = (True, False, 0, 1, 2, -1, -3, 300, 2**31, 10**10, 0.5, -1.5, 0.0, float("inf"), float("nan"), 1e300)
 
 OTHER_NAMES = re.compile(
-    r"^(where|polygamma|special\.polygamma|einsum|nn\.functional\.embedding|max_pool2d_with_indices_backward"
-    r"|gelu_backward|masked|signal|torch\.ops|fft|__getitem__|linalg\.pinv\.singular|tensor_split"
-    r"|(linspace|logspace)\.tensor_overload)"
+    r"^(max_pool2d_with_indices_backward|torch\.ops|fft|__getitem__|linalg\.pinv\.singular|tensor_split"
+    r"|masked\.|(linspace|logspace)\.tensor_overload)"
 )
-"""Entries whose samples are not arguments in the order of torch's own function, or tensors where numbers are meant."""
+"""Entries whose samples are not arguments of one of torch's own functions, or tensors where numbers are meant."""
 DRAWN = re.compile(
     r"^(rand|bernoulli|multinomial|normal|uniform|empty|new_empty|native_dropout|nn\.functional\.(\w*dropout\d?d?"
     r"|rrelu|scaled_dot_product_attention))"
 )
 """Entries of random numbers, and of memory as it was found."""
-NOT_UNIQUE = re.compile(
-    r"^(svd|pca|linalg\.(svd|eig|eigh|pinv\.hermitian|qr)|cholesky_solve|native_layer_norm|sort|argsort|msort|topk"
-    r"|kthvalue|mode|matrix_exp)"
-)
+NOT_UNIQUE = re.compile(r"^(svd|pca|linalg\.(svd|eig|eigh|pinv\.hermitian|qr)|cholesky_solve|native_layer_norm)")
 """Entries whose results are one of several, and those of docs/conventions.md, "Where torch's own is not taken"."""
 
 
@@ -60,174 +60,146 @@ def is_compared(op: Any) -> bool:
     return not any(pattern.search(name_of(op)) for pattern in (OTHER_NAMES, DRAWN, NOT_UNIQUE))
 
 
-# --- changes ---
-
-Change = Callable[[Any, random.Random], Any]
-
-
-def _special(sample: Any, chance: random.Random) -> Any:
-    def changed(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point() or not tensor.numel():
-            return tensor
-        info = torch.finfo(tensor.dtype)
-        named = {"max": info.max, "lowest": info.min, "tiny": info.tiny, "subnormal": info.tiny / 8}
-        drawn = [named.get(v, v) if isinstance(v, str) else v for v in chance.choices(SPECIAL_VALUES, k=tensor.numel())]
-        kept = torch.tensor([chance.random() < 0.6 for _ in drawn]).reshape(tensor.shape)
-        values = torch.tensor(drawn, dtype=torch.float64).reshape(tensor.shape).to(tensor.dtype)
-        return torch.where(kept, tensor, values)
-
-    return replaced(sample, changed, lambda number: number)
-
-
-def _mixed(sample: Any, chance: random.Random) -> Any:
-    def changed(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(getattr(torch, chance.choice(DTYPES))) if chance.random() < 0.7 else tensor
-
-    return replaced(sample, changed, lambda number: number)
-
-
-def _part(tensor: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    count = int(np.prod(shape))
-    return tensor.reshape(-1)[:count].reshape(shape) if tensor.numel() >= count else tensor.new_zeros(shape)
-
-
-def _without_dimensions(sample: Any, chance: random.Random) -> Any:
-    every = chance.random() < 0.5
-    return replaced(
-        sample, lambda tensor: _part(tensor, ()) if every or chance.random() < 0.5 else tensor, lambda number: number
-    )
-
-
-def _empty(sample: Any, chance: random.Random) -> Any:
-    sizes = sorted({size for tensor in tensors_of(sample) for size in tensor.shape})
-    gone = chance.choice(sizes) if sizes else 0
-    return replaced(
-        sample,
-        lambda tensor: _part(tensor, tuple(0 if size == gone else size for size in tensor.shape)),
-        lambda number: number,
-    )
-
-
-def _numbers(sample: Any, chance: random.Random) -> Any:
-    return replaced(
-        sample, lambda tensor: tensor, lambda number: chance.choice(NUMBERS) if chance.random() < 0.7 else number
-    )
-
-
-def _laid_out(sample: Any, chance: random.Random) -> Any:
-    """The same shapes in other strides: columns first, every second element, or one element for a whole row."""
-
-    def changed(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.numel() or not tensor.dim():
-            return tensor
-        if chance.random() < 0.3:
-            return tensor.narrow(-1, 0, 1).expand(tensor.shape)
-        return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor.repeat_interleave(2)[::2]
-
-    return replaced(sample, changed, lambda number: number)
-
-
-CHANGES: dict[str, Change] = {
-    "none": lambda sample, chance: sample,
-    "special": _special,
-    "mixed": _mixed,
-    "0-d": _without_dimensions,
-    "empty": _empty,
-    "numbers": _numbers,
-    "layout": _laid_out,
-}
-
 # --- comparison ---
 
 
-def difference(ours: Any, theirs: Any) -> str | None:
-    """How a result differs from torch's, in type, dtype, shape or value; None where it does not."""
-    mine, wanted = flat(ours), flat(theirs)
-    if len(mine) != len(wanted):
-        return f"{len(mine)} results, not {len(wanted)}"
-    found = (_leaf_difference(one, other) for one, other in zip(mine, wanted, strict=True))
-    return next((text for text in found if text), None)
+@dataclass(frozen=True)
+class Measure:
+    """How near numbers have to be. `scale` is the size of what was summed; `again` is torch's answer once more."""
+
+    scale: float = 0.0
+    again: Any = None
+
+    def difference(self, ours: Any, theirs: Any) -> str | None:
+        """How a result differs from torch's, in type, dtype, shape or value; None where it does not."""
+        mine, wanted = flat(ours), flat(theirs)
+        if len(mine) != len(wanted):
+            return f"{len(mine)} results, not {len(wanted)}"
+        again = flat(self.again) if self.again is not None else wanted
+        found = (self._of_leaf(*leaves) for leaves in zip(mine, wanted, again, strict=True))
+        return next((text for text in found if text), None)
+
+    def _of_leaf(self, mine: Any, wanted: Any, again: Any) -> str | None:
+        if not isinstance(wanted, torch.Tensor):
+            same = type(mine) is type(wanted) and (mine == wanted or (mine != mine and wanted != wanted))
+            return None if same else f"{mine!r} of {type(mine).__name__}, not {wanted!r}"
+        if type(mine) is not np.ndarray:
+            return f"a {type(mine).__name__}, not a tensor"
+        expected = to_numpy(wanted)
+        if (mine.dtype, mine.shape) != (expected.dtype, expected.shape):
+            return f"{mine.dtype}{list(mine.shape)}, not {expected.dtype}{list(expected.shape)}"
+        settled = self._near(to_numpy(again), expected, wanted.dtype)
+        different = ~self._near(mine, expected, wanted.dtype) & settled
+        if not different.any():
+            return None
+        place = tuple(int(i) for i in np.argwhere(different)[0])
+        return f"{mine[place]!s} at {list(place)}, not {expected[place]!s}"
+
+    def _near(self, mine: Any, wanted: Any, dtype: torch.dtype) -> Any:
+        relative, absolute = TOLERANCE.get(dtype, (0.0, 0.0))
+        with np.errstate(all="ignore"):
+            a, b = (array.astype(np.float64) if dtype.is_floating_point else array for array in (mine, wanted))
+            same = (a == b) | ((a != a) & (b != b))
+            if dtype.is_floating_point:
+                same |= np.abs(a - b) <= absolute + relative * (np.abs(b) + self.scale)
+        return same
 
 
-def _leaf_difference(mine: Any, wanted: Any) -> str | None:
-    if not isinstance(wanted, torch.Tensor):
-        same = type(mine) is type(wanted) and (mine == wanted or (mine != mine and wanted != wanted))
-        return None if same else f"{mine!r} of {type(mine).__name__}, not {wanted!r}"
-    if type(mine) is not np.ndarray:
-        return f"a {type(mine).__name__}, not a tensor"
-    expected = to_numpy(wanted)
-    if (mine.dtype, mine.shape) != (expected.dtype, expected.shape):
-        return f"{mine.dtype}{list(mine.shape)}, not {expected.dtype}{list(expected.shape)}"
-    relative, absolute = TOLERANCE.get(wanted.dtype, (0.0, 0.0))
-    with np.errstate(all="ignore"):
-        a, b = (array.astype(np.float64) if wanted.is_floating_point() else array for array in (mine, expected))
-        same = (a == b) | ((a != a) & (b != b))
-        if wanted.is_floating_point():
-            same |= np.abs(a - b) <= absolute + relative * np.abs(b)
-    if same.all():
-        return None
-    place = tuple(int(i) for i in np.argwhere(~same)[0])
-    return f"{a[place]!r} at {list(place)}, not {b[place]!r}"
+def _scale(op: Any, sample: Any) -> float:
+    """The largest number of a sample, where its results are sums."""
+    if type(op).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo"):
+        return 0.0
+    finite = [t.detach().double().abs().nan_to_num(posinf=0).max() for t in tensors_of(sample) if t.numel()]
+    return max((float(most) for most in finite), default=0.0)
 
 
-def _as_given(value: Any) -> Any:
-    return [to_numpy(item) for item in value] if isinstance(value, list) else to_numpy(value)
+# --- one call ---
+
+EQUAL, LACKING, REFUSED, DIFFERENT = "equal", "lacking", "refused", "different"
 
 
-def outcome(op: Any, made: Case, *, gradients: bool) -> str | None:
-    """What is wrong with ours for one call; None for nothing, and where the language lacks the function."""
+@dataclass(frozen=True)
+class Outcome:
+    kind: str
+    text: str = ""
+
+
+def outcome(op: Any, made: Case, given: list[Any], *, gradients: bool) -> Outcome:
+    """What ours makes of one call beside torch."""
     try:
-        expected = op.op(made.sample.input, *made.sample.args, **made.sample.kwargs)
+        expected = _in_torch(op, made.sample)
     except Exception as error:
         expected = error
+    is_refused = isinstance(expected, Exception)
     try:
         function = gs.CompilationUnit(made.source).f
-        result = function(*map(_as_given, made.values))
+        result = function(*given)
     except gs.CompileError as error:
-        is_missing = error.code == "E202" or isinstance(expected, Exception)
-        return None if is_missing else f"refused: {error.message}"
+        if error.code == "E202":
+            return Outcome(LACKING, error.message)
+        return Outcome(EQUAL if is_refused else REFUSED, error.message)
     except gs.RuntimeFailure as error:
-        return None if isinstance(expected, Exception) else f"failed: {str(error).splitlines()[0]}"
+        return Outcome(EQUAL if is_refused else REFUSED, str(error).splitlines()[0])
     except Exception as error:
-        return f"a bare {type(error).__name__}: {error}"
-    if isinstance(expected, Exception):
-        return None
-    if any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in flat(expected)):
-        return None
-    wrong = difference(result, expected)
-    return wrong if wrong or not gradients else _gradient_difference(op, made, function)
+        return Outcome(DIFFERENT, f"a bare {type(error).__name__}: {error}")
+    if is_refused or any(isinstance(leaf, torch.Tensor) and leaf.is_complex() for leaf in flat(expected)):
+        return Outcome(EQUAL)
+    wrong = _value_difference(op, made, result, expected)
+    if wrong is None and gradients:
+        wrong = _gradient_difference(op, made, given, function)
+    return Outcome(DIFFERENT, wrong) if wrong else Outcome(EQUAL)
 
 
-def _gradient_difference(op: Any, made: Case, function: Any) -> str | None:
-    """The first gradients of all floating results, each times a number of its own."""
+def _in_torch(op: Any, sample: Any) -> Any:
+    return op.op(sample.input, *sample.args, **sample.kwargs)
+
+
+def _value_difference(op: Any, made: Case, result: Any, expected: Any) -> str | None:
+    if Measure().difference(result, expected) is None:
+        return None
+    again = _in_torch(op, spread_out(made.sample))
+    return Measure(_scale(op, made.sample), again).difference(result, expected)
+
+
+def _torch_gradients(op: Any, made: Case, spread: bool) -> tuple[list[Any], list[Any], Any]:
+    """Leaves, their gradients, and what they were made of: the first ones of all floating results, each times a
+    number of its own."""
     leaves = {id(leaf): leaf.detach().clone() for leaf in flat(made.values)}
     wrt = [leaf.requires_grad_() for leaf in leaves.values() if leaf.is_floating_point()]
     sample = replaced(made.sample, lambda tensor: leaves.get(id(tensor), tensor), lambda number: number)
+    if spread:
+        sample = replaced(sample, lambda t: torch.stack([t, t], -1)[..., 0], lambda number: number)
+    outputs = flat(_in_torch(op, sample))
+    floating = [(i, leaf) for i, leaf in enumerate(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    weights = {i: torch.full_like(leaf, 1.0 + 0.5 * i) for i, leaf in floating}
+    found = torch.autograd.grad(
+        [leaf for _, leaf in floating], wrt, list(weights.values()), allow_unused=True, materialize_grads=True
+    )
+    return wrt, list(found), [weights.get(i) for i in range(len(outputs))]
+
+
+def _gradient_difference(op: Any, made: Case, given: list[Any], function: Any) -> str | None:
     try:
-        outputs = flat(op.op(sample.input, *sample.args, **sample.kwargs))
-        floating = [
-            (i, leaf) for i, leaf in enumerate(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-        ]
-        weights = {i: torch.full_like(leaf, 1.0 + 0.5 * i) for i, leaf in floating}
-        wanted = torch.autograd.grad(
-            [leaf for _, leaf in floating], wrt, list(weights.values()), allow_unused=True, materialize_grads=True
-        )
+        wrt, wanted, weights = _torch_gradients(op, made, spread=False)
     except Exception:
         return None  # Torch has no gradient of it.
     try:
-        value, pullback = gs.vjp(function, *map(_as_given, made.values))
-        found = pullback(_cotangent(value, iter([weights.get(i) for i in range(len(outputs))])))
+        value, pullback = gs.vjp(function, *given)
+        found = pullback(_cotangent(value, iter(weights)))
     except (gs.RuntimeFailure, gs.CompileError) as error:
         return f"no gradient: {str(error).splitlines()[0]}"
     except Exception as error:
         return f"a bare {type(error).__name__} from the pullback: {error}"
-    mine = [g for v, given in zip(made.values, found, strict=True) for g in _gradients(v, given)]
+    mine = [g for v, by in zip(made.values, found, strict=True) for g in _gradients(v, by)]
     zeros = [np.zeros_like(to_numpy(leaf)) if g is None else g for leaf, g in zip(wrt, mine, strict=True)]
-    wrong = difference(zeros, list(wanted))
+    if Measure().difference(zeros, wanted) is None:
+        return None
+    again = _torch_gradients(op, made, spread=True)[1]
+    wrong = Measure(_scale(op, made.sample), again).difference(zeros, wanted)
     return f"gradient: {wrong}" if wrong else None
 
 
-def _cotangent(value: Any, weights: Any) -> Any:
+def _cotangent(value: Any, weights: Iterator[Any]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([_cotangent(item, weights) for item in value])
     weight = next(weights)
@@ -241,41 +213,82 @@ def _gradients(value: Any, found: Any) -> list[Any]:
     return [g for leaf, g in zip(values, given, strict=True) if leaf.is_floating_point()]
 
 
-def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> tuple[int, list[str]]:
-    """How many calls of one entry were compared, and what was wrong with any."""
+# --- entries ---
+
+
+def outcomes(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> Iterator[tuple[Case, Outcome]]:
+    """What became of each call of an entry that the language can spell."""
     chance = random.Random(f"{name_of(op)} {dtype} {change}")
-    wrong: list[str] = []
-    count = 0
     for sample in samples(op, dtype, limit):
         try:
-            made = case(op, CHANGES[change](sample, chance))
+            made = case(op, CHANGES[change].sample(sample, chance))
         except (Unspellable, RuntimeError, TypeError):
             continue
-        count += 1
+        given = [as_given(value, CHANGES[change], chance) for value in made.values]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = outcome(op, made, gradients=gradients and dtype == "float64")
-        if found:
+            yield made, outcome(op, made, given, gradients=gradients and dtype == "float64")
+
+
+def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> tuple[int, list[str]]:
+    """How many calls of one entry were compared, and what was wrong with any; nothing where the language lacks it."""
+    wrong: list[str] = []
+    count = 0
+    for made, found in outcomes(op, dtype, change, limit, gradients=gradients):
+        count += found.kind != LACKING
+        if found.kind in (REFUSED, DIFFERENT):
             kinds = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat(made.values)]
-            wrong.append(f"{found}\n    {made.source.partition('return ')[2].strip()}  {', '.join(kinds)}")
+            text = f"{'refused: ' if found.kind == REFUSED else ''}{found.text}"
+            wrong.append(f"{text}\n    {made.source.partition('return ')[2].strip()}  {', '.join(kinds)}")
     return count, wrong
 
 
+def reason(op: Any, limit: int) -> str:
+    """The first thing that keeps an entry from passing, in its first floating dtype; nothing where it passes."""
+    dtype = next((d for d in ("float64", "float32", *DTYPES) if getattr(torch, d) in op.supported_dtypes("cpu")), "")
+    if not dtype:
+        return "complex numbers alone"
+    if not is_compared(op):
+        return "random numbers, results of several, or no function of torch's own"
+    found = [one for _, one in outcomes(op, dtype, "none", limit)]
+    if not found:
+        return "no sample that the language can spell"
+    worst = next((one for one in found if one.kind != EQUAL), None)
+    return f"{worst.kind}: {worst.text}" if worst else ""
+
+
+def print_reasons(chosen: list[Any], limit: int) -> None:
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for op in chosen:
+        by_reason[reason(op, limit)].append(name_of(op))
+    passed = by_reason.pop("", [])
+    print(f"{len(passed)} of {len(chosen)} entries pass")
+    for text, names in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        print(f"{len(names):4} {text}\n       {' '.join(names)}")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--change", default=",".join(CHANGES))
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--match", default="")
     parser.add_argument("--limit", type=int, default=10, help="samples of each entry, dtype and change")
+    parser.add_argument("--reasons", action="store_true", help="print why entries do not pass")
     options = parser.parse_args()
+    chosen = [op for op in database() if re.search(options.match, name_of(op))]
+    if options.reasons:
+        print_reasons(chosen, options.limit)
+    else:
+        print_differences(chosen, options)
+
+
+def print_differences(chosen: list[Any], options: argparse.Namespace) -> None:
     totals: Counter[str] = Counter()
-    for op in database():
-        if not is_compared(op) or not re.search(options.match, name_of(op)):
-            continue
+    for op in filter(is_compared, chosen):
         for change in options.change.split(","):
             for dtype in options.dtypes.split(","):
                 count, wrong = differences(op, dtype, change, options.limit)
-                totals += Counter(compared=count, different=len(wrong))
+                totals += Counter({f"{change}: compared": count, f"{change}: different": len(wrong)})
                 for text in wrong:
                     print(f"{name_of(op)} [{dtype}, {change}]: {text}", flush=True)
     print(dict(totals))

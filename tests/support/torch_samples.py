@@ -24,6 +24,15 @@ _OPERATORS = {
     **{f"__r{name}__": f"{{1}} {symbol} {{0}}" for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))},
     "__rmatmul__": "{1} @ {0}",
 }
+_ORDER = {
+    "where": "torch.where({1}, {0}, {2})",
+    "nn.functional.embedding": "F.embedding({1}, {0}{named})",
+    "nn.functional.embedding_bag": "F.embedding_bag({1}, {0}{named})",
+    "polygamma": "torch.polygamma({1}, {0})",
+    "special.polygamma": "torch.special.polygamma({1}, {0})",
+    "einsum": "torch.einsum({1}, {0})",
+}
+"""Entries that take their arguments in another order than torch's function."""
 
 
 class Unspellable(Exception):
@@ -76,6 +85,8 @@ def case(op: Any, sample: Any) -> Case:
     named = [f"{name}={speller.value(value)}" for name, value in sample.kwargs.items()]
     if op.name in _OPERATORS:
         text = _OPERATORS[op.name].format(first, *rest)
+    elif op.name in _ORDER:
+        text = _ORDER[op.name].format(first, *rest, named="".join(f", {argument}" for argument in named))
     else:
         function = _function(op.name)
         given = [*([] if function.startswith(".") else [first]), *rest, *named]
