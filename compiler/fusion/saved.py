@@ -17,7 +17,8 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value, copy_nodes
 from ..recompute import Policy, recompute
-from ..types.types import UNDEFINED, TensorType, is_differentiable
+from ..types.types import UNDEFINED, is_differentiable
+from .planner import Unfusable
 
 Simplify = Callable[[Gradient], Gradient]
 
@@ -25,21 +26,18 @@ Simplify = Callable[[Gradient], Gradient]
 def with_gradients_of_saved(gradient: Gradient, requires_grad: Sequence[bool], simplify: Simplify) -> Gradient:
     """The same gradient, whose `df` also takes gradients of the captured outputs that depend on an input.
 
-    `simplify` brings both halves of a gradient to the form of the others.
+    `simplify` brings both halves of a gradient to the form of the others. Unfusable where such a gradient needs more
+    than is saved, as that of a loop's state does.
     """
-    saved = [i for i in gradient.captured_outputs if i >= gradient.num_real_outputs and _is_float(gradient, i)]
+    saved = [i for i in gradient.captured_outputs if i >= gradient.num_real_outputs]
+    saved = [i for i in saved if is_differentiable(gradient.f.outputs[i].type)]
     if not saved:
         return gradient
     inner = differentiate(_only(gradient.f, saved), requires_grad, temporaries=False)
     inner = recompute(simplify(inner), None, Policy("recompute_all")).gradient
-    if inner.captured_outputs and not set(inner.captured_outputs) <= set(range(len(saved))):
-        return gradient
+    if not set(inner.captured_outputs) <= set(range(len(saved))):
+        raise Unfusable("the gradient of what is saved needs more than that")
     return _joined(gradient, inner, saved) if inner.output_vjps and inner.input_vjps else gradient
-
-
-def _is_float(gradient: Gradient, index: int) -> bool:
-    type = gradient.f.outputs[index].type
-    return isinstance(type, TensorType) and is_differentiable(type)
 
 
 def _only(graph: Graph, outputs: Sequence[int]) -> Graph:

@@ -93,6 +93,11 @@ def _promoted(a: Arguments) -> DType:
     return result
 
 
+def _of_broadcast(a: Arguments) -> DType:
+    """The common dtype of two tensors that are broadcast to each other first."""
+    return reduce(promote, [tensor.dtype for tensor in list(a.tensors())[:2]])
+
+
 def _of_numbers(*names: str) -> Callable[[Arguments], DType]:
     """int64 where all are whole, else the default float."""
 
@@ -168,6 +173,9 @@ _DTYPES: dict[str, Callable[[Arguments], DType]] = {
     **dict.fromkeys(("searchsorted", "bucketize"), _places),
     **dict.fromkeys(("sum", "prod", "cumsum", "cumprod", "nansum"), _summed),
     **dict.fromkeys(("sum_to_size", "_grad_sum_to_size"), _summed_to_size),
+    **dict.fromkeys(
+        ("mse_loss", "l1_loss", "smooth_l1_loss", "binary_cross_entropy", "cosine_similarity", "kron"), _of_broadcast
+    ),
     "einsum": _of_einsum,
     "einsum_adjoint": _of_gradient,
     "_index_tensor": lambda a: INT64,

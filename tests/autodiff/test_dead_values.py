@@ -3,8 +3,10 @@ into NaN. Random programs of such values beside torch's eager autograd in float6
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -12,6 +14,10 @@ import numpy as np
 import pytest
 import torch
 from dead_value_programs import Programs
+
+sys.path.append(str(Path(__file__).parents[1] / "bridge"))
+
+from kernel_device import kernel_device
 
 PROGRAMS = 12
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=60")
@@ -79,15 +85,20 @@ def check(source: str, seed: int) -> None:
             ones = (np.ones(3), np.ones(3))
             assert_close(gs.vjp(gradient, *arrays, *rest)[1](ones)[:2], second, "gs.vjp of gs.grad")
             check_on_torch(unit.f, arrays, rest, first, second)
+            if seed % 4 == 0 and rest == (2, False):
+                with kernel_device(pytest.MonkeyPatch()):
+                    check_on_torch(unit.f, arrays, rest, first, second, "kernels")
             check_on_tape(unit.f, arrays, rest, first, second)
 
 
-def check_on_torch(f: Any, arrays: Sequence[Array], rest: Sequence[Any], first: Any, second: Any) -> None:
+def check_on_torch(
+    f: Any, arrays: Sequence[Array], rest: Sequence[Any], first: Any, second: Any, road: str = "torch tensors"
+) -> None:
     tensors = [torch.tensor(array, requires_grad=True) for array in arrays]
     value = f(*tensors, *rest)
     found = torch.autograd.grad(value, tensors, create_graph=True, allow_unused=True)
-    assert_close(found, first, "torch tensors")
-    assert_close(second_in_torch(found, tensors), second, "torch tensors, second order")
+    assert_close(found, first, road)
+    assert_close(second_in_torch(found, tensors), second, f"{road}, second order")
 
 
 def check_on_tape(f: Any, arrays: Sequence[Array], rest: Sequence[Any], first: Any, second: Any) -> None:

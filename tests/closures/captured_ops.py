@@ -309,19 +309,32 @@ def wrong_in_second_order(program: Program) -> Iterator[str]:
             yield f"second order: derivative {i} is {mine}, not {theirs}"
 
 
+def wrong_in_check(program: Program) -> Iterator[str]:
+    """What `gs.check` finds of the one gradient that the pair has: the op's own arguments have none in it."""
+    report = gs.check(program.captured, *program.values)
+    tried = [case for case in report.cases if (case.argument, case.order, case.dtype) == ("capturing", 1, "float64")]
+    for case in tried:
+        if not case.ok:
+            yield f"check of {case.tried}: {case.verdict}, off by {case.max_error}"
+    if not any(case.verdict == "ok" for case in tried):
+        yield "check: no gradient was compared"
+
+
 def _flat(values: Any) -> list[Any]:
     if not isinstance(values, list | tuple):
         return [values]
     return [leaf for value in values for leaf in _flat(value)]
 
 
-def wrong(op: Op, roads: Iterable[str]) -> list[str]:
-    """What goes wrong with an op on these roads, and in second order where it draws no random numbers."""
+def wrong(op: Op, roads: Iterable[str], *, checked: bool = False) -> list[str]:
+    """What goes wrong with an op on these roads, in `gs.check`, and in second order where it draws no numbers."""
     found: list[str] = []
     try:
         made = program(op)
         for road in roads:
             found += wrong_on(made, road)
+        if checked:
+            found += wrong_in_check(made)
         if not op.has(Trait.RANDOM):
             found += wrong_in_second_order(made)
     except Exception as error:
@@ -333,7 +346,7 @@ def main(names: list[str]) -> int:
     chosen = [op for op in ops() if not names or op.schema.full_name in names]
     failed = 0
     for op in chosen:
-        for problem in wrong(op, ROADS):
+        for problem in wrong(op, ROADS, checked=True):
             failed += 1
             print(op.schema.full_name, problem, flush=True)
     print(f"{len(chosen)} ops, {failed} failures")

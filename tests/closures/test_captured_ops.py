@@ -33,6 +33,11 @@ def test_ops_that_are_written_in_others(op: Op) -> None:
     assert not list(captured_ops.wrong_on(captured_ops.program(op), "tape"))
 
 
+@pytest.mark.parametrize("op", [op for op in _OPS if _is_one_in(96, op)], ids=_name)
+def test_captured_in_a_checked_pair(op: Op) -> None:
+    assert not list(captured_ops.wrong_in_check(captured_ops.program(op)))
+
+
 def test_a_wrong_gradient_is_noticed() -> None:
     op = next(op for op in _OPS if _name(op) == "aten::mul.Tensor")
     made = captured_ops.program(op)

@@ -27,7 +27,12 @@ from gradscript.stdlib_grads import formula_files
 from samples import LAYOUTS, Call, calls, constants, key, reference, tensor_positions
 
 FILES = ("pointwise", "comparison", "activations", "special", "reduction", "softmax", "norms", "losses", "lists")
-UNLIKE_TORCH = frozenset(("floor_divide", "floor_divide.Scalar", "remainder.Scalar_Tensor", "hardsigmoid"))
+UNLIKE_TORCH = frozenset(
+    (
+        *("floor_divide", "floor_divide.Scalar", "floor_divide.Scalar_Tensor"),
+        *("remainder.Scalar_Tensor", "hardsigmoid"),
+    )
+)
 """Ops of which torch has no derivative, or no second one; ours are checked in tests of their own."""
 INEXACT_IN_TORCH = {"polygamma": 1e-7, "digamma": 1e-7, "lgamma": 1e-7, "hardsigmoid": 1e-7}
 """Relative error of torch's own result: its trigamma has nine digits, its sixth is a float32."""

@@ -14,7 +14,7 @@ from torch_samples import DTYPES, replaced, tensors_of
 
 SPECIAL_VALUES = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, "tiny", "subnormal")
 EXTREME_VALUES = ("max", "half of max", "root of max", "tiny", "subnormal", 0.0)
-NUMBERS = (True, False, 0, 1, 2, -1, -3, 300, 2**31, 10**10, 0.5, -1.5, 0.0, float("inf"), float("nan"), 1e300)
+NUMBERS = (0, 1, 2, -1, -3, 300, 2**31, 10**10, 0.5, -1.5, 0.0, float("inf"), float("nan"), 1e300)
 Array = np.ndarray[Any, Any]
 
 
@@ -85,9 +85,14 @@ def _empty(sample: Any, chance: random.Random) -> Any:
 
 
 def _numbers(sample: Any, chance: random.Random) -> Any:
-    return replaced(
-        sample, lambda tensor: tensor, lambda number: chance.choice(NUMBERS) if chance.random() < 0.7 else number
-    )
+    """Other numbers, of flags other flags."""
+
+    def changed(number: Any) -> Any:
+        if chance.random() > 0.7:
+            return number
+        return chance.choice((True, False)) if isinstance(number, bool) else chance.choice(NUMBERS)
+
+    return replaced(sample, lambda tensor: tensor, changed)
 
 
 def _laid_out(sample: Any, chance: random.Random) -> Any:

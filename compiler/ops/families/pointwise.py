@@ -126,7 +126,7 @@ for other in ("Tensor", "Scalar"):
         dtype=_division_rule,
         aliases=("divide",),
     )
-binary("floor_divide", lambda x, y: x // y, dtype="number", overloads=("", "Scalar"))
+binary("floor_divide", lambda x, y: x // y, dtype="number", overloads=("", "Scalar", "Scalar_Tensor"))
 binary("remainder", lambda x, y: x % y, dtype="number", overloads=("Tensor", "Scalar", "Scalar_Tensor"))
 binary("fmod", s.fmod, dtype="number")
 pointwise("aten::neg(Tensor self) -> Tensor", lambda x: -x, dtype="number", aliases=("negative",))

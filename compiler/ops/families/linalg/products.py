@@ -217,7 +217,10 @@ def _tensordot_int(self: Array, other: Array, dims: int) -> Array:
 
 
 def _kron(self: Array, other: Array) -> Array:
-    dtype = result_dtype(self, other)
+    # As torch: what has fewer dimensions gets them first, and so a say in the dtype.
+    rank = max(self.ndim, other.ndim)
+    left, right = (a.reshape((1,) * (rank - a.ndim) + a.shape) for a in (self, other))
+    dtype = result_dtype(left, right)
     return np.asarray(np.kron(cast(self, dtype), cast(other, dtype)))
 
 

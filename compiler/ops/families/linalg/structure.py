@@ -30,7 +30,9 @@ def _diagonal(self: Array, offset: int, dim1: int, dim2: int) -> Array:
     axis1, axis2 = wrap_dim(dim1, self.ndim), wrap_dim(dim2, self.ndim)
     if axis1 == axis2 or self.ndim < 2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return np.diagonal(self, offset, axis1, axis2)
+    # Beyond the matrix is as good as at its edge; NumPy takes no offset of more than 31 bits.
+    within = max(-self.shape[axis1], min(offset, self.shape[axis2]))
+    return np.diagonal(self, within, axis1, axis2)
 
 
 def _diag_embed(self: Array, offset: int, dim1: int, dim2: int) -> Array:

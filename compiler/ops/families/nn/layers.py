@@ -52,7 +52,8 @@ def _glu(self: Array, dim: int) -> Array:
 
 def _cosine_similarity(x1: Array, x2: Array, dim: int, eps: float) -> Array:
     """x1 · x2 / (max(|x1|, eps) · max(|x2|, eps))."""
-    dtype = require_float("cosine_similarity", result_dtype(x1, x2))
+    require_float("cosine_similarity", result_dtype(x1, x2))
+    dtype = result_dtype(*np.broadcast_arrays(x1, x2))
     left, right = np.broadcast_arrays(widen(cast(x1, dtype)), widen(cast(x2, dtype)))
     axis = wrap_dim(dim, left.ndim)
     wide_dtype = dtype_of(left)

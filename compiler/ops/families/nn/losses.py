@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ....ops import rules
-from ....types.dtypes import DType
+from ....types.dtypes import DType, promote
 from ....types.schema import parse_schema
 from ....types.types import TensorType, Type
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
@@ -48,11 +48,15 @@ def _operands(name: str, *arrays: Array) -> tuple[DType, list[Array]]:
     return dtype, [widen(cast(array, dtype)) for array in whole]
 
 
-def _elementwise(name: str, loss: Callable[..., Array]) -> Callable[..., Array]:
-    """An `evaluate(self, target, *parameters, reduction)` from the loss of each element."""
+def _elementwise(name: str, loss: Callable[..., Array], *, as_first: bool = False) -> Callable[..., Array]:
+    """An `evaluate(self, target, *parameters, reduction)` from the loss of each element.
+
+    `as_first` has the result in the dtype of the first operand whatever the target's, as torch has it.
+    """
 
     def evaluate(self: Array, target: Array, reduction: int, *parameters: float) -> Array:
         dtype, (x, y) = _operands(name, self, target)
+        dtype = require_float(name, dtype_of(self)) if as_first else dtype
         return _reduced(loss(x, y, *(x.dtype.type(p) for p in parameters)), reduction, dtype)
 
     return evaluate
@@ -80,11 +84,8 @@ def _huber(x: Array, y: Array, delta: Any) -> Array:
     return np.where(size <= delta, size * size / 2, delta * (size - delta / 2))
 
 
-def _soft_margin(self: Array, target: Array, reduction: int) -> Array:
-    """In the dtype of the first operand whatever the target's, as in torch."""
-    dtype = require_float("soft_margin_loss", dtype_of(self))
-    _, (x, y) = _operands("soft_margin_loss", self, target)
-    return _reduced(np.logaddexp(np.zeros((), x.dtype), -x * y), reduction, dtype)
+def _soft_margin(x: Array, y: Array) -> Array:
+    return np.logaddexp(np.zeros((), x.dtype), -x * y)
 
 
 def _cross_entropy_of_probability(self: Array, target: Array, weight: Array | None, reduction: int) -> Array:
@@ -104,6 +105,8 @@ def _cross_entropy_of_logit(
     if self.shape != target.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({self.shape})")
     dtype, (x, y) = _operands("binary_cross_entropy_with_logits", self, target)
+    # torch gathers the loss where 1 - target is.
+    dtype = dtype_of(target) if dtype_of(target).is_floating else dtype
     surprise = np.logaddexp(np.zeros((), x.dtype), -x)
     scale = 1 if pos_weight is None else (widen(pos_weight) - 1) * y + 1
     loss = (1 - y) * x + scale * surprise
@@ -111,7 +114,8 @@ def _cross_entropy_of_logit(
 
 
 def _kl_div(self: Array, target: Array, reduction: int, log_target: bool) -> Array:
-    dtype, (x, y) = _operands("kl_div", self, target)
+    _, (x, y) = _operands("kl_div", self, target)
+    dtype = result_dtype(self, target)
     if not (dtype_of(self).is_floating and dtype_of(target).is_floating):
         raise RuntimeError(f"kl_div: expected floating tensors, but got {dtype_of(self)} and {dtype_of(target)}")
     if log_target:
@@ -222,6 +226,7 @@ def _cross_entropy(
     axis = 0 if self.ndim == 1 else 1
     scores = log_softmax(widen(self), axis)
     if dtype_of(target).is_floating and target.shape == self.shape:
+        dtype = promote(dtype, dtype_of(target))
         return cast(_soft_cross_entropy(scores, target, weight, reduction, label_smoothing), dtype)
     loss, weights = _nll(scores, target, weight, ignore_index)
     sharp = _weighted(loss, weights, reduction)
@@ -252,7 +257,8 @@ def _soft_cross_entropy(
     if reduction == NONE:
         return np.asarray(loss)
     total = np.sum(loss, dtype=np.float64)
-    return np.asarray(np.true_divide(total, scores.size / classes) if reduction == MEAN else total)
+    # torch divides by elements per class, which is none where there are no classes.
+    return np.asarray(np.true_divide(total, loss.size if classes else 0) if reduction == MEAN else total)
 
 
 def _by_name(evaluate: Callable[..., Any], position: int) -> Callable[..., Any]:
@@ -271,8 +277,8 @@ _LOSSES: tuple[tuple[str, str, str, Callable[..., Array], tuple[str, ...]], ...]
     ("mse_loss", _TARGET, "", _elementwise("mse_loss", _squared), ()),
     ("l1_loss", _TARGET, "", _elementwise("l1_loss", _absolute), ()),
     ("smooth_l1_loss", _TARGET, ", float beta=1.", _elementwise("smooth_l1_loss", _smooth_l1), ()),
-    ("huber_loss", _TARGET, ", float delta=1.", _elementwise("huber_loss", _huber), ()),
-    ("soft_margin_loss", _TARGET, "", _soft_margin, ()),
+    ("huber_loss", _TARGET, ", float delta=1.", _elementwise("huber_loss", _huber, as_first=True), ()),
+    ("soft_margin_loss", _TARGET, "", _elementwise("soft_margin_loss", _soft_margin, as_first=True), ()),
     ("binary_cross_entropy", _WEIGHTED, "", _cross_entropy_of_probability, ()),
     (
         "binary_cross_entropy_with_logits",
@@ -298,7 +304,15 @@ def _loss_rule(types: Any) -> Type:
     return TensorType(first if first == second or (second and not second.is_floating) else None)
 
 
-_RULES = {"soft_margin_loss": rules.like()}
+def _logit_rule(types: Any) -> Type:
+    second = rules.tensor_at(types, 1).dtype
+    return TensorType(second) if second and second.is_floating else _loss_rule(types)
+
+
+_RULES = {
+    **dict.fromkeys(("soft_margin_loss", "huber_loss"), rules.like()),
+    "binary_cross_entropy_with_logits": _logit_rule,
+}
 """Where the dtype is not the common one of both operands."""
 
 for _name, _before, _after, _evaluate, _aliases in _LOSSES:
