@@ -3,10 +3,8 @@ into NaN. Random programs of such values beside torch's eager autograd in float6
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -14,9 +12,6 @@ import numpy as np
 import pytest
 import torch
 from dead_value_programs import Programs
-
-sys.path.append(str(Path(__file__).parents[1] / "bridge"))
-
 from kernel_device import kernel_device
 
 PROGRAMS = 12

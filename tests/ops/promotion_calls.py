@@ -11,12 +11,16 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from array_samples import to_numpy
 from torch_samples import DTYPES
 
