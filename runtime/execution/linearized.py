@@ -112,28 +112,38 @@ class Linearized:
         taken: set[int] = set()
         for index, result, output in zip(self.gradient.output_vjps, results, plan.graph.outputs, strict=True):
             if output.type != UNDEFINED:
-                gradients[index] = _own(self._fitted(index, result, values[index]), taken)
+                gradients[index] = _own(_fitted(self.gradient, index, result, values[index]), taken)
         return gradients
 
-    def _fitted(self, index: int, gradient: Any, primal: Any) -> Any:
-        """A gradient in its argument's dtype; RuntimeFailure where a formula gave it another shape."""
-        if isinstance(primal, list):
-            gradient = [None] * len(primal) if gradient is None else gradient
-            return [self._fitted(index, g, p) for g, p in zip(gradient, primal, strict=True)]
-        if gradient is None:
-            return np.zeros_like(primal)
-        if gradient.shape != primal.shape:
-            value = self.gradient.f.inputs[index]
-            raise RuntimeFailure(
-                "R101",
-                self.gradient.f.name,
-                f"the gradient of '{value.name_hint}' has shape {list(gradient.shape)}, "
-                f"the argument {list(primal.shape)}",
-                argument=value.name_hint,
-                span=self.gradient.f.span,
-                notes=["a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"],
-            )
-        return gradient.astype(primal.dtype, copy=False)
+
+def fitted_gradients(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """One gradient per argument, of the results of a backward in which it is settled which of them are undefined."""
+    gradients: list[Any] = [None] * len(values)
+    taken: set[int] = set()
+    for index, result in zip(gradient.output_vjps, results, strict=True):
+        if result is not None:
+            gradients[index] = _own(_fitted(gradient, index, result, values[index]), taken)
+    return gradients
+
+
+def _fitted(whole: Gradient, index: int, gradient: Any, primal: Any) -> Any:
+    """A gradient in its argument's dtype; RuntimeFailure where a formula gave it another shape."""
+    if isinstance(primal, list):
+        gradient = [None] * len(primal) if gradient is None else gradient
+        return [_fitted(whole, index, g, p) for g, p in zip(gradient, primal, strict=True)]
+    if gradient is None:
+        return np.zeros_like(primal)
+    if gradient.shape != primal.shape:
+        value = whole.f.inputs[index]
+        raise RuntimeFailure(
+            "R101",
+            whole.f.name,
+            f"the gradient of '{value.name_hint}' has shape {list(gradient.shape)}, the argument {list(primal.shape)}",
+            argument=value.name_hint,
+            span=whole.f.span,
+            notes=["a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"],
+        )
+    return gradient.astype(primal.dtype, copy=False)
 
 
 def _own(gradient: Any, taken: set[int]) -> Any:

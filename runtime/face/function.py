@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from numpy import ndarray
 
+from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Callee
 from ...compiler.types.schema import Argument
 from ...lang import ast
@@ -19,7 +20,7 @@ from ..plans.build import PlanCache
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
 from ..settings.counters import HITS
-from ..settings.modes import TOUCHED
+from ..settings.modes import TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, to_user
 from ..values.recorded import RecordedCall, any_recorded, taker_of
 from .pair import GradPair
@@ -27,6 +28,7 @@ from .stages import STAGES
 
 if TYPE_CHECKING:
     from ...compiler.recompute import Policy
+    from ..kernels.c.graph import CGraph
     from ..kernels.listing import KernelListing
     from ..memory.report import Report
     from ..torch import TorchCalls
@@ -138,7 +140,9 @@ class Function(Compiled):
             taker = call.taker
         if taker is not None:
             return taker.call_function(self, args, kwargs)
-        results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
+        results = self._by_kernels.run(values) if runs_c() else None
+        if results is None:
+            results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
         return unwrapped([to_user(result, False) for result in results])
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -148,7 +152,8 @@ class Function(Compiled):
             return unwrapped(outputs), context
         forward, _ = self._halves
         values = self.bind(args, kwargs)
-        results = run_plan(forward, values)
+        results = self._halves_by_kernels[0].run(values) if runs_c() else None
+        results = run_plan(forward, values) if results is None else results
         as_torch = any_torch([*args, *kwargs.values()])
         *outputs, context = [to_user(result, as_torch) for result in results]
         return unwrapped(outputs), context
@@ -159,10 +164,25 @@ class Function(Compiled):
             return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
         _, backward = self._halves
         values = self.bind((context, *grad_outputs), {}, self._backward_binder)
-        results = run_plan(backward, values)
+        results = self._halves_by_kernels[1].run(values) if runs_c() else None
+        results = run_plan(backward, values) if results is None else results
         as_torch = any_torch([context, *grad_outputs])
         grads = tuple([to_user(result, as_torch) for result in results])
         return grads[: len(self.schema.arguments)]
+
+    @cached_property
+    def _by_kernels(self) -> CGraph:
+        """What runs the function by kernels in C."""
+        from ..kernels.c.graph import CGraph
+
+        return CGraph(differentiable_graph(self._callee))
+
+    @cached_property
+    def _halves_by_kernels(self) -> tuple[CGraph, CGraph]:
+        from ..kernels.c.graph import CGraph
+
+        pair = self._own_pair()
+        return CGraph(pair.forward), CGraph(pair.backward)
 
     @cached_property
     def _torch(self) -> TorchCalls:

@@ -18,12 +18,14 @@ from ...compiler.types.types import TupleType, Type, is_differentiable
 from ..execution.derivatives import derivatives_of
 from ..execution.linearized import Linearized
 from ..failures.failure import RuntimeFailure
+from ..settings.modes import runs_c
 from ..values.arrays import any_on_device, any_torch, to_user
 from ..values.unsuitable import Unsuitable
 from .function import Function
 from .rematerialized import RematerializedGradient
 
 if TYPE_CHECKING:
+    from ..kernels.c.linearized import CLinearized
     from ..torch.values import Linearization
 
 Pullback = Callable[..., tuple[Any, ...]]
@@ -52,12 +54,14 @@ def vjp(
     as_torch = any_torch([*args, *kwargs.values()])
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
-    linearized: Linearized | Linearization
+    linearized: Linearized | Linearization | CLinearized
     if any_on_device([*args, *kwargs.values()]):
         linearized, values = _on_device(function, args, kwargs, chosen)
     else:
         values = function.bind(args, kwargs)
         linearized = derivatives.linearize(values) if chosen is None else derivatives.rematerialize(values, chosen)[0]
+        if chosen is None and runs_c():
+            linearized = _by_kernels(function, values, linearized)
     flat = leaves(values, derivatives.input_types)
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
@@ -73,6 +77,14 @@ def vjp(
 
     results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def _by_kernels(function: Function, values: Sequence[Any], otherwise: Linearized) -> Linearized | CLinearized:
+    """The linearisation by kernels in C, where there are any."""
+    from ..kernels.c.linearized import CLinearized, c_derivatives_of
+
+    pair = c_derivatives_of(function).pair(values)
+    return otherwise if pair is None else CLinearized(pair, otherwise)
 
 
 def _on_device(
@@ -199,7 +211,7 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
     return given
 
 
-def _seed(function: Function, linearized: Linearized | Linearization, index: int, output: Any, given: Any) -> Any:
+def _seed(function: Function, linearized: Linearized | Linearization | CLinearized, index: int, output: Any, given: Any) -> Any:
     if given is None or not linearized.is_floating(output):
         return None
     if isinstance(output, list):

@@ -1,4 +1,4 @@
-"""gs.settings: optimisation, profiling, autodiff subgraphs, the checking of captures, tuning.
+"""gs.settings: optimisation, profiling, autodiff subgraphs, the checking of captures, tuning, the backend.
 
 Each is an attribute that is called, assigned to or asked:
 
@@ -6,27 +6,35 @@ Each is an attribute that is called, assigned to or asked:
     gs.settings.optimize = False             # the same
     with gs.settings.optimize(False): …      # in the block only
     if gs.settings.optimize: …               # what holds here
+    gs.settings.backend = "c"                # one of several
+    if gs.settings.backend == "c": …
 
 A setting belongs to the thread or asynchronous task that made it.
 """
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar, Token
 from threading import Lock
 from types import TracebackType
+from typing import Any
 
 OPTIMIZE: ContextVar[bool] = ContextVar("optimize", default=True)
 PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
 SLICE_EVERYTHING: ContextVar[bool] = ContextVar("autodiff_debugging", default=False)
 CHECK_CAPTURES: ContextVar[bool] = ContextVar("capture_checking", default=False)
 AUTOTUNE: ContextVar[bool] = ContextVar("autotuning", default=False)
-DEFAULTS: dict[ContextVar[bool], bool] = {
+BACKENDS = ("numpy", "c")
+_CHOSEN = os.environ.get("GRADSCRIPT_BACKEND") or "numpy"
+BACKEND: ContextVar[str] = ContextVar("backend", default=_CHOSEN)
+DEFAULTS: dict[ContextVar[Any], object] = {
     OPTIMIZE: True,
     PROFILING: False,
     SLICE_EVERYTHING: False,
     CHECK_CAPTURES: False,
     AUTOTUNE: False,
+    BACKEND: "numpy",
 }
 
 
@@ -48,19 +56,28 @@ class _Touched:
 
 
 TOUCHED = _Touched()
+TOUCHED.add(int(_CHOSEN != DEFAULTS[BACKEND]))
+
+
+def runs_c() -> bool:
+    """Whether what runs on a processor runs as kernels in C. ValueError where $GRADSCRIPT_BACKEND names no backend."""
+    if not TOUCHED.any:
+        return False
+    chosen = BACKEND.get()
+    if chosen not in BACKENDS:
+        raise ValueError(f"GRADSCRIPT_BACKEND is {' or '.join(BACKENDS)}, not {chosen!r}")
+    return chosen == "c" and OPTIMIZE.get() and not PROFILING.get()
 
 
 class Setting:
     """A setting that holds from now on; used in `with`, until the end of the block."""
 
-    def __init__(self, variable: ContextVar[bool], value: bool) -> None:
-        if not isinstance(value, bool):
-            raise TypeError(f"{variable.name} is True or False, not {value!r}")
-        self._weight = int(value is not DEFAULTS[variable])
+    def __init__(self, variable: ContextVar[Any], value: bool | str) -> None:
+        self._weight = int(value != DEFAULTS[variable])
         TOUCHED.add(self._weight)
         self._is_over = False
         self._variable = variable
-        self._token: Token[bool] = variable.set(value)
+        self._token: Token[Any] = variable.set(value)
 
     def __enter__(self) -> None:
         if self._is_over:
@@ -80,6 +97,8 @@ class Choice:
         self.__doc__ = doc
 
     def __call__(self, enabled: bool) -> Setting:
+        if not isinstance(enabled, bool):
+            raise TypeError(f"{self._variable.name} is True or False, not {enabled!r}")
         return Setting(self._variable, enabled)
 
     def __bool__(self) -> bool:
@@ -89,19 +108,50 @@ class Choice:
         return f"gs.settings.{self._variable.name}: {bool(self)}"
 
 
+class OneOf:
+    """One of the settings: one of several names, to which it is equal. Calling it chooses."""
+
+    def __init__(self, variable: ContextVar[str], names: tuple[str, ...], doc: str) -> None:
+        self._variable = variable
+        self._names = names
+        self.__doc__ = doc
+
+    def __call__(self, name: str) -> Setting:
+        if not isinstance(name, str):
+            raise TypeError(f"{self._variable.name} is one of {', '.join(self._names)}, not {name!r}")
+        if name not in self._names:
+            raise ValueError(f"{self._variable.name} is one of {', '.join(self._names)}, not {name!r}")
+        return Setting(self._variable, name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._variable.get() == other
+
+    def __hash__(self) -> int:
+        return hash(self._variable.get())
+
+    def __str__(self) -> str:
+        return self._variable.get()
+
+    def __repr__(self) -> str:
+        return f"gs.settings.{self._variable.name}: {self}"
+
+
 class Settings:
-    """What a thread or task has chosen. Raises AttributeError for an unknown setting, TypeError for what is no bool."""
+    """What a thread or task has chosen.
+
+    Raises AttributeError for an unknown setting, TypeError or ValueError for what is none of its values.
+    """
 
     __slots__ = ("_choices",)
-    _choices: dict[str, Choice]
+    _choices: dict[str, Choice | OneOf]
 
-    def __init__(self, **choices: Choice) -> None:
+    def __init__(self, **choices: Choice | OneOf) -> None:
         object.__setattr__(self, "_choices", choices)
 
-    def __getattr__(self, name: str) -> Choice:
+    def __getattr__(self, name: str) -> Any:
         return self._named(name)
 
-    def __setattr__(self, name: str, value: bool) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         self._named(name)(value)
 
     def __dir__(self) -> list[str]:
@@ -110,7 +160,7 @@ class Settings:
     def __repr__(self) -> str:
         return "\n".join(map(repr, self._choices.values()))
 
-    def _named(self, name: str) -> Choice:
+    def _named(self, name: str) -> Any:
         choice = object.__getattribute__(self, "_choices").get(name)
         if choice is None:
             raise AttributeError(f"no setting is called {name!r}: there are {', '.join(dir(self))}")
@@ -145,6 +195,16 @@ settings = Settings(
 
         The first launch on a device takes as long as building and running each candidate some times. What was found
         is stored in the cache directory, per kernel and kind of device, and used again without timing.
+        """,
+    ),
+    backend=OneOf(
+        BACKEND,
+        BACKENDS,
+        """What runs calls on arrays, and on torch tensors on the CPU: "numpy", op by op, or "c", fused kernels.
+
+        Kernels are built by the system's compiler of C when a function is first called on arguments of some shapes,
+        and kept in the cache directory. What has no kernels, and everything where there is no compiler, runs op by
+        op. $GRADSCRIPT_BACKEND says with which one a process begins.
         """,
     ),
 )

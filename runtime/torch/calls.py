@@ -10,11 +10,14 @@ from weakref import WeakSet
 import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
 from ..failures.failure import RuntimeFailure
+from ..kernels.c.graph import CGraph
+from ..settings.modes import runs_c
 from ..tape.program import FORGETTING, Program, program_of
 from ..values.recorded import RecordedCall
 from .node import is_transformed, no_forward_mode, run_program
@@ -82,8 +85,14 @@ class TorchCalls:
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""
         memory = Memory()
-        results = self._function.executor.run(memory.arrays(values))
+        arrays = memory.arrays(values)
+        by_kernels = self._by_kernels.run(arrays) if runs_c() else None
+        results = self._function.executor.run(arrays) if by_kernels is None else by_kernels
         return each(results, memory.shared)
+
+    @cached_property
+    def _by_kernels(self) -> CGraph:
+        return CGraph(differentiable_graph(self._function.callee))
 
     def _recorded(self, values: list[Any]) -> list[Any]:
         program, graph = self._program

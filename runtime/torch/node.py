@@ -18,6 +18,7 @@ import torch
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
+from ..settings.modes import runs_c
 from ..tape.program import Key, Program
 from .devices import DeviceMemory
 from .kernels import kernel_program
@@ -52,7 +53,9 @@ class Call:
         memory: Memory | DeviceMemory
         if device == "cpu":
             memory = Memory()
-            found = self.step.run(memory.arrays(values))
+            arrays = memory.arrays(values)
+            by_kernels = self.step.by_kernels.run(arrays) if runs_c() else None
+            found = self.step.run(arrays) if by_kernels is None else by_kernels
         else:
             memory = DeviceMemory(values)
             found = self.step.on(device)(on_device(values))
@@ -234,7 +237,7 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
         return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
-        if device_of(values) != "cpu":
+        if device_of(values) != "cpu" or runs_c():
             program = kernel_program(program, on_device(values), key)
         step = step_of(program, key)
         if step.input_vjps:
@@ -257,7 +260,9 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
         with torch.no_grad():
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = Memory()
-    results = program.run(memory.arrays(values))
+    arrays = memory.arrays(values)
+    by_kernels = step_of(program, (False,) * len(values)).by_kernels.run(arrays) if runs_c() else None
+    results = program.run(arrays) if by_kernels is None else by_kernels
     return each(results, memory.passed_on if passes_on else memory.owned)
 
 

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from ...compiler.ir.graph import Graph
 from ...lang.diagnostics import CompileError
 from ..execution.linearized import settled
+from ..kernels.c.graph import CGraph
 from ..plans.interpreter import run_plan
 from ..tape.program import Key, Linearization, Pattern, Program
 from .devices import GraphRun, graph_run
@@ -36,6 +37,11 @@ class Step(ABC):
     repeated: Mapping[int, int]
     inputs: Sequence[str]
     """The names of the inputs."""
+
+    @cached_property
+    def by_kernels(self) -> CGraph:
+        """What computes the outputs on the CPU by kernels in C."""
+        return CGraph(self.graph)
 
     def on(self, device: str) -> GraphRun:
         """What computes the outputs on another device."""

@@ -55,6 +55,8 @@ class Body:
         self._variables = Variables(kernel, names)
         self._declared = {parameter.name: parameter.dtype for parameter in kernel.parameters}
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
+        self.outside = ""
+        """The variable that holds whether an index that was computed lay out of range, where there are such."""
         self._values: dict[str, Text] = {}
         self._arrays: dict[str, str] = {}
         self._best: dict[str, str] = {}
@@ -100,6 +102,8 @@ class Body:
         for turn in turns:
             if turn.name not in self._arrays:
                 by_operator.setdefault(self._combiner(turn), []).append(self._variable(turn))
+        if any(isinstance(item, Evaluate) and _is_of_computed_index(item.statement) for item in loop.body):
+            by_operator.setdefault("|", []).append(self._outside())
         clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
         return [f"#pragma omp simd{''.join(clauses)}"]
 
@@ -117,9 +121,15 @@ class Body:
 
     def _evaluate(self, statement: Definition, is_kept: bool, uses: Counter[str]) -> list[str]:
         text = self._expression(statement)
+        told = self._told(statement)
+        if told:
+            return [*told, *self._defined(statement, text, is_kept)]
         if not is_kept and (self._is_alias(statement) or self._stands_in_place(statement, text, uses)):
             self._values[statement.name] = text
             return []
+        return self._defined(statement, text, is_kept)
+
+    def _defined(self, statement: Definition, text: Text, is_kept: bool) -> list[str]:
         variable = self._variable(statement)
         self._values[statement.name] = Text(variable)
         lines = [f"const {TYPES[statement.dtype]} {variable} = {text.text};"]
@@ -279,6 +289,18 @@ class Body:
         other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
         return Text(f"{condition} ? {text} : {other.at(SUM)}", CHOICE)
 
+    def _told(self, statement: Definition) -> list[str]:
+        """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""
+        if not isinstance(statement, Load) or not _is_of_computed_index(statement):
+            return []
+        computed = [c for c in statement.conditions if c.index.values]
+        condition = self.positions.condition(computed, self._known)
+        return [f"{self._outside()} |= !({condition});"] if condition else []
+
+    def _outside(self) -> str:
+        self.outside = self.outside or self.names.take("outside")
+        return self.outside
+
     def _put(self, statement: Store) -> list[str]:
         dtype = self.kernel.buffer(statement.buffer).dtype
         text = self._operand(statement.operand, FLOAT32 if dtype.is_half else dtype)
@@ -360,6 +382,10 @@ class Body:
             f"{INDENT}{position} = {self.positions.axes[over]};",
             "}",
         ]
+
+
+def _is_of_computed_index(statement: Statement) -> bool:
+    return isinstance(statement, Load) and any(c.index.values for c in statement.conditions)
 
 
 class _Known(dict[str, Text]):

@@ -1,7 +1,7 @@
 """From kernels to the text of a module of C: a function for each, which goes through programs `begin` to `end`.
 
-    void scale(void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch,
-               int64_t begin, int64_t end)
+    int scale(void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch,
+              int64_t begin, int64_t end)
     {
         const float *restrict x = buffers[0];
         float *restrict result = buffers[1];
@@ -12,11 +12,12 @@
                 result[i] = x[i] * 0.5f;
             }
         }
+        return 0;
     }
 
 Any threads may share out the programs of a kernel. `buffers` hold a pointer for each buffer of the kernel, to its
 element of index 0, `sizes` a number for each dynamic axis, `numbers` one for each parameter; `scratch` is memory of the
-calling thread's own.
+calling thread's own. The function gives 1 where an index that was computed lies out of range, else 0.
 """
 
 from __future__ import annotations
@@ -139,7 +140,10 @@ class _Function:
     def emit(self) -> CFunction:
         inner = self.body.lines(self.items)
         arrays, scratch = self._arrays()
-        lines = [*self._buffers(), *self._sizes(), *self._numbers(), *arrays, *self._programs(inner)]
+        outside = self.body.outside
+        lines = [*self._buffers(), *self._sizes(), *self._numbers(), *arrays]
+        lines += [f"int {outside} = 0;"] if outside else []
+        lines += [*self._programs(inner), f"return {outside or 0};"]
         text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
         helpers = {**self.body.helpers, **self.positions.helpers}
         if any(p.block for p in self.schedule.programs):
@@ -169,7 +173,7 @@ class _Function:
 
     def _signature(self) -> list[str]:
         return [
-            f"void {self.name}(",
+            f"int {self.name}(",
             f"{INDENT}void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, "
             "int64_t begin, int64_t end)",
         ]

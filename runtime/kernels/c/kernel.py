@@ -44,6 +44,10 @@ def _names(kernels: Sequence[Kernel]) -> list[str]:
     return list(found)
 
 
+class OutOfRange(Exception):
+    """An index that a kernel was given, or computed, lies out of range: what it wrote is of no use."""
+
+
 class Kernels:
     """Some kernels, loaded. `run` takes the addresses of their buffers, one kernel's behind the other's."""
 
@@ -70,7 +74,7 @@ class Kernels:
         self._run = launcher()
 
     def run(self, addresses: Sequence[int], numbers: Sequence[float], threads: int) -> None:
-        """Raises: MemoryError."""
+        """Raises: MemoryError, OutOfRange."""
         given = self._numbers()
         for place, number, is_integer in zip(given, numbers, self._integers, strict=False):
             if is_integer:
@@ -78,8 +82,11 @@ class Kernels:
             else:
                 place.real = float(number)
         pointers = self._addresses(*addresses)
-        if self._run(self._launches, len(self._launches), pointers, self._sizes, given, threads):
+        failed = self._run(self._launches, len(self._launches), pointers, self._sizes, given, threads)
+        if failed == 1:
             raise MemoryError("no memory for what kernels need besides their arguments")
+        if failed:
+            raise OutOfRange
 
 
 def _grain(programs: int, points: int) -> int:

@@ -21,7 +21,7 @@ TEXT = r"""
 #include <stdlib.h>
 
 typedef union { double real; int64_t integer; } gs_number;
-typedef void gs_kernel(
+typedef int gs_kernel(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end);
 
 /* One kernel of a call: where its buffers, sizes and numbers begin among those of the call; how many programs it has,
@@ -41,7 +41,7 @@ static int started;
 static uint64_t begun_at[MOST_THREADS];
 static _Atomic uint64_t turn;
 static _Atomic int64_t next_program;
-static _Atomic int working, failed;
+static _Atomic int working, failed, outside;
 static int wanted;
 static struct {
     const gs_launch *launch;
@@ -85,7 +85,7 @@ static void share_out(void)
         const int64_t begin = atomic_fetch_add_explicit(&next_program, launch->grain, memory_order_relaxed);
         if (begin >= launch->programs) return;
         const int64_t end = begin + launch->grain < launch->programs ? begin + launch->grain : launch->programs;
-        launch->function(job.buffers, job.sizes, job.numbers, scratch, begin, end);
+        if (launch->function(job.buffers, job.sizes, job.numbers, scratch, begin, end)) atomic_store(&outside, 1);
     }
 }
 
@@ -138,7 +138,7 @@ static void run_together(int threads)
         else sched_yield();
 }
 
-/* 0; 1 where there is no memory for what kernels need besides. */
+/* 0; 1 where there is no memory for what kernels need besides, 2 where an index is out of range. */
 int gs_run(
     const gs_launch *launches, int64_t count, void *const *buffers, const int64_t *sizes, const gs_number *numbers,
     int threads)
@@ -154,14 +154,15 @@ int gs_run(
             job.sizes = own_sizes;
             job.numbers = own_numbers;
             run_together(threads);
-            const int has_failed = atomic_exchange(&failed, 0);
+            const int has_failed = atomic_exchange(&failed, 0), is_outside = atomic_exchange(&outside, 0);
             pthread_mutex_unlock(&in_use);
             if (has_failed) return 1;
+            if (is_outside) return 2;
             continue;
         }
         void *scratch = launch->scratch ? scratch_of((size_t)launch->scratch) : NULL;
         if (launch->scratch && !scratch) return 1;
-        launch->function(given, own_sizes, own_numbers, scratch, 0, launch->programs);
+        if (launch->function(given, own_sizes, own_numbers, scratch, 0, launch->programs)) return 2;
     }
     return 0;
 }

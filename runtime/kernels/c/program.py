@@ -11,7 +11,9 @@ from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Progra
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ...failures.failed_node import failure_at
-from .kernel import Kernels, module_of
+from .kernel import Kernels, OutOfRange, module_of
+
+__all__ = ["CProgram", "OutOfRange"]
 
 Slots = list[Any]
 Run = Callable[[Slots, int], None]
@@ -49,7 +51,15 @@ class CProgram:
             step(slots, threads)
             for number in free:
                 slots[number] = None
-        return [read(slots) for read in self._results]
+        results = [read(slots) for read in self._results]
+        return [self._own(result) for result in results] if self._constants else results
+
+    def _own(self, result: Any) -> Any:
+        """The result; a copy of one in the memory of a constant, which a caller must not write to."""
+        if isinstance(result, list | tuple):
+            return type(result)(self._own(item) for item in result)
+        is_shared = isinstance(result, np.ndarray) and any(np.may_share_memory(result, c) for c in self._constants)
+        return result.copy() if is_shared else result
 
     # --- steps ---
 

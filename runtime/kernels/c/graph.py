@@ -1,0 +1,152 @@
+"""A graph on NumPy arrays by kernels in C: planned once for each combination of layouts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
+from ....compiler.codegen.c.module import Unsupported, supports
+from ....compiler.fusion.fuse import Unfusable, fuse
+from ....compiler.fusion.program import Program
+from ....compiler.fusion.seeds import seed_inputs
+from ....compiler.ir.graph import Graph
+from ....compiler.kernel_ir.layout import Layout
+from ....compiler.ops.meta import UNKNOWN
+from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.shapes.propagate import ShapeError
+from ....compiler.specialize.optionals import specialize_optionals
+from ....compiler.types.dtypes import BY_NAME
+from ....lang.collection import collection_paused
+from ..failure import KernelFailure
+from .compiler import WITHOUT, compiler
+from .kernel import thread_count
+from .program import CProgram, OutOfRange
+
+MAX_PROGRAMS = 128
+"""Of one graph; beyond, the one planned first is dropped."""
+_PLANNING = RLock()
+_TOLD: set[str] = set()
+
+
+class CGraph:
+    """A graph with its programs. Tuples may be among its arguments and results."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._input_types = [value.type for value in graph.inputs]
+        self._output_types = [value.type for value in graph.outputs]
+        self._graph = flatten_signature(graph)
+        self._seeds = seed_inputs(self._graph)
+        self._programs: dict[Hashable, CProgram | None] = {}
+
+    def run(self, values: Sequence[Any]) -> list[Any] | None:
+        """The results; None where no kernels do it: ops run one by one."""
+        flat = addressable(leaves(values, self._input_types))
+        program = self._program(flat)
+        if program is None:
+            return None
+        try:
+            results = program.run(flat, thread_count())
+        except OutOfRange:
+            return None
+        return rebuilt(iter(results), self._output_types)
+
+    def _program(self, values: Sequence[Any]) -> CProgram | None:
+        values = open_seeds(values, self._seeds)
+        for settled in (False, True):
+            key = (settled, described(values, settled))
+            if key not in self._programs:
+                self._plan(values, key, settled)
+            program = self._programs[key]
+            if program is not None or settled or not any(isinstance(value, float) for value in values):
+                return program
+        return None
+
+    def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> None:
+        with _PLANNING, collection_paused():
+            if key not in self._programs:
+                if len(self._programs) >= MAX_PROGRAMS:
+                    del self._programs[next(iter(self._programs))]
+                absent = tuple([i for i, value in enumerate(values) if value is None])
+                given = [layout_of(value, settled) for value in values]
+                self._programs[key] = loaded(
+                    lambda: fuse(specialize_optionals(self._graph, absent), given, supports, split_for_cpu)
+                )
+
+
+def loaded(plan: Any) -> CProgram | None:
+    """What a plan gives, its kernels built; None where there are none to be had, of which one notice says why."""
+    if compiler() is None:
+        _tell(f"there is no compiler of C, so functions run op by op: {WITHOUT}")
+        return None
+    try:
+        program: Program = plan()
+        return CProgram(program)
+    except (Unfusable, ShapeError, Unsupported):
+        # What the data has wrong is told by the ops themselves, run one by one.
+        return None
+    except KernelFailure as error:
+        _tell(f"kernels in C cannot be built, so functions run op by op: {error}")
+        return None
+
+
+def _tell(message: str) -> None:
+    """One notice of a kind."""
+    if message not in _TOLD:
+        _TOLD.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def addressable(values: Sequence[Any]) -> list[Any]:
+    """The values; copies of arrays whose elements do not lie where elements of their dtype may."""
+    return [_addressable(value) for value in values]
+
+
+def _addressable(value: Any) -> Any:
+    if isinstance(value, list):
+        return addressable(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    size = value.itemsize
+    if value.flags.aligned and not any(stride % size for stride in value.strides):
+        return value
+    return value.copy()
+
+
+def open_seeds(values: Sequence[Any], seeds: Any) -> Sequence[Any]:
+    """The values, with UNKNOWN in the places of seeds: each call has its own."""
+    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values
+
+
+def layout_of(value: Any, settled: bool) -> Any:
+    """What is known of an argument before it runs: the layout of an array; of a float nothing, unless `settled`."""
+    if isinstance(value, list):
+        return [layout_of(item, settled) for item in value]
+    if isinstance(value, np.ndarray):
+        return Layout(value.shape, BY_NAME[value.dtype.name], _strides(value))
+    return UNKNOWN if isinstance(value, float) and not settled else value
+
+
+def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    size = array.itemsize
+    return tuple([stride // size for stride in array.strides])
+
+
+def described(values: Sequence[Any], settled: bool) -> Hashable:
+    """What a program depends on."""
+    key: list[Hashable] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            key += (value.dtype, value.shape, value.strides)
+        elif isinstance(value, list):
+            key += (list, described(value, settled))
+        elif isinstance(value, float):
+            # Zeros differ in their signs, which equality does not see.
+            key += (float, value.hex() if settled else None)
+        else:
+            key += (type(value), value)
+    return tuple(key)

@@ -1,0 +1,152 @@
+"""A function and its gradients on NumPy arrays by kernels in C: differentiated for the shapes at hand.
+
+It has the methods of `Linearized` that a pullback needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from threading import RLock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+from ....compiler.autodiff.flatten import flatten_signature, leaves
+from ....compiler.autodiff.wrapper import differentiable_graph
+from ....compiler.codegen.c.module import supports
+from ....compiler.fusion.fuse import KERNEL_POLICY, FusedPair, Unfusable, fuse_pair
+from ....compiler.fusion.program import Ref
+from ....compiler.fusion.seeds import seed_inputs
+from ....compiler.kernel_ir.layout import Layout
+from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.shapes.propagate import ShapeError
+from ....compiler.specialize.optionals import specialize_optionals
+from ....lang.collection import collection_paused
+from ...execution.compiled import Compiled
+from ...execution.linearized import Linearized, fitted_gradients, is_floating
+from .graph import addressable, described, layout_of, loaded, open_seeds
+from .kernel import thread_count
+from .program import CProgram, OutOfRange
+
+MAX_SHAPES = 64
+"""Of one function; beyond, the one that came first is forgotten."""
+_PLANNING = RLock()
+
+
+class CPair:
+    """Both passes for arguments of given layouts: the forward, and a backward for each kind of gradients."""
+
+    def __init__(self, pair: FusedPair, forward: CProgram) -> None:
+        self.gradient = pair.gradient
+        self.forward = forward
+        self._pair = pair
+        self._backward: dict[Hashable, CProgram | None] = {}
+
+    def backward(self, seeds: Sequence[Any]) -> CProgram | None:
+        """The program of the gradients, for one per output; None where none can be made."""
+        key = described(seeds, True)
+        if key not in self._backward:
+            with _PLANNING, collection_paused():
+                given = [None if seed is None else layout_of(seed, True) for seed in seeds]
+                self._backward.setdefault(key, loaded(lambda: self._pair.backward(given)))
+        return self._backward[key]
+
+
+class CLinearized:
+    """A pair at work on the arguments of one call; `otherwise` is what stands in where it has no program."""
+
+    def __init__(self, pair: CPair, otherwise: Linearized) -> None:
+        self._pair = pair
+        self._otherwise = otherwise
+        self._is_over = False
+        self.seed = otherwise.seed
+        self.is_floating = otherwise.is_floating
+
+    def run(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The outputs, and what the backward needs of the forward."""
+        gradient = self._pair.gradient
+        try:
+            results = self._pair.forward.run(addressable(values), thread_count())
+        except OutOfRange:
+            # What is wrong, the ops say.
+            self._is_over = True
+            return self._otherwise.run(values)
+        residuals = [values[i] for i in gradient.captured_inputs]
+        residuals += [results[i] for i in gradient.captured_outputs]
+        return results[: gradient.num_real_outputs], residuals
+
+    def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
+        """One gradient per argument, given one per output."""
+        if self._is_over:
+            return self._otherwise.pull_back(values, seeds, residuals)
+        gradient = self._pair.gradient
+        seeds = addressable(seeds)
+        program = self._pair.backward(seeds)
+        if program is not None:
+            try:
+                given = [*(seeds[i] for i in gradient.input_vjps), *addressable(residuals)]
+                return fitted_gradients(gradient, values, program.run(given, thread_count()))
+            except OutOfRange:
+                pass
+        _, residuals = self._otherwise.run(values)
+        return self._otherwise.pull_back(values, seeds, residuals)
+
+
+class CDerivatives:
+    """Every pair of a function made so far."""
+
+    def __init__(self, function: Compiled) -> None:
+        graph = differentiable_graph(function.callee)
+        self._types = [value.type for value in graph.inputs]
+        self._graph = flatten_signature(graph)
+        self._seeds = seed_inputs(self._graph)
+        self._pairs: dict[Hashable, CPair | None] = {}
+
+    def pair(self, values: Sequence[Any]) -> CPair | None:
+        """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had."""
+        values = open_seeds(addressable(leaves(values, self._types)), self._seeds)
+        for settled in (False, True):
+            key = (settled, described(values, settled))
+            if key not in self._pairs:
+                with _PLANNING, collection_paused():
+                    if len(self._pairs) >= MAX_SHAPES:
+                        del self._pairs[next(iter(self._pairs))]
+                    self._pairs.setdefault(key, self._made(values, settled))
+            pair = self._pairs[key]
+            if pair is not None or not any(isinstance(value, float) for value in values):
+                return pair
+        return None
+
+    def _made(self, values: Sequence[Any], settled: bool) -> CPair | None:
+        absent = tuple([i for i, value in enumerate(values) if value is None])
+        graph = specialize_optionals(self._graph, absent)
+        wanted = [is_floating(value) for value in values]
+        if not any(wanted):
+            return None
+        try:
+            given = [layout_of(value, settled) for value in values]
+            pair = fuse_pair(graph, given, wanted, KERNEL_POLICY, supports, split_for_cpu)
+            pair.backward(_contiguous_seeds(pair))
+        except (Unfusable, ShapeError):
+            return None
+        forward = loaded(lambda: pair.forward)
+        return None if forward is None else CPair(pair, forward)
+
+
+def _contiguous_seeds(pair: FusedPair) -> list[Any]:
+    """What gradients of the outputs usually are: with those the backward has to have a program."""
+    outputs = pair.forward.outputs[: pair.gradient.num_real_outputs]
+    layouts = [pair.forward.layouts.get(output.name) if isinstance(output, Ref) else None for output in outputs]
+    return [Layout.contiguous(found.meta) if found is not None else None for found in layouts]
+
+
+_DERIVATIVES: WeakKeyDictionary[Compiled, CDerivatives] = WeakKeyDictionary()
+
+
+def c_derivatives_of(function: Compiled) -> CDerivatives:
+    """The derivatives of a function; they live as long as it does."""
+    found = _DERIVATIVES.get(function)
+    return found if found is not None else _DERIVATIVES.setdefault(function, CDerivatives(function))
+
+
+__all__ = ["CDerivatives", "CLinearized", "CPair", "c_derivatives_of"]

@@ -1,0 +1,195 @@
+"""Functions by kernels in C: results and gradients of the suite in every dtype, on arrays and tensors, beside float64."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.runtime.kernels.c import compiler as compilers
+from gradscript.runtime.kernels.c import graph as graphs
+from gradscript.runtime.kernels.c import library
+
+pytest.importorskip("torch")
+import torch
+from program_running import CASES, ROOT, TOLERANCES, _as, _close
+
+HAS_COMPILER = compilers.compiler() is not None
+UNIT = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
+
+
+SOME = [
+    *((case, "float32") for case in CASES if "7×13" in case),
+    *(("layer_norm 7×13", dtype) for dtype in ("float16", "bfloat16", "float64")),
+    *((case, "float32") for case in ("bias_gelu transposed", "swiglu expanded", "layer_norm of every second row")),
+    *((case, "float32") for case in ("swiglu without elements", "swiglu of one number", "softmax of long rows")),
+]
+"""Those of other sizes and dtypes run as kernels on their own."""
+
+
+@pytest.mark.parametrize(("case", "dtype"), SOME)
+def test_results_and_gradients_are_those_of_float64(case: str, dtype: str) -> None:
+    """Without a compiler too, op by op."""
+    name, make = CASES[case]
+    tolerance = TOLERANCES[dtype]
+    narrow = [_array(_as(value, getattr(torch, dtype))) for value in make()]
+    wide = [v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind in "fV" else v for v in narrow]
+    wanted, pull_back = _vjp(name, wide)
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found, by_kernels = _vjp(name, narrow)
+        called = UNIT[name](*narrow) if "dropout" not in name else None
+        seeds = [np.random.default_rng(3).standard_normal(w.shape).astype(f.dtype) for w, f in _each(wanted, found)]
+        gradients = by_kernels(seeds[0] if len(seeds) == 1 else tuple(seeds)) if name != "adamw" else ()
+    for want, have in _each(wanted, found):
+        assert have.dtype == narrow[0].dtype and have.shape == want.shape
+        _check(have, want, tolerance)
+    if called is not None:
+        for have, again in _each(found, called):
+            np.testing.assert_array_equal(have, again)
+    wide_seeds = [seed.astype(np.float64) for seed in seeds]
+    expected = pull_back(wide_seeds[0] if len(seeds) == 1 else tuple(wide_seeds)) if name != "adamw" else ()
+    for value, have, want in zip(narrow, gradients, expected, strict=False):
+        assert (have is None) == (want is None)
+        if have is not None:
+            assert have.dtype == value.dtype and have.shape == value.shape
+            _check(have, want, 4 * tolerance)
+
+
+def _vjp(name: str, values: list[Any]) -> Any:
+    gs.random.manual_seed(7)
+    return gs.vjp(UNIT[name], *values)
+
+
+def _array(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype is torch.bfloat16:
+        import ml_dtypes
+
+        return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return value.numpy()
+
+
+def _each(first: Any, second: Any) -> list[tuple[Any, Any]]:
+    return list(zip(first, second, strict=True)) if isinstance(first, tuple) else [(first, second)]
+
+
+def _check(have: Any, want: Any, tolerance: float) -> None:
+    _close(torch.from_numpy(have.astype(np.float64)), torch.from_numpy(np.asarray(want, np.float64)), tolerance)
+
+
+@pytest.mark.parametrize("case", ["bias_gelu 7×13", "layer_norm 7×13", "lstm_cell 7×13", "swiglu expanded"])
+def test_tensors_join_autograd_to_second_order(case: str) -> None:
+    name, make = CASES[case]
+    values = make()
+    eager = _derivatives(name, values, "numpy")
+    for have, want in zip(_derivatives(name, [v.float() for v in values], "c"), eager, strict=True):
+        _close(have, want, 1e-4)
+
+
+def _derivatives(name: str, values: list[Any], backend: str) -> list[Any]:
+    leaves = [value.detach().requires_grad_() for value in values]
+    with gs.settings.backend(backend):
+        results = UNIT[name](*leaves)
+        results = results if isinstance(results, tuple) else (results,)
+        first = torch.autograd.grad([r.square().sum() for r in results], leaves, create_graph=True)
+        second = torch.autograd.grad([g.square().sum() for g in first], leaves)
+    return [*results, *first, *second]
+
+
+OFFSETS: dict[str, Callable[[Any], Any]] = {
+    "reversed": lambda x: x[::-1, ::-1],
+    "every other": lambda x: x[::2, 1::3],
+    "transposed": lambda x: x.T,
+    "one element": lambda x: x[:1, :1],
+    "none": lambda x: x[:0],
+    "unaligned": lambda x: np.frombuffer(b"\0" + x.tobytes(), x.dtype, x.size, 1).reshape(x.shape),
+    "read-only": lambda x: np.broadcast_to(x[0], x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", OFFSETS)
+def test_arrays_are_taken_as_they_lie(layout: str) -> None:
+    unit = gs.CompilationUnit("def f(x, y):\n    return torch.tanh(x[:, 0:1] * 2) + (x * y).sum(1, True) - y.t().sum()\n")
+    x = OFFSETS[layout](np.arange(120, dtype=np.float32).reshape(10, 12) / 60 - 1)
+    y = x * np.float32(0.5) + 1
+    if layout == "none":
+        return
+    wanted = unit.f(x.astype(np.float64), y.astype(np.float64))
+    with gs.settings.backend("c"):
+        found = unit.f(x, y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_an_index_out_of_range_is_the_error_that_it_is_otherwise() -> None:
+    unit = gs.CompilationUnit("def f(w, i):\n    return F.embedding(i, w) * 2\n")
+    weight = np.ones((5, 4), np.float32)
+    with gs.settings.backend("c"):
+        np.testing.assert_array_equal(unit.f(weight, np.array([4, 0])), np.full((2, 4), 2, np.float32))
+        for index in (5, -1):
+            with pytest.raises(gs.RuntimeFailure, match="index out of range"):
+                unit.f(weight, np.array([0, index]))
+
+
+def test_integers_divided_by_zero_are_the_error_that_they_are_otherwise() -> None:
+    unit = gs.CompilationUnit("def f(x, y):\n    return x // y + 1\n")
+    with gs.settings.backend("c"), pytest.raises(gs.RuntimeFailure, match="zero"):
+        unit.f(np.array([1, 2]), np.array([1, 0]))
+
+
+def test_without_a_compiler_functions_run_op_by_op_and_one_notice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "compiler", lambda: None)
+    monkeypatch.setattr(graphs, "_TOLD", set())
+    unit = gs.CompilationUnit("def f(x):\n    return torch.exp(x) * 2\n\ndef g(x):\n    return x + 1\n")
+    x = np.zeros(3, np.float32)
+    with gs.settings.backend("c"):
+        with pytest.warns(RuntimeWarning, match="there is no compiler of C.*ziglang"):
+            np.testing.assert_array_equal(unit.f(x), np.full(3, 2, np.float32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            np.testing.assert_array_equal(unit.g(x), np.ones(3, np.float32))
+
+
+def test_a_compiler_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "cc"
+    script.write_text("#!/bin/sh\necho 'no such flag' >&2\nexit 1\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("CC", str(script))
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(graphs, "_TOLD", set())
+    unit = gs.CompilationUnit("def f(x):\n    return torch.exp(x) * 21\n")
+    with gs.settings.backend("c"), pytest.warns(RuntimeWarning, match="no such flag"):
+        np.testing.assert_array_equal(unit.f(np.zeros(3, np.float32)), np.full(3, 21, np.float32))
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b[:50] + b"x" + b[51:], lambda b: b""])
+def test_a_library_that_was_damaged_is_built_again(
+    damage: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
+    monkeypatch.setattr(library, "_LOADED", {})
+    text = "int answer(void)\n{\n    return 42;\n}\n"
+    if not HAS_COMPILER:
+        with pytest.raises(Exception, match="there is no compiler of C"):
+            library.load_module(text)
+        return
+    assert library.load_module(text).answer() == 42
+    (path,) = [p for p in (tmp_path / "c").iterdir()]
+    stored = path.read_bytes()
+    path.write_bytes(damage(stored))
+    library._LOADED.clear()
+    assert library.load_module(text).answer() == 42
+    assert path.read_bytes()[32:] == stored[32:] or len(path.read_bytes()) > 1000
+
+
+def test_what_a_backend_is_called_is_checked() -> None:
+    with pytest.raises(ValueError, match="backend is one of numpy, c, not 'cuda'"):
+        gs.settings.backend = "cuda"
+    with pytest.raises(TypeError, match="backend is one of numpy, c, not True"):
+        gs.settings.backend(True)
+    assert gs.settings.backend == "numpy" or gs.settings.backend == "c"
