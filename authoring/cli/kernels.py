@@ -73,8 +73,7 @@ def _assembly(listing: KernelListing, target: str) -> KernelText:
 
 
 def _c(listing: KernelListing, target: str) -> KernelText:
-    texts = [text.rstrip() for text in (listing.c.forward, listing.c.backward) if text]
-    shown = "\n\n\n".join(texts) or f"/* {_nothing(listing, '').strip()} */"
+    shown = "\n\n".join(listing.c.functions) or f"/* {_nothing(listing, '').strip()} */"
     return KernelText(shown, {"forward": listing.c.forward, "backward": listing.c.backward})
 
 

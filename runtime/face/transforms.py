@@ -211,7 +211,9 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
     return given
 
 
-def _seed(function: Function, linearized: Linearized | Linearization | CLinearized, index: int, output: Any, given: Any) -> Any:
+def _seed(
+    function: Function, linearized: Linearized | Linearization | CLinearized, index: int, output: Any, given: Any
+) -> Any:
     if given is None or not linearized.is_floating(output):
         return None
     if isinstance(output, list):

@@ -113,10 +113,11 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class CModules:
-    """The modules of C of both passes: each a text; without kernels, an empty one."""
+    """The modules of C of both passes, each a text, which is empty without kernels; and the functions in them alone."""
 
     forward: str
     backward: str
+    functions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,10 @@ class KernelListing:
     @cached_property
     def c(self) -> CModules:
         """What a processor runs: the kernels in C."""
-        texts = [module_of(program.kernels).text if program.kernels else "" for program in self.programs_of_c()]
-        return CModules(texts[0], texts[1] if len(texts) > 1 else "")
+        modules = [module_of(program.kernels) for program in self.programs_of_c()]
+        texts = [module.text if module.functions else "" for module in modules]
+        functions = tuple([function.text for module in modules for function in module.functions])
+        return CModules(texts[0], texts[1] if len(texts) > 1 else "", functions)
 
     def __str__(self) -> str:
         rows = [("kernel", "grid", "read", "written", "flops")]

@@ -56,7 +56,7 @@ class _Touched:
 
 
 TOUCHED = _Touched()
-TOUCHED.add(int(_CHOSEN != DEFAULTS[BACKEND]))
+TOUCHED.add(int(DEFAULTS[BACKEND] != _CHOSEN))
 
 
 def runs_c() -> bool:

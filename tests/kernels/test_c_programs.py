@@ -1,4 +1,4 @@
-"""Functions by kernels in C: results and gradients of the suite in every dtype, on arrays and tensors, beside float64."""
+"""Functions by kernels in C: results and gradients of the suite, on arrays and tensors, beside float64."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _derivatives(name: str, values: list[Any], backend: str) -> list[Any]:
         results = results if isinstance(results, tuple) else (results,)
         first = torch.autograd.grad([r.square().sum() for r in results], leaves, create_graph=True)
         second = torch.autograd.grad([g.square().sum() for g in first], leaves)
-    return [*results, *first, *second]
+    return [value.detach() for value in (*results, *first, *second)]
 
 
 OFFSETS: dict[str, Callable[[Any], Any]] = {
@@ -107,7 +107,6 @@ OFFSETS: dict[str, Callable[[Any], Any]] = {
     "every other": lambda x: x[::2, 1::3],
     "transposed": lambda x: x.T,
     "one element": lambda x: x[:1, :1],
-    "none": lambda x: x[:0],
     "unaligned": lambda x: np.frombuffer(b"\0" + x.tobytes(), x.dtype, x.size, 1).reshape(x.shape),
     "read-only": lambda x: np.broadcast_to(x[0], x.shape),
 }
@@ -115,11 +114,11 @@ OFFSETS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("layout", OFFSETS)
 def test_arrays_are_taken_as_they_lie(layout: str) -> None:
-    unit = gs.CompilationUnit("def f(x, y):\n    return torch.tanh(x[:, 0:1] * 2) + (x * y).sum(1, True) - y.t().sum()\n")
+    unit = gs.CompilationUnit(
+        "def f(x, y):\n    return torch.tanh(x[:, 0:1] * 2) + (x * y).sum(1, True) - y.t().sum()\n"
+    )
     x = OFFSETS[layout](np.arange(120, dtype=np.float32).reshape(10, 12) / 60 - 1)
     y = x * np.float32(0.5) + 1
-    if layout == "none":
-        return
     wanted = unit.f(x.astype(np.float64), y.astype(np.float64))
     with gs.settings.backend("c"):
         found = unit.f(x, y)
@@ -179,7 +178,7 @@ def test_a_library_that_was_damaged_is_built_again(
             library.load_module(text)
         return
     assert library.load_module(text).answer() == 42
-    (path,) = [p for p in (tmp_path / "c").iterdir()]
+    (path,) = (tmp_path / "c").iterdir()
     stored = path.read_bytes()
     path.write_bytes(damage(stored))
     library._LOADED.clear()

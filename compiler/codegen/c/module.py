@@ -141,9 +141,9 @@ class _Function:
         inner = self.body.lines(self.items)
         arrays, scratch = self._arrays()
         outside = self.body.outside
-        lines = [*self._buffers(), *self._sizes(), *self._numbers(), *arrays]
-        lines += [f"int {outside} = 0;"] if outside else []
-        lines += [*self._programs(inner), f"return {outside or 0};"]
+        rest = [*self._numbers(), *arrays, *([f"int {outside} = 0;"] if outside else [])]
+        rest += [*self._programs(inner), f"return {outside or 0};"]
+        lines = [*self._buffers(), *self._sizes(rest), *rest]
         text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
         helpers = {**self.body.helpers, **self.positions.helpers}
         if any(p.block for p in self.schedule.programs):
@@ -185,8 +185,10 @@ class _Function:
             lines.append(f"{constant}{STORED[buffer.dtype]} *restrict {self.passed[buffer.name]} = buffers[{number}];")
         return lines
 
-    def _sizes(self) -> list[str]:
-        return [f"const int64_t {size} = sizes[{n}];" for n, size in enumerate(self.sizes.values())]
+    def _sizes(self, lines: Sequence[str]) -> list[str]:
+        """Those that the lines mention."""
+        used = [(n, size) for n, size in enumerate(self.sizes.values()) if any(size in line for line in lines)]
+        return [f"const int64_t {size} = sizes[{n}];" for n, size in used]
 
     def _numbers(self) -> list[str]:
         places = {p.name: (n, p.dtype) for n, p in enumerate(self.kernel.parameters)}

@@ -148,5 +148,5 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
             # Zeros differ in their signs, which equality does not see.
             key += (float, value.hex() if settled else None)
         else:
-            key += (type(value), value)
+            key.append((type(value), value))
     return tuple(key)

@@ -10,7 +10,6 @@ from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-
 from ....compiler.autodiff.flatten import flatten_signature, leaves
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports

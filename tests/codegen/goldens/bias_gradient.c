@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0), Program(axis='j', block=4096)), loops=('r', 'j')) */
 
 /* relu_bias_backward_partial over c < 8 × r < 512 × j < 1024. */
-void relu_bias_backward_partial(
+int relu_bias_backward_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict grad_output_ptr = buffers[0];
@@ -29,13 +29,14 @@ void relu_bias_backward_partial(
             partial_grad_bias_ptr[1024 * c + j] = total[j - j_first];
         }
     }
+    return 0;
 }
 
 
 /* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
 
 /* relu_bias_backward_finish over j < 1024 × c < 8. */
-void relu_bias_backward_finish(
+int relu_bias_backward_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict partial_grad_bias_ptr = buffers[0];
@@ -57,4 +58,5 @@ void relu_bias_backward_finish(
             grad_bias_ptr[j] = total[j - j_first];
         }
     }
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
 
 /* cross_entropy_partial over c < 8 × r < 8 × j < 1000. */
-void cross_entropy_partial(
+int cross_entropy_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict logits_ptr = buffers[0];
@@ -30,13 +30,14 @@ void cross_entropy_partial(
         }
         partial_total_ptr[c] = total;
     }
+    return 0;
 }
 
 
 /* CpuSchedule(programs=(), loops=('c',)) */
 
 /* cross_entropy_finish over c < 8. */
-void cross_entropy_finish(
+int cross_entropy_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict partial_total_ptr = buffers[0];
@@ -48,4 +49,5 @@ void cross_entropy_finish(
         total += partial_total;
     }
     loss_ptr[0] = total / 64.0f;
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='ij', block=8192),), loops=('ij',)) */
 
 /* dropout over ij < 2100. */
-void dropout(
+int dropout(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
@@ -20,4 +20,5 @@ void dropout(
             mask_ptr[ij] = keep;
         }
     }
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='i', block=8192),), loops=('i',)) */
 
 /* integers over i < 1001. */
-void integers(
+int integers(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const int32_t *restrict x_ptr = buffers[0];
@@ -26,4 +26,5 @@ void integers(
             odd_ptr[i] = ((x & 1) != 0) | flag;
         }
     }
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
 
 /* layer_norm_backward_partial over c < 32 × r < 32 × j < 61. */
-void layer_norm_backward_partial(
+int layer_norm_backward_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict grad_output_ptr = buffers[0];
@@ -53,13 +53,14 @@ void layer_norm_backward_partial(
             partial_grad_bias_ptr[61 * c + j] = grad_b[j];
         }
     }
+    return 0;
 }
 
 
 /* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
 
 /* layer_norm_backward_finish over j < 61 × c < 32. */
-void layer_norm_backward_finish(
+int layer_norm_backward_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict partial_grad_weight_ptr = buffers[0];
@@ -88,4 +89,5 @@ void layer_norm_backward_finish(
             grad_bias_ptr[j] = grad_b[j - j_first];
         }
     }
+    return 0;
 }

@@ -4,7 +4,7 @@
  *
  * mlp.grad:2: return torch.sigmoid(x + b) * x
  */
-void silu_scaled(
+int silu_scaled(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
@@ -20,4 +20,5 @@ void silu_scaled(
             result_ptr[ij] = x * sigmoid * alpha;
         }
     }
+    return 0;
 }

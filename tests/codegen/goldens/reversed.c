@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='i', block=8192),), loops=('i',)) */
 
 /* reversed_reshape over i < 240. */
-void reversed_reshape(
+int reversed_reshape(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
@@ -15,4 +15,5 @@ void reversed_reshape(
             result_ptr[i] = x;
         }
     }
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* CpuSchedule(programs=(Program(axis='i', block=64), Program(axis='j', block=64)), loops=('i', 'j')) */
 
 /* add_transposed over i < 100 × j < 130. */
-void add_transposed(
+int add_transposed(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict x_ptr = buffers[0];
@@ -21,4 +21,5 @@ void add_transposed(
             }
         }
     }
+    return 0;
 }
