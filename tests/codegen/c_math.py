@@ -17,10 +17,22 @@ from gradscript.compiler.codegen.c.math import FLAGS, definitions
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 UNARY = (
     *("exp", "exp2", "expm1", "sigmoid", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan"),
-    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "ndtr"),
+    *("lgamma",),
 )
-BINARY = ("atan2",)
+BINARY = ("pow", "atan2", "hypot")
 SUFFIXES = ("f32", "f64")
+_SWEPT = {
+    **dict.fromkeys(("exp", "exp2", "cosh"), ("within(x, 200)", "near(x, 1 + x, found)")),
+    **dict.fromkeys(("expm1", "sinh", "tanh"), ("within(x, 200)", "near(x, x, found)")),
+    "sigmoid": ("within(x, 200)", "near(x, 0.5, found)"),
+    **dict.fromkeys(("log", "log2", "log10"), ("x > 0 && x < INFINITY ? x : 2", "of_positive(x, found)")),
+    "log1p": ("x > -1 && x < INFINITY ? within(x, 1e40) : 2", "of_positive(1 + x, near(x, x, found))"),
+    **dict.fromkeys(("asin", "acos"), ("fabs(x) <= 1 ? x : 0.5", "fabs(x) <= 1 ? found : NAN")),
+    "erf": ("within(x, 7)", "near(x, 1.1283791670955126 * x, found)"),
+    "erfc": ("within(x, 20)", "near(x, 1 - 1.1283791670955126 * x, found)"),
+}
+"""Over all floats, the argument of the reference and the result: what its vector variant would leave to a slow path."""
 _NUMBERS = {"f32": ("float", "double", ""), "f64": ("double", "__float128", "q")}
 
 
@@ -81,7 +93,8 @@ def _checked(name: str) -> str:
     lines = []
     for suffix, (number, wide, ending) in _NUMBERS.items():
         lines.append(f"{kind}({name}, {suffix}, {number}, {wide}, {name}{ending}({operands}))")
-    return "\n".join(lines if kind == "BINARY" else [*lines, f"UNARY_BITS({name})"])
+    argument, result = _SWEPT.get(name, ("x", "found"))
+    return "\n".join(lines if kind == "BINARY" else [*lines, f"UNARY_BITS({name}, {argument}, {name}(x), {result})"])
 
 
 @cache
@@ -92,7 +105,7 @@ def build(names: tuple[str, ...], *flags: str) -> Functions | None:
     with tempfile.TemporaryDirectory() as folder:
         text, built = Path(folder, "functions.c"), Path(folder, "functions.so")
         text.write_text(source(names), encoding="utf-8")
-        options = ("-O3", *(flags or ("-march=native",)), "-fopenmp-simd", *FLAGS, "-fopt-info-vec", "-shared", "-fPIC")
+        options = ("-O3", *(flags or ("-march=native",)), "-fopenmp", *FLAGS, "-fopt-info-vec", "-shared", "-fPIC")
         command = [COMPILER, *options, str(text), "-o", str(built), "-lquadmath", "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and "quadmath" in done.stderr:

@@ -24,8 +24,8 @@ INLINE = "static inline __attribute__((always_inline))"
 """A loop around a call vectorises only where the callee is inlined, however long it is."""
 
 _FILES = (
-    *("bits", "roots", "exponentials", "logarithms", "hyperbolic", "inverse_hyperbolic"),
-    *("trigonometric", "inverse_trigonometric", "error_functions"),
+    *("bits", "roots", "exponentials", "logarithms", "powers", "hyperbolic", "inverse_hyperbolic"),
+    *("trigonometric", "inverse_trigonometric", "error_functions", "gamma_functions"),
 )
 """In an order in which every function stands behind those that it calls."""
 _NAME = re.compile(r"\b(?:gs|GS)_\w+")

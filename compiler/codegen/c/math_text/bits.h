@@ -80,16 +80,16 @@ INLINE double gs_nearest_f64(double x)
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-/* The leading half of the bits. */
+/* The nearest number of half as many bits, so that products of halves are exact. */
 INLINE float gs_leading_f32(float x)
 {
-    return gs_of_bits_f32(gs_to_bits_f32(x) & 0xfffff000u);
+    return gs_of_bits_f32((gs_to_bits_f32(x) + 0x800u) & 0xfffff000u);
 }
 
-/* The leading half of the bits. */
+/* The nearest number of half as many bits, so that products of halves are exact. */
 INLINE double gs_leading_f64(double x)
 {
-    return gs_of_bits_f64(gs_to_bits_f64(x) & 0xfffffffff8000000u);
+    return gs_of_bits_f64((gs_to_bits_f64(x) + 0x4000000u) & 0xfffffffff8000000u);
 }
 
 /* What the product p of a and b lost in rounding (Dekker 1971 where there is no fma). */

@@ -69,7 +69,7 @@ INLINE double gs_exp_normal_f64(double x)
     return (1.0 + gs_exp_reduced_f64(x, n)) * gs_power_of_two_f64(n);
 }
 
-/* 2^n p + (2^n - 1), in halves: 2 to the n may overflow where the result does not. Zeros keep their sign. */
+/* 2^n p + (2^n - 1), in halves: 2 to the n may overflow where the result does not. */
 INLINE float gs_expm1_f32(float x)
 {
     float bounded = x > 89.0f ? 89.0f : x;
@@ -77,7 +77,7 @@ INLINE float gs_expm1_f32(float x)
     float n = gs_nearest_f32(bounded * 0x1.715476p0f);
     float half = gs_power_of_two_f32(n - 1.0f);
     float found = 2.0f * gs_fma_f32(half, gs_exp_reduced_f32(bounded, n), half - 0.5f);
-    return x == 0.0f ? x : found;
+    return __builtin_fabsf(x) < 0x1p-30f ? x : found;
 }
 
 INLINE double gs_expm1_f64(double x)
@@ -87,7 +87,7 @@ INLINE double gs_expm1_f64(double x)
     double n = gs_nearest_f64(bounded * 0x1.71547652b82fep0);
     double half = gs_power_of_two_f64(n - 1.0);
     double found = 2.0 * gs_fma_f64(half, gs_exp_reduced_f64(bounded, n), half - 0.5);
-    return x == 0.0 ? x : found;
+    return __builtin_fabs(x) < 0x1p-60 ? x : found;
 }
 
 /* By the exponential of -|x|, which neither overflows nor cancels. */
