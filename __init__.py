@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .authoring.registration import register_formula
     from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
-    from .runtime.face import compiler_debug, random, tape
+    from .runtime.face import compiler_debug, memory, random, tape
     from .runtime.face.function import Function
     from .runtime.face.operators import ops
     from .runtime.face.pair import GradPair
@@ -42,6 +42,7 @@ _HOMES = {
     "check": "authoring.check",
     "compiler_debug": "runtime.face",
     "grad": "runtime.face.transforms",
+    "memory": "runtime.face",
     "ops": "runtime.face.operators",
     "parse_ir": "compiler.parse_ir",
     "random": "runtime.face",
@@ -55,7 +56,7 @@ _HOMES = {
 }
 """The module that each public name comes from."""
 
-_ROOMS = {"compiler_debug", "random", "tape"}
+_ROOMS = {"compiler_debug", "memory", "random", "tape"}
 """Names that are modules of the face themselves."""
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "check",
     "compiler_debug",
     "grad",
+    "memory",
     "ops",
     "parse_ir",
     "random",

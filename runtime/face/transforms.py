@@ -15,7 +15,7 @@ from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import TupleType, Type, is_differentiable
-from ..execution.derivatives import derivatives_of
+from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.linearized import Linearized
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
@@ -59,9 +59,7 @@ def vjp(
         linearized, values = _on_device(function, args, kwargs, chosen)
     else:
         values = function.bind(args, kwargs)
-        linearized = derivatives.linearize(values) if chosen is None else derivatives.rematerialize(values, chosen)[0]
-        if chosen is None and runs_c():
-            linearized = _by_kernels(function, values, linearized)
+        linearized = _linearized(function, derivatives, values, chosen)
     flat = leaves(values, derivatives.input_types)
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
@@ -79,12 +77,21 @@ def vjp(
     return (results[0] if len(results) == 1 else tuple(results)), pullback
 
 
-def _by_kernels(function: Function, values: Sequence[Any], otherwise: Linearized) -> Linearized | CLinearized:
+def _linearized(
+    function: Function, derivatives: Derivatives, values: Sequence[Any], policy: Policy | None
+) -> Linearized | CLinearized:
+    if policy is not None:
+        return derivatives.rematerialize(values, policy)[0]
+    by_kernels = _by_kernels(function, derivatives, values) if runs_c() else None
+    return by_kernels or derivatives.linearize(values)
+
+
+def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[Any]) -> CLinearized | None:
     """The linearisation by kernels in C, where there are any."""
     from ..kernels.c.linearized import CLinearized, c_derivatives_of
 
     pair = c_derivatives_of(function).pair(values)
-    return otherwise if pair is None else CLinearized(pair, otherwise)
+    return None if pair is None else CLinearized(pair, lambda: derivatives.linearize(values))
 
 
 def _on_device(

@@ -69,8 +69,9 @@ def run(kernel: Kernel, arrays: Arrays, numbers: dict[str, float], threads: int)
         if buffer.name in arrays and buffer.numel:
             strides = [s * dtype.itemsize for s in buffer.strides]
             np.lib.stride_tricks.as_strided(flat, buffer.shape, strides)[...] = arrays[buffer.name]
-    addresses = [memory[b.name].__array_interface__["data"][0] for b in kernel.buffers]
-    Kernels(module_of([kernel])).run(addresses, [numbers[p.name] for p in kernel.parameters], threads)
+    Kernels(module_of([kernel])).run(
+        [memory[b.name] for b in kernel.buffers], [numbers[p.name] for p in kernel.parameters], threads
+    )
     return {
         b.name: np.lib.stride_tricks.as_strided(
             memory[b.name], b.shape, [s * memory[b.name].itemsize for s in b.strides]

@@ -111,8 +111,8 @@ def _addressable(value: Any) -> Any:
         return addressable(value)
     if not isinstance(value, np.ndarray):
         return value
-    size = value.itemsize
-    if value.flags.aligned and not any(stride % size for stride in value.strides):
+    flags, size = value.flags, value.itemsize
+    if flags.aligned and (flags.forc or not any(stride % size for stride in value.strides)):
         return value
     return value.copy()
 

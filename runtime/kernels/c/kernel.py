@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
@@ -49,7 +53,7 @@ class OutOfRange(Exception):
 
 
 class Kernels:
-    """Some kernels, loaded. `run` takes the addresses of their buffers, one kernel's behind the other's."""
+    """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's."""
 
     def __init__(self, module: Module) -> None:
         library = load_module(module.text)
@@ -73,7 +77,7 @@ class Kernels:
         self._numbers = Number * max(numbers, 1)
         self._run = launcher()
 
-    def run(self, addresses: Sequence[int], numbers: Sequence[float], threads: int) -> None:
+    def run(self, arrays: Sequence[np.ndarray[Any, Any]], numbers: Sequence[float], threads: int) -> None:
         """Raises: MemoryError, OutOfRange."""
         given = self._numbers()
         for place, number, is_integer in zip(given, numbers, self._integers, strict=False):
@@ -81,12 +85,35 @@ class Kernels:
                 place.integer = int(number)
             else:
                 place.real = float(number)
-        pointers = self._addresses(*addresses)
-        failed = self._run(self._launches, len(self._launches), pointers, self._sizes, given, threads)
+        pointers = self._addresses(*map(_address, arrays))
+        failed = self._run(
+            self._launches, len(self._launches), pointers, len(arrays), _OFFSET, self._sizes, given, threads
+        )
         if failed == 1:
             raise MemoryError("no memory for what kernels need besides their arguments")
         if failed:
             raise OutOfRange
+
+
+def _offset_of_data() -> int:
+    """Where an array's object holds the address of its elements: behind what every object begins with.
+
+    0 where it is not there; then each address is asked for, which takes longer than most kernels of few elements do.
+    """
+    offset = object.__basicsize__
+    probe = np.zeros(3, np.float32)
+    found = ctypes.c_void_p.from_address(id(probe) + offset).value
+    return offset if found == probe.__array_interface__["data"][0] else 0
+
+
+_OFFSET = _offset_of_data()
+
+
+def _address_of_elements(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+_address: Callable[[Any], int] = id if _OFFSET else _address_of_elements
 
 
 def _grain(programs: int, points: int) -> int:
@@ -96,8 +123,9 @@ def _grain(programs: int, points: int) -> int:
     return max(-(-PIECE // max(points, 1)), programs // 64, 1)
 
 
+@cache
 def thread_count() -> int:
-    """Threads that kernels share: what OMP_NUM_THREADS says, else one for each processor that this process may use."""
+    """Threads that kernels share: what OMP_NUM_THREADS said, else one for each processor that this process may use."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if given.isdigit() and int(given):
         return int(given)

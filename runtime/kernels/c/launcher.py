@@ -138,11 +138,14 @@ static void run_together(int threads)
         else sched_yield();
 }
 
-/* 0; 1 where there is no memory for what kernels need besides, 2 where an index is out of range. */
+/* 0; 1 where there is no memory for what kernels need besides, 2 where an index is out of range. With an offset,
+   `buffers` are objects, which hold the addresses of their elements there. */
 int gs_run(
-    const gs_launch *launches, int64_t count, void *const *buffers, const int64_t *sizes, const gs_number *numbers,
-    int threads)
+    const gs_launch *launches, int64_t count, void **buffers, int64_t buffer_count, int64_t offset,
+    const int64_t *sizes, const gs_number *numbers, int threads)
 {
+    if (offset)
+        for (int64_t i = 0; i < buffer_count; ++i) buffers[i] = *(void **)((char *)buffers[i] + offset);
     for (const gs_launch *launch = launches; launch < launches + count; ++launch) {
         if (launch->programs <= 0) continue;
         void *const *given = buffers + launch->buffers;
@@ -210,8 +213,8 @@ def launcher() -> Callable[..., int]:
     """`gs_run`, which lets Python's other threads run meanwhile. Raises: KernelFailure where it cannot be built."""
     run = load_module(TEXT).gs_run
     run.argtypes = (
-        *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p),
-        ctypes.c_int,
+        *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
     )
     run.restype = ctypes.c_int
     return run

@@ -5,7 +5,7 @@ It has the methods of `Linearized` that a pullback needs.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -52,14 +52,15 @@ class CPair:
 
 
 class CLinearized:
-    """A pair at work on the arguments of one call; `otherwise` is what stands in where it has no program."""
+    """A pair at work on the arguments of one call; `otherwise` gives what stands in where it has no program."""
 
-    def __init__(self, pair: CPair, otherwise: Linearized) -> None:
+    seed = staticmethod(Linearized.seed)
+    is_floating = staticmethod(Linearized.is_floating)
+
+    def __init__(self, pair: CPair, otherwise: Callable[[], Linearized]) -> None:
         self._pair = pair
         self._otherwise = otherwise
         self._is_over = False
-        self.seed = otherwise.seed
-        self.is_floating = otherwise.is_floating
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The outputs, and what the backward needs of the forward."""
@@ -69,7 +70,7 @@ class CLinearized:
         except OutOfRange:
             # What is wrong, the ops say.
             self._is_over = True
-            return self._otherwise.run(values)
+            return self._otherwise().run(values)
         residuals = [values[i] for i in gradient.captured_inputs]
         residuals += [results[i] for i in gradient.captured_outputs]
         return results[: gradient.num_real_outputs], residuals
@@ -77,7 +78,7 @@ class CLinearized:
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """One gradient per argument, given one per output."""
         if self._is_over:
-            return self._otherwise.pull_back(values, seeds, residuals)
+            return self._otherwise().pull_back(values, seeds, residuals)
         gradient = self._pair.gradient
         seeds = addressable(seeds)
         program = self._pair.backward(seeds)
@@ -87,8 +88,8 @@ class CLinearized:
                 return fitted_gradients(gradient, values, program.run(given, thread_count()))
             except OutOfRange:
                 pass
-        _, residuals = self._otherwise.run(values)
-        return self._otherwise.pull_back(values, seeds, residuals)
+        _, residuals = self._otherwise().run(values)
+        return self._otherwise().pull_back(values, seeds, residuals)
 
 
 class CDerivatives:

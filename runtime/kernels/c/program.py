@@ -11,6 +11,7 @@ from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Progra
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ...failures.failed_node import failure_at
+from ...memory.arena import ARENA
 from .kernel import Kernels, OutOfRange, module_of
 
 __all__ = ["CProgram", "OutOfRange"]
@@ -74,11 +75,12 @@ class CProgram:
                     self._made.add(name)
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
 
+        empty = ARENA.empty
+
         def run(slots: Slots, threads: int) -> None:
             for number, shape, dtype in made:
-                slots[number] = np.empty(shape, dtype)
-            addresses = [slots[number].__array_interface__["data"][0] for number in buffers]
-            kernels.run(addresses, [slots[number] for number in numbers], threads)
+                slots[number] = empty(shape, dtype)
+            kernels.run([slots[number] for number in buffers], [slots[number] for number in numbers], threads)
 
         return run
 
