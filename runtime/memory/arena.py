@@ -25,7 +25,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Bytes of blocks, in arrays that live and waiting for others; how many blocks were used again, and made, so far."""
+    """Bytes of blocks, in arrays that live and waiting for others; how many were used again, and made, so far."""
 
     in_use: int
     waiting: int
