@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..memory.arena import ARENA, Stats
+from ..values.arena import ARENA, Stats
 
 __all__ = ["Stats", "empty_cache", "stats"]
 

@@ -11,7 +11,7 @@ from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Progra
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ...failures.failed_node import failure_at
-from ...memory.arena import ARENA
+from ...values.arena import ARENA
 from .kernel import Kernels, OutOfRange, module_of
 
 __all__ = ["CProgram", "OutOfRange"]

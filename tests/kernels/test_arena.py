@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.memory.arena import LEAST, Arena
+from gradscript.runtime.values.arena import LEAST, Arena
 
 FLOAT32 = np.dtype(np.float32)
 
