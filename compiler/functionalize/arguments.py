@@ -29,18 +29,32 @@ class Rule:
 
 def is_argument(made: Node) -> bool | None:
     """Whether the op of a node returns its argument or a view of it; None where that is not known here."""
-    rule = _rule_of(made)
-    return rule.told(made, _arguments(made)) if rule is not None else None
+    return _told(made, _SHARING)
 
 
 def ask_argument(builder: Builder, made: Node) -> Value | None:
     """The same as a bool of the program; None where the values do not tell either."""
-    rule = _rule_of(made)
+    return _asked(builder, made, _SHARING)
+
+
+def is_itself(made: Node) -> bool | None:
+    """Whether the op returns the very object that it was given; None where that is not known here."""
+    known = made.schema is not None and made.schema.base_name in _ITSELF and is_tensor(made.inputs[0].type)
+    return _told(made, _ITSELF) if known else False
+
+
+def ask_itself(builder: Builder, made: Node) -> Value | None:
+    return _asked(builder, made, _ITSELF)
+
+
+def _told(made: Node, rules: Mapping[str, Rule]) -> bool | None:
+    rule = rules.get(made.schema.base_name) if made.schema is not None else None
+    return rule.told(made, _arguments(made)) if rule is not None else None
+
+
+def _asked(builder: Builder, made: Node, rules: Mapping[str, Rule]) -> Value | None:
+    rule = rules.get(made.schema.base_name) if made.schema is not None else None
     return rule.asked(builder, made, _arguments(made)) if rule is not None else None
-
-
-def _rule_of(made: Node) -> Rule | None:
-    return _RULES.get(made.schema.base_name) if made.schema is not None else None
 
 
 def _arguments(made: Node) -> dict[str, Argument]:
@@ -96,6 +110,17 @@ def _ask_training(builder: Builder, made: Node, given: Mapping[str, Argument]) -
     return builder.op("aten::__or__.bool", idle, builder.op("aten::eq.float", given["p"], 0.0))
 
 
+def _ask_batch(rank: int) -> Callable[[Builder, Node, Mapping[str, Argument]], Value | None]:
+    """A dropout of channels, which gives a view of one sample without a batch."""
+
+    def ask(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+        idle = _ask_training(builder, made, given)
+        batched = builder.op("aten::eq.int", builder.op("aten::dim", made.inputs[0]), rank)
+        return builder.op("aten::__and__.bool", idle, batched) if idle is not None else None
+
+    return ask
+
+
 def _trains(given: Mapping[str, Argument]) -> Argument:
     return given["train"] if "train" in given else given["training"]
 
@@ -109,6 +134,29 @@ def _unknown(made: Node, given: Mapping[str, Argument]) -> bool | None:
 
 def _ask_sizes(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
     return builder.op("aten::is_same_size", made.inputs[0], made.output)
+
+
+# --- ranks ---
+
+
+def _always(made: Node, given: Mapping[str, Argument]) -> bool | None:
+    return True
+
+
+def _never_asked(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+    return None
+
+
+def _ask_rank(least: int) -> Callable[[Builder, Node, Mapping[str, Argument]], Value | None]:
+    """`atleast_2d` and its like."""
+    return lambda builder, made, given: builder.op("aten::ge.int", builder.op("aten::dim", made.inputs[0]), least)
+
+
+def _ask_flat(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+    """`flatten` of one dimension."""
+    rank = builder.op("aten::dim", made.inputs[0])
+    ends = [builder.op("aten::remainder.int", given[name], rank) for name in ("start_dim", "end_dim")]
+    return builder.op("aten::eq.int", *ends)
 
 
 # --- subscripts ---
@@ -168,9 +216,21 @@ _DROPOUTS = (
     "alpha_dropout",
     "feature_alpha_dropout",
 )
-_RULES: dict[str, Rule] = {
+_SHARING: dict[str, Rule] = {
     **dict.fromkeys(_CONVERSIONS, Rule(_converts, _ask_dtypes)),
     **dict.fromkeys(_DROPOUTS, Rule(_drops_nothing, _ask_training)),
     "index": Rule(_selects, _ask_indices),
     "sum_to_size": Rule(_unknown, _ask_sizes),
 }
+"""Ops whose result may share memory with their argument, which Trait.MAY_ALIAS says of them."""
+
+_ITSELF: dict[str, Rule] = {
+    **{name: _SHARING[name] for name in (*_CONVERSIONS, *_DROPOUTS, "sum_to_size")},
+    **{f"atleast_{n}d": Rule(_unknown, _ask_rank(n)) for n in (1, 2, 3)},
+    "dropout1d": Rule(_unknown, _ask_batch(3)),
+    "dropout3d": Rule(_unknown, _ask_batch(5)),
+    "positive": Rule(_always, _never_asked),
+    "flatten": Rule(_unknown, _ask_flat),
+    "contiguous": Rule(_unknown, _never_asked),
+}
+"""Ops that may return the object itself, and with it its gradient; a view is an object of its own."""

@@ -82,6 +82,7 @@ class Program:
     fixed: set[str] = field(default_factory=set)
     """Variables that may not be bound anew here: those that a loop runs over."""
     budget: int = 30
+    modes: bool = False
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -101,9 +102,10 @@ class Program:
         return self.pick(lambda k: isinstance(k, tuple) and shape in (None, k))
 
 
-def program(seed: int) -> str:
-    """The text of the program of a seed; its function is `f(x, w)`, of two square matrices."""
-    p = Program(random.Random(seed))
+def program(seed: int, *, modes: bool = False) -> str:
+    """The text of the program of a seed; its function is `f(x, w)`, of two square matrices. With `modes`, some of it
+    is where no gradient flows."""
+    p = Program(random.Random(seed), modes=modes)
     p.line("a = x.clone()")
     p.line("b = w * 2")
     p.kinds.update(a=(N, N), b=(N, N))
@@ -130,7 +132,8 @@ def statement(p: Program) -> None:
     p.budget -= 1
     if p.budget < 0:
         return
-    choices = _STATEMENTS if p.indent < 4 else [(f, w) for f, w in _STATEMENTS if f not in _NESTED]
+    statements = [*_STATEMENTS, (_no_grad, 4)] if p.modes else _STATEMENTS
+    choices = statements if p.indent < 4 else [(f, w) for f, w in statements if f not in _NESTED]
     functions, weights = zip(*choices, strict=True)
     p.rng.choices(functions, weights)[0](p)
 
@@ -538,6 +541,16 @@ def _while(p: Program) -> None:
     _body(p, p.rng.randint(1, 2))
 
 
+def _no_grad(p: Program) -> None:
+    """What is bound inside stays bound."""
+    p.line(f"with torch.{p.rng.choice(['no_grad', 'no_grad', 'enable_grad'])}():")
+    p.indent += 1
+    for _ in range(p.rng.randint(1, 3)):
+        p.rng.choice([_write, _write, _new, _view, _list, _for])(p)
+    p.line("pass")
+    p.indent -= 1
+
+
 _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [
     (_write, 9),
     (_view, 5),
@@ -553,4 +566,4 @@ _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [
     (_for, 2),
     (_while, 1),
 ]
-_NESTED = (_if, _for, _while)
+_NESTED = (_if, _for, _while, _no_grad)

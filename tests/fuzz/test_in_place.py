@@ -136,10 +136,11 @@ def _total(results: list[Any], body: str) -> str:
     return "\n\ndef f(x, w):\n" + "\n".join(lines) + "\n    return total\n"
 
 
-def test_gradients_go_through_writes() -> None:
+@pytest.mark.parametrize("modes", (False, True))
+def test_gradients_go_through_writes(modes: bool) -> None:
     compared = 0
     for seed in GRADIENT_SEEDS:
-        text = programs.program(seed)
+        text = programs.program(seed, modes=modes)
         try:
             compared += compare_gradients(text)
         except AssertionError as error:

@@ -184,6 +184,44 @@ def test_generated(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "y += w",
+        "y[0] = 1",
+        "z = y\n        z.mul_(w)",
+        "for p in [y, w * 1]:\n            p.sub_(0.1 * w)",
+        "for p, g in zip([y], [w]):\n            p -= g * x",
+        "y.copy_(w)\n        y[1:] += y[:-1] * 2",
+    ],
+)
+def test_a_write_leaves_the_gradient_what_it_was(body: str) -> None:
+    text = f"def f(x, w):\n    y = x * w * 2\n    with torch.no_grad():\n        {body}\n    return y * x\n"
+    check(text, "f", X, W)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "y.double()",
+        "y.float().double()",
+        "y.to(x.dtype)",
+        "y.type_as(x)",
+        "torch.positive(y)",
+        "F.dropout(y, 0.5, False)",
+        "y.sum_to_size(y.size())",
+        "torch.atleast_1d(y)",
+        "torch.atleast_2d(y)",
+        "y.flatten()",
+        "y[...]",
+        "y[:]",
+    ],
+)
+def test_what_copies_nothing_keeps_its_gradient_and_a_view_does_not(kept: str) -> None:
+    text = f"def f(x, w):\n    y = x * w * 2\n    with torch.no_grad():\n        z = {kept}\n    return y * x + z * w\n"
+    check(text, "f", X, W)
+
+
+@pytest.mark.parametrize(
     ("body", "code", "line"),
     [
         ("with open(x):\n        y = x", "E102", 2),
@@ -191,10 +229,7 @@ def test_generated(seed: int) -> None:
         ("with torch.no_grad:\n        y = x", "E102", 2),
         ("with torch.no_grad()\n        y = x", "E101", 2),
         ("with torch.set_grad_enabled(x):\n        y = x", "E102", 2),
-        ("y = x * 1\n    with torch.no_grad():\n        y += 1", "E305", 4),
-        ("y = x * 1\n    with torch.no_grad():\n        y[0] = 1", "E305", 4),
-        ("y = x * 1\n    with torch.no_grad():\n        z = y\n        z.mul_(2)", "E305", 5),
-        ("y = x * 1\n    with torch.no_grad():\n        z = y[0]\n        z.mul_(2)", "E305", 5),
+        ("y = x * 1\n    with torch.no_grad():\n        z = y.contiguous()", "E305", 4),
     ],
 )
 def test_what_is_refused(body: str, code: str, line: int) -> None:

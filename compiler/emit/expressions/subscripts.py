@@ -55,6 +55,9 @@ def emit_subscript(e: Emitter, node: ast.Subscript) -> Walk:
     node = plain(e, node)
     if is_tensor(base.type):
         part = yield _select(e, node, base)
+        if part.value is base and part.indices is None:
+            # `x[...]` is another object than x.
+            return e.value("aten::view_as", node, base, base)
         if part.indices is None:
             return part.value
         return e.value("aten::index.Tensor", node, part.value, part.indices)

@@ -42,7 +42,7 @@ def emit_function(unit: Unit, node: ast.FunctionDef) -> Walk:
     called = _result_names(e, len(outputs))
     results = tuple(Argument(name, v.type) for name, v in zip(called, outputs, strict=True) if v.type != CLOSURE)
     _check_annotation(e, node, [r.type for r in results])
-    apply_grad_modes(graph, node, unit.names)
+    apply_grad_modes(graph, node, unit.names, unit.diagnostics)
     return FunctionSchema(node.name, "", arguments, results), graph
 
 

@@ -4,7 +4,11 @@
         y = x * w            ─▶      %y : Tensor = aten::detach(%1)
 
 Which node that is, its place in the source tells: so it holds in branches, in loops, behind an early exit, and for
-whatever emission makes of a statement.
+whatever emission makes of a statement. What a write changes there keeps the gradient that it had, as in torch:
+
+    with torch.no_grad():            %1 : Tensor = aten::detach(%product)
+        y *= w               ─▶      %2 : Tensor = aten::_replaced(%y, %1)
+                                     prim::Write(%y, %2)
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ....lang.grad_modes import grad_mode
 from ....lang.source import Span
+from ...functionalize.arguments import ask_itself, is_itself
+from ...functionalize.writes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node, Value, copy_nodes, walk
@@ -22,14 +28,13 @@ from ...ir.rewrite import replace_node
 from ...ops.registry import OPS, Trait
 from ...passes.fold_constants import fold_constants
 from ...types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
-from ..emitter import Emitter, op_of
-from ..exits import Branch, Loop
 
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
 
 MAX_INLINED = 20_000
 """Nodes of functions called where no gradient flows; beyond, the results of a call are detached."""
+_DETACH = "aten::detach"
 _NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
@@ -69,7 +74,9 @@ def is_enabled(regions: Sequence[Region], span: Span, outside: bool = True) -> b
     return next((enabled for start, end, enabled in reversed(regions) if start <= span.start < end), outside)
 
 
-def apply_grad_modes(graph: Graph, node: ast.FunctionDef, definitions: Mapping[str, ast.FunctionDef]) -> None:
+def apply_grad_modes(
+    graph: Graph, node: ast.FunctionDef, definitions: Mapping[str, ast.FunctionDef], diagnostics: Diagnostics
+) -> None:
     """Detach what is computed where no gradient flows from it, in the function and in its closures.
 
     The mode is that of the functions called too, `definitions`: they are inlined where it is off.
@@ -89,8 +96,10 @@ def apply_grad_modes(graph: Graph, node: ast.FunctionDef, definitions: Mapping[s
                 copied = _inline(graph, inner)
                 inlined += len(copied)
                 pending.append((copied, definitions[inner.attr("callee")], False))
+            elif inner.kind == WRITE:
+                _replace_elements(graph, inner)
             else:
-                _detach_results(graph, inner)
+                _detach_results(graph, inner, diagnostics)
     if inlined:
         # What is known of the arguments decides what a callee asks of its optionals.
         fold_constants(graph)
@@ -136,23 +145,55 @@ def _nodes_of(block: Block) -> list[Node]:
     return found
 
 
-def _detach_results(graph: Graph, node: Node) -> None:
+def _detach_results(graph: Graph, node: Node, diagnostics: Diagnostics) -> None:
     op = OPS.of(node.schema)
     if node.kind != "prim::CallFunction" and (op is None or op.has(_NO_RESULT) or _only_moves(node)):
         return
     if not any(_may_carry(value.type) for value in node.inputs) or node.next is None:
         return
     builder = Builder(graph, before=node.next, span=node.span)
+    if is_itself(node) is not False:
+        _detach_copy(builder, node, diagnostics)
+        return
     for value in node.outputs:
         if not _may_carry(value.type):
             continue
         uses = value.uses
-        detach = "aten::detach" if isinstance(value.type, TensorType) else "aten::_without_gradient"
+        detach = _DETACH if isinstance(value.type, TensorType) else "aten::_without_gradient"
         detached = builder.op(detach, value, name=value.name_hint)
         detached.type = value.type
         value.name_hint = ""
         for use in uses:
             use.user.set_input(use.index, detached)
+
+
+def _detach_copy(builder: Builder, node: Node, diagnostics: Diagnostics) -> None:
+    """The result of an op that returns its argument where nothing is to do: then it is that, with its gradient."""
+    argument, result = node.inputs[0], node.output
+    if is_itself(node) or argument.node.kind == _DETACH:
+        return
+    uses = result.uses
+    condition = ask_itself(builder, node)
+    if condition is None:
+        message = f"whether '{node.kind.rpartition('::')[2]}' gives its argument, and the gradient of that, or a copy"
+        note = "write `x.detach()` or `x.clone()` first, or call it outside of `torch.no_grad()`"
+        diagnostics.report("E305", f"{message} is not known where no gradient flows", node.span, note)
+        return
+    branch = builder.node("prim::If", [condition], [result.type], blocks=2, names=[result.name_hint])
+    result.name_hint = ""
+    for block, value in zip(branch.blocks, (argument, result), strict=True):
+        with builder.at(block):
+            builder.returns(value if value is argument else builder.op(_DETACH, value))
+    for use in uses:
+        use.user.set_input(use.index, branch.output)
+
+
+def _replace_elements(graph: Graph, write: Node) -> None:
+    """A write into a tensor changes its elements, and its gradient stays that of what it was."""
+    target, content = write.inputs
+    if isinstance(target.type, TensorType):
+        builder = Builder(graph, before=write, span=write.span)
+        write.set_input(1, builder.op("aten::_replaced", target, content))
 
 
 def _only_moves(node: Node) -> bool:
@@ -174,53 +215,3 @@ def _may_carry(type: Type) -> bool:
     if isinstance(type, OptionalType | ListType):
         return _may_carry(type.element)
     return is_differentiable(type)
-
-
-# --- writes ---
-
-
-def check_writes(e: Emitter, statement: ast.Stmt) -> None:
-    """Report a write into a tensor from outside a region without gradients: torch goes on with the gradient of what
-    it was, as if it had not been written into."""
-    if not e.regions or is_enabled(e.regions, statement.span) or isinstance(statement, Branch | Loop):
-        return
-    for target in _written(statement):
-        value = e.frame.lookup(target.id)
-        if isinstance(value, Value) and isinstance(value.type, TensorType) and is_enabled(e.regions, _origin(value)):
-            raise e.fail(
-                "E305",
-                f"'{target.id}' is written into where no gradient flows, and was made where one does",
-                target.span,
-                f"make a new value: `{target.id} = {target.id} + 1`; or write outside of `torch.no_grad()`",
-            )
-
-
-def _origin(value: Value) -> Span:
-    """Where the memory of a value was made."""
-    while value.node.inputs and (op := op_of(value)) is not None and op.has(Trait.VIEW):
-        value = value.node.inputs[0]
-    return value.node.span
-
-
-def _written(statement: ast.Stmt) -> Iterator[ast.Name]:
-    targets: list[ast.Expr] = []
-    match statement:
-        case ast.AugAssign():
-            targets.append(statement.target)
-        case ast.Assign():
-            targets += [target for target in statement.targets if isinstance(target, ast.Subscript)]
-        case _:
-            pass
-    stack: list[ast.Syntax] = [*ast.expressions_of(statement)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Call) and isinstance(node.function, ast.Attribute):
-            method = node.function.name
-            if method.endswith("_") and not method.endswith("__"):
-                targets.append(node.function.value)
-        stack += ast.children(node)
-    for target in targets:
-        while isinstance(target, ast.Subscript | ast.Attribute):
-            target = target.value
-        if isinstance(target, ast.Name):
-            yield target

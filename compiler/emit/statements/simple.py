@@ -24,7 +24,6 @@ from ..scopes import DELETED
 from ..stores import emit_update, emit_write
 from ..truth import refine
 from .branches import emit_branch_statements
-from .grad_modes import check_writes
 from .results import emit_result
 
 EXCEPTIONS = (
@@ -44,7 +43,6 @@ def emit_statements(e: Emitter, body: Iterable[ast.Stmt]) -> Walk:
     """Emit a list of statements. One that fails is reported, its names are poisoned, and the next is emitted."""
     for statement in body:
         try:
-            check_writes(e, statement)
             yield e.unit.handlers.statements[type(statement)](e, statement)
         except Abort:
             bound = set(bound_names((statement,)))
