@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import c_math_rare
 import numpy as np
 from gradscript.compiler.codegen.c.math import FLAGS, definitions
 
@@ -21,6 +22,8 @@ UNARY = (
     *("lgamma",),
 )
 BINARY = ("pow", "atan2", "hypot")
+RARE = tuple(c_math_rare.UNARY)
+"""Applied only: their references are not C's."""
 SUFFIXES = ("f32", "f64")
 _SWEPT = {
     **dict.fromkeys(("exp", "exp2", "cosh"), ("within(x, 200)", "near(x, 1 + x, found)")),
@@ -92,9 +95,12 @@ def _checked(name: str) -> str:
     kind, operands = ("BINARY", "x, y") if name in BINARY else ("UNARY", "x")
     lines = []
     for suffix, (number, wide, ending) in _NUMBERS.items():
-        lines.append(f"{kind}({name}, {suffix}, {number}, {wide}, {name}{ending}({operands}))")
-    argument, result = _SWEPT.get(name, ("x", "found"))
-    return "\n".join(lines if kind == "BINARY" else [*lines, f"UNARY_BITS({name}, {argument}, {name}(x), {result})"])
+        reference = "0" if name in RARE else f"{name}{ending}({operands})"
+        lines.append(f"{kind}({name}, {suffix}, {number}, {wide}, {reference})")
+    if name in UNARY:
+        argument, result = _SWEPT.get(name, ("x", "found"))
+        lines.append(f"UNARY_BITS({name}, {argument}, {name}(x), {result})")
+    return "\n".join(lines)
 
 
 @cache

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import c_math_rare
+import mpmath
 import numpy as np
 import pytest
-from c_math import BINARY, SUFFIXES, UNARY, build, doubles, pairs
+from c_math import BINARY, RARE, SUFFIXES, UNARY, build, doubles, pairs
 from gradscript.compiler.codegen.c.math import definitions, has, helpers
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT32
 
@@ -17,7 +19,7 @@ LOOSER = {"lgamma_f64": 8.0}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("name", (*UNARY, *BINARY))
+@pytest.mark.parametrize("name", (*UNARY, *BINARY, *RARE, "zeta"))
 def test_whatever_a_function_calls_stands_above_it(name: str, suffix: str) -> None:
     text = definitions([f"gs_{name}_{suffix}"])
     positions = {match[1]: match.start() for match in re.finditer(r"^static inline .*?(gs_\w+)\(", text, re.MULTILINE)}
@@ -65,6 +67,23 @@ def test_functions_of_two_are_near_enough(name: str, suffix: str) -> None:
     left, right = pairs(np.random.default_rng(0), np.dtype("float32" if suffix == "f32" else "float64"), 40_000)
     found = functions.check(f"{name}_{suffix}", left, right)
     assert found.worst <= BOUNDS[suffix] and not found.wrong, str(found)
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_functions_are_near_enough(name: str) -> None:
+    functions = build(RARE)
+    if functions is None:
+        return
+    reference, given, bound = c_math_rare.UNARY[name]
+    found = functions.apply(f"{name}_f64", given)
+    single = functions.apply(f"{name}_f32", given.astype(np.float32))
+    with mpmath.workdps(60):
+        for x, got in zip(given.tolist(), found.tolist(), strict=True):
+            assert c_math_rare.units(got, reference(mpmath.mpf(x))) <= bound, (x, got)
+    # In float32 they are those of float64, rounded.
+    with np.errstate(over="ignore"):
+        wide = functions.apply(f"{name}_f64", given.astype(np.float32).astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(single, wide)
 
 
 def _neighbourhoods() -> list[tuple[int, int, int]]:

@@ -26,6 +26,7 @@ INLINE = "static inline __attribute__((always_inline))"
 _FILES = (
     *("bits", "roots", "exponentials", "logarithms", "powers", "hyperbolic", "inverse_hyperbolic"),
     *("trigonometric", "inverse_trigonometric", "error_functions", "gamma_functions"),
+    *("special_functions", "bessel_functions"),
 )
 """In an order in which every function stands behind those that it calls."""
 _NAME = re.compile(r"\b(?:gs|GS)_\w+")
