@@ -365,3 +365,19 @@ def ops(name: str | None, as_json: bool) -> None:
         return
     width = max(len(entry["formula"] or "-") for entry in found)
     emit("\n".join(f"{entry['formula'] or '-':<{width}}  {entry['signature']}" for entry in found))
+
+
+# --- doctor ---
+
+
+@main.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Say what runs kernels on this machine, what does not, and how to get it."""
+    from .doctor import findings, shown
+
+    found = findings()
+    if as_json:
+        click.echo(json.dumps({f.name: {"ok": f.is_there, "found": f.said} for f in found}, indent=2))
+    else:
+        emit(shown(found))

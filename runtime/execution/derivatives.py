@@ -6,7 +6,7 @@ on which outputs have a gradient. What is compiled under a policy of recomputati
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -114,9 +114,23 @@ def derivatives_of(function: Compiled) -> Derivatives:
     return found if found is not None else _DERIVATIVES.setdefault(function, Derivatives(function))
 
 
+FORGETTING: set[Callable[[], None]] = set()
+"""What drops whatever else was compiled by formulas."""
+
+
 def forget_derivatives() -> None:
     """Drop every linearisation that was compiled: what they were compiled by has changed."""
     _DERIVATIVES.clear()
+    for forget in list(FORGETTING):
+        forget()
 
 
-__all__ = ["Derivatives", "Linearized", "derivatives_of", "forget_derivatives", "is_floating", "optimized"]
+__all__ = [
+    "FORGETTING",
+    "Derivatives",
+    "Linearized",
+    "derivatives_of",
+    "forget_derivatives",
+    "is_floating",
+    "optimized",
+]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 from threading import RLock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
+from ...execution.derivatives import FORGETTING
 from ..failure import KernelFailure
 from .compiler import WITHOUT, compiler
 from .kernel import thread_count
@@ -42,6 +44,11 @@ class CGraph:
         self._graph = flatten_signature(graph)
         self._seeds = seed_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | None] = {}
+        _GRAPHS.add(self)
+
+    def forget(self) -> None:
+        """Drop what was planned."""
+        self._programs.clear()
 
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results; None where no kernels do it: ops run one by one."""
@@ -61,7 +68,7 @@ class CGraph:
             key = (settled, described(values, settled))
             if key not in self._programs:
                 self._plan(values, key, settled)
-            program = self._programs[key]
+            program = self._programs.get(key)
             if program is not None or settled or not any(isinstance(value, float) for value in values):
                 return program
         return None
@@ -76,6 +83,17 @@ class CGraph:
                 self._programs[key] = loaded(
                     lambda: fuse(specialize_optionals(self._graph, absent), given, supports, split_for_cpu)
                 )
+
+
+_GRAPHS: WeakSet[CGraph] = WeakSet()
+
+
+def _forget_programs() -> None:
+    for graph in list(_GRAPHS):
+        graph.forget()
+
+
+FORGETTING.add(_forget_programs)
 
 
 def loaded(plan: Any) -> CProgram | None:

@@ -22,6 +22,7 @@ from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....lang.collection import collection_paused
 from ...execution.compiled import Compiled
+from ...execution.derivatives import FORGETTING
 from ...execution.linearized import Linearized, fitted_gradients, is_floating
 from .graph import addressable, described, layout_of, loaded, open_seeds
 from .kernel import thread_count
@@ -141,6 +142,7 @@ def _contiguous_seeds(pair: FusedPair) -> list[Any]:
 
 
 _DERIVATIVES: WeakKeyDictionary[Compiled, CDerivatives] = WeakKeyDictionary()
+FORGETTING.add(_DERIVATIVES.clear)
 
 
 def c_derivatives_of(function: Compiled) -> CDerivatives:

@@ -1,0 +1,77 @@
+"""`gradscript doctor`: what runs kernels on this machine, what does not, and how to get it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from ...runtime.kernels.c.compiler import WITHOUT, compiler
+from ...runtime.kernels.c.kernel import thread_count
+from ...runtime.kernels.c.library import load_module
+from ...runtime.kernels.cache.folder import cache_directory, unusable
+from ...runtime.kernels.failure import KernelFailure
+from ...runtime.settings.modes import BACKENDS, settings
+from ...runtime.values.tables import table
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is asked after: whether it is there, and what is said of it."""
+
+    name: str
+    is_there: bool
+    said: str
+
+
+def findings() -> list[Finding]:
+    """Everything that is asked after."""
+    return [
+        Finding("python", True, platform.python_version()),
+        *(_package(name, advice) for name, advice in _PACKAGES.items()),
+        _compiler(),
+        _kernels(),
+        _cache(),
+        Finding("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
+        Finding("threads", True, f"{thread_count()} (OMP_NUM_THREADS says how many)"),
+    ]
+
+
+def shown(found: list[Finding]) -> str:
+    """The findings as a table."""
+    return table(["what", "", "found"], [[f.name, "ok" if f.is_there else "missing", f.said] for f in found])
+
+
+_PACKAGES = {
+    "numpy": "",
+    "torch": "for torch tensors: pip install torch",
+    "triton": "for kernels on a GPU: pip install triton",
+}
+
+
+def _package(name: str, advice: str) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, False, advice)
+
+
+def _compiler() -> Finding:
+    found = compiler()
+    return Finding("C compiler", found is not None, " ".join(found.command) if found is not None else WITHOUT)
+
+
+def _kernels() -> Finding:
+    """Whether what the compiler makes can be loaded and run."""
+    try:
+        answer = load_module("int gs_answer(void)\n{\n    return 42;\n}\n").gs_answer()
+    except KernelFailure as error:
+        return Finding("kernels in C", False, str(error))
+    return Finding("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')
+
+
+def _cache() -> Finding:
+    try:
+        return Finding("cache", True, str(cache_directory()))
+    except OSError as error:
+        return Finding("cache", False, unusable(error))

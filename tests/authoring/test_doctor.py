@@ -1,0 +1,33 @@
+"""`gradscript doctor` says what is there, and how to get what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from gradscript.authoring.cli import doctor
+from gradscript.authoring.cli.main import main
+
+
+def test_it_names_what_runs_kernels() -> None:
+    run = CliRunner().invoke(main, ["doctor"])
+    assert run.exit_code == 0
+    for word in ("python", "numpy", "C compiler", "kernels in C", "cache", "backend", "threads"):
+        assert word in run.output
+
+
+def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "compiler", lambda: None)
+    run = CliRunner().invoke(main, ["doctor", "--json"])
+    found = json.loads(run.output)["C compiler"]
+    assert not found["ok"] and "pip install ziglang" in found["found"]
+
+
+def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(text: str) -> None:
+        raise doctor.KernelFailure("cc failed: no such flag")
+
+    monkeypatch.setattr(doctor, "load_module", failing)
+    found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["kernels in C"]
+    assert found == {"ok": False, "found": "cc failed: no such flag"}
