@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ..lang.diagnostics import Diagnostics
 from .analysis.captures import captures, used_values
 from .ir.builder import Builder
-from .ir.graph import Callee, Captured, GradPair, Graph, copy_without_closures
+from .ir.graph import Callee, Captured, GradPair, Graph, backward_of, copy_without_closures
 from .ir.node import (
     Block,
     Node,
@@ -114,7 +114,7 @@ def _forward_graph(graph: Graph, captured: Sequence[Value]) -> Graph:
 
 def _backward_graph(graph: Graph, function: Node, captured: Sequence[Value], names: Sequence[str]) -> Graph:
     (block,) = function.blocks
-    backward = Graph(function.attr("name"), graph.functions, function.span)
+    backward = Graph(function.attr("name"), graph.functions, function.span, backward_of(graph.title))
     builder = Builder(backward, span=function.span)
     name = "context"
     while any(value.name_hint == name for value in block.inputs):
@@ -212,6 +212,12 @@ def _check_gradients(
         builder = Builder(block)
         block.ret.set_input(0, builder.unpack(only)[0])
         outputs = block.outputs[:1]
+    if only is not None and only.node.kind == "prim::Uninitialized":
+        # It raises on every path: whoever asks for a gradient is told so then.
+        builder = Builder(block, span=function.span)
+        types = [strip_optional(argument.type) for argument in accepted[0]]
+        block.ret.replace_inputs([_no_gradient(builder, type) for type in types])
+        return True
     for inputs in accepted:
         if len(inputs) == count or (not inputs and count == 1 and outputs[0].type == NONE):
             return _check_types(inputs, outputs, function, diagnostics)
@@ -225,6 +231,10 @@ def _check_gradients(
         "return one gradient per input, in order, None where there is none",
     )
     return False
+
+
+def _no_gradient(builder: Builder, type: Type) -> Value:
+    return builder.uninitialized(type) if is_tensor(_element(type)) else builder.constant(None)
 
 
 def _check_types(

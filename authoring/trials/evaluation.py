@@ -14,7 +14,7 @@ import numpy as np
 from ...compiler.autodiff import differentiate
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.graph import Callee, Graph
+from ...compiler.ir.graph import Callee, Graph, backward_of
 from ...compiler.ir.node import Value, copy_nodes
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
@@ -161,7 +161,7 @@ def _joint_graph(
 ) -> tuple[Graph, list[int], list[int]]:
     graph = specialize_optionals(differentiable_graph(callee), absent)
     gradient = differentiate(graph, floating, temporaries=False)
-    joint = Graph(f"{callee.schema.name}_gradient", gradient.df.functions, graph.span)
+    joint = Graph(f"{callee.schema.name}_gradient", gradient.df.functions, graph.span, backward_of(graph.title))
     builder = Builder(joint, span=graph.span)
     inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
     by_output: dict[int, Value] = {}

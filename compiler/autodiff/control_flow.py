@@ -29,7 +29,7 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph) 
 
     An input with a dtype is one that is there, so none is told of what may be an undefined gradient.
     """
-    body = Graph(name, graph.functions, graph.span)
+    body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
         env[value] = body.body.add_input(_sure_type(value), value.name_hint)

@@ -17,7 +17,7 @@ from ..analysis.captures import captures
 from ..analysis.definedness import is_sure
 from ..formulas.library import formula
 from ..ir.builder import Builder
-from ..ir.graph import Callee, GradPair, Graph
+from ..ir.graph import Callee, GradPair, Graph, backward_of
 from ..ir.node import Node, Value, copy_node, copy_nodes
 from ..ir.rewrite import replace_node
 from ..lift import callee_of
@@ -300,7 +300,7 @@ class _Backward:
 
     def _reverse(self) -> Graph:
         f = self.forward.graph
-        df = Graph(f"{f.name}_gradient", self.forward.functions, f.span)
+        df = Graph(f"{f.name}_gradient", self.forward.functions, f.span, backward_of(f.title))
         reverse = Reverse(df, Builder(df, span=f.span), self.forward.active, self.forward.functions)
         reverse.is_certain = len(self.seeds) == len(self.seeded)
         for value in self.seeds:

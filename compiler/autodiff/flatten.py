@@ -19,7 +19,7 @@ def flatten_signature(graph: Graph) -> Graph:
     """A copy with one input and one output per element of the tuples among them; the graph itself if it has none."""
     if not any(isinstance(v.type, TupleType) for v in (*graph.inputs, *graph.outputs)):
         return graph
-    flat = Graph(graph.name, graph.functions, graph.span)
+    flat = Graph(graph.name, graph.functions, graph.span, graph.title)
     copied = graph.copy()
     builder = Builder(flat, span=graph.span)
     env: dict[Value, Value] = {}

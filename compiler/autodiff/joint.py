@@ -23,7 +23,7 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     """
     requires_grad = [i in wrt for i in range(len(graph.inputs))]
     gradient = differentiate(graph, requires_grad, temporaries=False)
-    joint = Graph(name, gradient.df.functions, graph.span)
+    joint = Graph(name, gradient.df.functions, graph.span, f"the gradient of {graph.title}")
     builder = Builder(joint, span=graph.span)
     inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
     env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))

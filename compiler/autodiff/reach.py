@@ -22,7 +22,7 @@ def require_reach(graph: Graph, wrt: Sequence[int]) -> None:
     for index in wrt:
         if index not in reached:
             name = graph.inputs[index].name_hint or f"input {index}"
-            message = f"cannot differentiate with respect to '{name}': it does not reach the output of '{graph.name}'"
+            message = f"cannot differentiate with respect to '{name}': it does not reach the output of '{graph.title}'"
             note = "leave it out of `argnums`, or take zeros for it with `allow_unused=True`"
             raise CompileError([Diagnostic("E409", message, graph.span, (note,))])
 

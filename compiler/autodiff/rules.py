@@ -88,7 +88,7 @@ class PairRule:
             ):
                 return gradient
             fitted = builder.op("aten::sum_to_size", gradient, builder.op("aten::size", self._given(builder, primal)))
-        fitted.node.attrs[GRADIENT_OF] = schema.arguments[index].name
+        fitted.node.attrs[GRADIENT_OF] = [schema.name, schema.arguments[index].name]
         return fitted
 
     def _given(self, builder: Builder, primal: Value) -> Value:

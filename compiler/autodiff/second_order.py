@@ -66,7 +66,7 @@ def _named_apart(arguments: Sequence[Argument]) -> tuple[Argument, ...]:
 
 def _spread(graph: Graph, schema: FunctionSchema, num_grads: int, name: str) -> Graph:
     """A graph of (context tuple, gradients…) as one of (gradients…, inputs…, context's elements…)."""
-    spread = Graph(name, graph.functions, graph.span)
+    spread = Graph(name, graph.functions, graph.span, graph.title)
     parameters = [spread.body.add_input(a.type, a.name) for a in schema.arguments]
     packed, *grads = graph.inputs
     env: dict[Value, Value] = dict(zip(grads, parameters[:num_grads], strict=True))

@@ -14,7 +14,7 @@ def differentiable_graph(callee: Callee) -> Graph:
     if callee.pair is None:
         return callee.graph
     name = callee.schema.name
-    graph = Graph(name, {**callee.graph.functions, name: callee}, callee.graph.span)
+    graph = Graph(name, {**callee.graph.functions, name: callee}, callee.graph.span, callee.graph.title)
     builder = Builder(graph, span=callee.graph.span)
     inputs = [graph.body.add_input(v.type, v.name_hint) for v in callee.graph.inputs]
     types = [result.type for result in callee.schema.returns]

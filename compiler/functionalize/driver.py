@@ -79,7 +79,7 @@ class Functionalizer:
         self.steps = 0
         self.limit = MAX_STEPS + STEPS_PER_NODE * sum(1 for _ in graph.all_nodes())
         self.inlined = 0
-        self.graph = Graph(graph.name, graph.functions, graph.span)
+        self.graph = Graph(graph.name, graph.functions, graph.span, graph.title)
         self.builder = Builder(self.graph)
         self.memory = Memory(self.builder, diagnostics)
         self.places: dict[Value, Place] = _Places(self.builder)

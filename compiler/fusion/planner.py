@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...lang.source import NO_SPAN, Span
 from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT
+from ..ir.structure import spelled
 from ..kernel_ir.index import constant
 from ..kernel_ir.layout import Layout, View, contiguous_strides, views_of
 from ..kernel_ir.verifier import InvalidKernel
@@ -38,7 +40,17 @@ Given = Layout | Sequence[Layout] | None
 
 
 class Unfusable(Exception):
-    """A graph that is no straight line, or of unknown shapes; the message says which node."""
+    """A graph that is no straight line, or of unknown shapes; the message says why, and `span` where that lies."""
+
+    def __init__(self, message: str, span: Span = NO_SPAN) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+def told(node: Node) -> str:
+    """What a message calls what a node gives."""
+    name = spelled(node)
+    return f"the result of {name}" if name else "what is computed there"
 
 
 def plan_program(
@@ -89,7 +101,7 @@ class Planner:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.
             raise Unfusable(f"{type(error).__name__}: {error}") from error
-        return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants)
+        return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants, self.graph.title)
 
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
         """The name of an input, or those of the tensors in a list."""
@@ -107,12 +119,12 @@ class Planner:
         trips = self.known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
         if type(trips) is int and self.known.get(node.blocks[0].outputs[0]) is True:
             return "a loop has too many rounds, or too long a body, to be written out"
-        return f"{node.kind} depends on what is in tensors"
+        return f"{'a loop' if node.kind == 'prim::Loop' else 'a branch'} depends on what is in tensors"
 
     def _classify(self) -> None:
         for node in self.graph.nodes:
             if node.blocks:
-                raise Unfusable(self._why_left(node))
+                raise Unfusable(self._why_left(node), node.span)
             reduction = reduction_of(node, self.known)
             if reduction is not None:
                 self.memory.reductions[node.output] = reduction
@@ -161,7 +173,7 @@ class Planner:
         while self.memory.wanted:
             value, name = self.memory.wanted.pop()
             if not self.memory.held_in[value].try_store(value, name):
-                raise Unfusable(f"{value.node.kind} cannot be stored by the kernel that computes it")
+                raise Unfusable(f"{told(value.node)} cannot be stored by the kernel that computes it", value.node.span)
 
     # --- anchors ---
 
@@ -208,7 +220,7 @@ class Planner:
         group.order = len(self._steps)
         self._steps.append(group)
         if not group.try_reduction(value, reduction):
-            raise Unfusable(f"{value.node.kind} cannot be reduced from memory")
+            raise Unfusable(f"{told(value.node)} cannot be reduced from memory", value.node.span)
 
     def materialize(self, value: Value) -> str:
         """Have a tensor in memory; its name."""
@@ -265,7 +277,7 @@ class Planner:
         else:
             group = self._new_group(self.known[value].shape)
             if not group.try_store(value, name, offset):
-                raise Unfusable(f"{value.node.kind} cannot be computed by a kernel")
+                raise Unfusable(f"{told(value.node)} cannot be computed by a kernel", value.node.span)
         _, order = self.memory.placed.get(whole, (name, BEFORE))
         self.memory.placed[whole] = (name, max(order, group.order))
 
@@ -344,7 +356,7 @@ class Planner:
         for value in node.outputs:
             known = self.known.get(value)
             if not isinstance(known, Meta) and isinstance(value.type, TensorType):
-                raise Unfusable(f"the shape of the result of {node.kind} is not known before it runs")
+                raise Unfusable(f"the shape of {told(node)} is not known before it runs", node.span)
             results.append((value, Layout.contiguous(known) if isinstance(known, Meta) else None))
         self._append_extern(node, results, is_view=False)
 
@@ -358,7 +370,7 @@ class Planner:
             known = self.known.get(value)
             if isinstance(known, list) and _has_tensor(known):
                 if not all(isinstance(item, Meta) for item in known):
-                    raise Unfusable(f"{node.kind} gives a list of lists")
+                    raise Unfusable(f"{told(node)} is a list of lists", node.span)
                 parts = tuple(self.memory.new_name(value) for _ in known)
                 self.memory.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
                 self.memory.lists[value] = (parts, order)
@@ -387,7 +399,7 @@ class Planner:
             return [Ref(name) for name in self.memory.lists[value][0]]
         if is_known(known):
             return known
-        raise Unfusable(f"the result of {value.node.kind} is not known before it runs")
+        raise Unfusable(f"{told(value.node)} is not known before it runs", value.node.span)
 
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")

@@ -61,6 +61,8 @@ class Program:
     steps: tuple[Step, ...]
     outputs: tuple[Argument, ...]
     constants: Mapping[str, Array]
+    title: str
+    """What messages call it, as they call the graph."""
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -25,7 +25,7 @@ def capture_bases(gradient: Gradient) -> Gradient:
     bases = {position[chain[0].inputs[0]] for chain in chains.values()}
     captured_inputs = sorted({*gradient.captured_inputs, *bases})
     captured_outputs = [i for i in gradient.captured_outputs if i not in chains]
-    df = Graph(gradient.df.name, gradient.df.functions, gradient.df.span)
+    df = Graph(gradient.df.name, gradient.df.functions, gradient.df.span, gradient.df.title)
     builder = Builder(df, span=gradient.df.span)
     count = len(gradient.input_vjps)
     env = {value: df.body.add_input(value.type, value.name_hint) for value in gradient.df.inputs[:count]}

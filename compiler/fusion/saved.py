@@ -52,7 +52,7 @@ def _joined(outer: Gradient, inner: Gradient, saved: Sequence[int]) -> Gradient:
     captured_inputs = sorted({*outer.captured_inputs, *inner.captured_inputs})
     inner_outputs = [saved[i] for i in inner.captured_outputs]
     captured_outputs = sorted({*outer.captured_outputs, *inner_outputs})
-    joint = Graph(outer.df.name, outer.df.functions, outer.df.span)
+    joint = Graph(outer.df.name, outer.df.functions, outer.df.span, outer.df.title)
     builder = Builder(joint, span=outer.df.span)
     vjps = {i: _input(joint, value) for i, value in zip(outer.input_vjps, outer.df.inputs, strict=False)}
     vjps |= {saved[i]: _input(joint, value) for i, value in zip(inner.input_vjps, inner.df.inputs, strict=False)}

@@ -20,12 +20,19 @@ from .printer import graph_text
 
 
 class Graph:
-    """A named body, and the functions that its prim::CallFunction nodes name."""
+    """A named body, and the functions that its prim::CallFunction nodes name.
 
-    __slots__ = ("__weakref__", "body", "functions", "name", "span")
+    `title` is what messages call it: the user's function that it serves, and what of that it is. `backward_of` makes
+    that of a backward.
+    """
 
-    def __init__(self, name: str, functions: Mapping[str, Callee] | None = None, span: Span = NO_SPAN) -> None:
+    __slots__ = ("__weakref__", "body", "functions", "name", "span", "title")
+
+    def __init__(
+        self, name: str, functions: Mapping[str, Callee] | None = None, span: Span = NO_SPAN, title: str = ""
+    ) -> None:
         self.name = name
+        self.title = title or name
         self.body = Block()
         self.functions: Mapping[str, Callee] = functions if functions is not None else {}
         self.span = span
@@ -52,7 +59,7 @@ class Graph:
 
     def copy(self, name: str | None = None) -> Graph:
         """A graph of its own with the same content."""
-        graph = Graph(name or self.name, self.functions, self.span)
+        graph = Graph(name or self.name, self.functions, self.span, self.title)
         copy_block(self.body, graph.body, {})
         return graph
 
@@ -113,6 +120,11 @@ class GradPair:
     replay: Graph | None = None
 
 
+def backward_of(title: str) -> str:
+    """The title of a graph of gradients."""
+    return f"the backward of {title}"
+
+
 class Callee:
     """A function that graphs may call: its schema, its graph, and the pair that differentiates it, if it has one.
 
@@ -133,7 +145,7 @@ class Callee:
 
 def copy_without_closures(graph: Graph, env: dict[Value, Value]) -> Graph:
     """A copy, as yet without results, which leaves closures out; `env` gains the copied values."""
-    copied = Graph(graph.name, graph.functions, graph.span)
+    copied = Graph(graph.name, graph.functions, graph.span, graph.title)
     for value in graph.inputs:
         env[value] = copied.body.add_input(value.type, value.name_hint)
     for node in graph.nodes:

@@ -43,8 +43,22 @@ STAGE = "stage"
 SEGMENT = "segment"
 """An attribute that a prim::Loop may have: its backward runs so many rounds again at a time, and keeps their start."""
 GRADIENT_OF = "gradient_of"
-"""An attribute of what brings a user's gradient to the size of an argument: the argument's name, for messages."""
+"""An attribute of what brings a user's gradient to the size of an argument: the names of the function and of the
+argument, for messages."""
+OF_NUMBERS = frozenset(("abs", "max", "min"))
+"""Functions of Python among the ops that are the compiler's own."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+
+def spelled(node: Node) -> str:
+    """What a message calls the op of a node; nothing where source has no name for it."""
+    if node.schema is None:
+        callee: str = node.attrs.get("callee", "")
+        return callee if "::" in callee else ""
+    namespace, _, name = node.schema.full_name.partition("::")
+    if namespace == "prim":
+        return node.schema.base_name if node.schema.base_name in OF_NUMBERS else ""
+    return "" if name.startswith("_") else node.kind
 
 
 def require(holds: bool, rule: str) -> None:

@@ -73,7 +73,7 @@ def with_captures(gradient: Gradient, f: Graph, df: Graph, sources: dict[Value, 
 
 def _with_inputs(df: Graph, count: int, captured: Sequence[Value]) -> tuple[Graph, dict[Value, Value]]:
     """A graph with df's vjps and the captures as inputs, and where the values of both are in it."""
-    made = Graph(df.name, df.functions, df.span)
+    made = Graph(df.name, df.functions, df.span, df.title)
     env: dict[Value, Value] = {}
     for value in (*df.inputs[:count], *captured):
         env[value] = made.body.add_input(value.type, value.name_hint)

@@ -30,7 +30,7 @@ def rebuild(problem: Problem, saved: Set[Value]) -> tuple[Gradient, dict[Value, 
     plain = problem.plain
     mirrored = _Mirrored(problem, saved)
     df, sources = mirrored.build()
-    f = Graph(plain.f.name, plain.f.functions, plain.f.span)
+    f = Graph(plain.f.name, plain.f.functions, plain.f.span, plain.f.title)
     env: dict[Value, Value] = {}
     copy_block(plain.f.body, f.body, env)
     made = with_captures(plain, f, df, {inner: env[outer] for inner, outer in sources.items()})
@@ -43,7 +43,9 @@ class _Mirrored:
     def __init__(self, problem: Problem, saved: Set[Value]) -> None:
         self._problem = problem
         self._saved = saved
-        self._df = Graph(problem.plain.df.name, problem.plain.df.functions, problem.plain.df.span)
+        self._df = Graph(
+            problem.plain.df.name, problem.plain.df.functions, problem.plain.df.span, problem.plain.df.title
+        )
         self._at: dict[Value, Value] = {}
         self._sources: dict[Value, Value] = {}
         self._order = {node: i for i, node in enumerate(problem.nodes)}

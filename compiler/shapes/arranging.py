@@ -28,13 +28,21 @@ shape_of("zeros", "ones", "empty", "full", "uniform", "random_bits")(sized("size
 shape_of("new_zeros", "new_ones", "new_empty", "new_full")(sized("size"))
 shape_of("zeros_like", "ones_like", "empty_like", "full_like", "fill", "zero", "copy")(same("self"))
 shape_of("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool")(same("self"))
-shape_of("_updated")(same("new"))
 shape_of("_replaced")(same("old"))
 shape_of("_autocast_to_full_precision", "_autocast_to_reduced_precision")(same("self"))
 shape_of("clone", "contiguous", "detach", "roll", "flip", "fliplr", "flipud")(same("self"))
 
 
 shape_of("add_n")(all_broadcast)
+
+
+@shape_of("_updated")
+def updated(a: Arguments) -> Shape:
+    """A write does not change the shape of what is written."""
+    new, old = a.shape("new"), a.shape("old")
+    if new != old:
+        raise RuntimeError(f"output with shape {list(old)} doesn't match the broadcast shape {list(new)}")
+    return old
 
 
 @shape_of("arange")

@@ -98,6 +98,13 @@ def is_matrix(a: Arguments) -> None:
         raise _fail(a, f"expected {least} dimensions, but got a tensor of shape {list(a.at(0))}")
 
 
+@fits("item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit")
+def is_one_number(a: Arguments) -> None:
+    for shape in _given(a, a.op.schema.arguments[0].name):
+        if prod(shape) != 1:
+            raise RuntimeError(f"only a tensor of one element is a number, not one of shape {list(shape)}")
+
+
 # --- products ---
 
 _RANKS: dict[str, tuple[int, ...]] = {

@@ -53,6 +53,7 @@ def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
     if _is_generic(op):
         return _moved(op, inputs)
     if not any(is_tensor(_element(result.type)) for result in op.schema.returns):
+        require_fit(op, Arguments(op, inputs))
         return _numbers(op, inputs)
     try:
         return _tensors(op, Arguments(op, _with_numbers(op, inputs, types)), count)

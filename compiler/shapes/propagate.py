@@ -108,7 +108,7 @@ class _Propagation:
                 return [UNKNOWN] * len(node.outputs)
             return infer(op, inputs, [value.type for value in node.inputs])
         except Exception as error:
-            return ShapeError(self.graph.name, node, inputs, error)
+            return ShapeError(self.graph.title, node, inputs, error)
 
     # --- control flow ---
 
@@ -151,7 +151,7 @@ class _Propagation:
             return results
         if callee.graph.span.source.is_library:
             return self.told_at(node, inputs, results)
-        results.callers.append((self.graph.name, node))
+        results.callers.append((self.graph.title, node))
         return results
 
     def composite(self, node: Node, op: Op, inputs: list[Abstract]) -> Walk:
@@ -163,7 +163,7 @@ class _Propagation:
     def told_at(self, node: Node, inputs: Sequence[Abstract], error: ShapeError) -> ShapeError:
         """An error in the library, as one of the node that led there."""
         assert error.__cause__ is not None
-        return ShapeError(self.graph.name, node, inputs, error.__cause__, error.inner or error.node)
+        return ShapeError(self.graph.title, node, inputs, error.__cause__, error.inner or error.node)
 
     def results_of(self, graph: Graph, inputs: Sequence[Abstract], count: int) -> Walk:
         """The first results of another graph; a closure behind them is left out."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ir.graph import Graph
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import is_tensor
@@ -33,8 +34,9 @@ class Binder:
         self._names = [argument.name for argument in arguments]
 
     @classmethod
-    def of(cls, schema: FunctionSchema, span: Span, tensor: Convert = to_array) -> Binder:
-        return cls(schema.name, schema.arguments, span, tensor)
+    def of(cls, schema: FunctionSchema, graph: Graph, tensor: Convert = to_array) -> Binder:
+        """That of a function: `graph` is its graph."""
+        return cls(graph.title, schema.arguments, graph.span, tensor)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """One converted value per argument of the schema; RuntimeFailure where something does not fit.
@@ -96,7 +98,7 @@ class Binder:
             if argument.keyword_only and "*" not in parts:
                 parts.append("*")
             parts.append(f"{argument.name}: {argument.type}{'' if argument.required else f' = {argument.default!r}'}")
-        return f"it is {self._name}({', '.join(parts)})"
+        return f"it takes ({', '.join(parts)})"
 
     def _failure(self, code: str, message: str, argument: str | None, *notes: str) -> RuntimeFailure:
         shown = [note for note in notes if note]

@@ -50,6 +50,11 @@ class Compiled:
         return self._callee.schema.name
 
     @property
+    def title(self) -> str:
+        """What messages call it: the name, or what of a function it is, as "the gradient of f"."""
+        return self._callee.graph.title
+
+    @property
     def schema(self) -> FunctionSchema:
         """The parameters with their types and defaults, and the types of the results."""
         return self._callee.schema
@@ -83,7 +88,7 @@ class Compiled:
         except RecordedCall as call:
             message = f"a {type(call.taker).__name__} stands where an array is needed"
             note = "only calls of functions are recorded: call what gs.grad gives, or pass its `.data`"
-            raise RuntimeFailure("R002", self.name, message, span=self.graph.span, notes=[note]) from None
+            raise RuntimeFailure("R002", self.title, message, span=self.graph.span, notes=[note]) from None
 
     @cached_property
     def executor(self) -> GraphExecutor:
@@ -101,7 +106,7 @@ class Compiled:
 
     @cached_property
     def _binder(self) -> Binder:
-        return Binder.of(self.schema, self.graph.span)
+        return Binder.of(self.schema, self.graph)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.schema}>"

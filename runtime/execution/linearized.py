@@ -137,7 +137,7 @@ def _fitted(whole: Gradient, index: int, gradient: Any, primal: Any) -> Any:
         value = whole.f.inputs[index]
         raise RuntimeFailure(
             "R101",
-            whole.f.name,
+            whole.df.title,
             f"the gradient of '{value.name_hint}' has shape {list(gradient.shape)}, the argument {list(primal.shape)}",
             argument=value.name_hint,
             span=whole.f.span,

@@ -16,12 +16,13 @@ from ...lang.diagnostics import did_you_mean
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, unwrapped
 from ..execution.executor import LAST, DebugState, Entry
+from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
 from ..settings.counters import HITS
 from ..settings.modes import TOUCHED, runs_c
-from ..values.arrays import any_on_device, any_torch, to_user
+from ..values.arrays import any_on_device, any_torch, describe_argument, to_user
 from ..values.recorded import RecordedCall, any_recorded, taker_of
 from .pair import GradPair
 from .stages import STAGES
@@ -160,10 +161,12 @@ class Function(Compiled):
 
     def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
         """A tuple with one gradient per input, None where there is none."""
+        _, backward = self._halves
+        self._check_backward(context, grad_outputs)
         if any_on_device([context, *grad_outputs]):
             return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
-        _, backward = self._halves
-        values = self.bind((context, *grad_outputs), {}, self._backward_binder)
+        kept, gradients = self._backward_binders
+        values = [tuple(self.bind(tuple(context), {}, kept)), *self.bind(grad_outputs, {}, gradients)]
         results = self._halves_by_kernels[1].run(values) if runs_c() else None
         results = run_plan(backward, values) if results is None else results
         as_torch = any_torch([context, *grad_outputs])
@@ -274,8 +277,30 @@ class Function(Compiled):
         return forward, Half(f"{self.name}.backward", self._backward_arguments, pair.backward)
 
     @cached_property
-    def _backward_binder(self) -> Binder:
-        return Binder(f"{self.name}.backward", self._backward_arguments, self._own_pair().backward.span)
+    def _backward_binders(self) -> tuple[Binder, Binder]:
+        """What binds the elements of a context, under the names of what they are, and what binds the gradients."""
+        pair = self._own_pair()
+        captured = [Argument(item.name, item.type) for item in pair.context]
+        span = pair.backward.span
+        return Binder(f"the context of {self.title}", captured, span), Binder(
+            f"{self.title}.backward", self._backward_arguments[1:], span
+        )
+
+    def _check_backward(self, context: object, grad_outputs: Sequence[Any]) -> None:
+        """RuntimeFailure unless it is one context, as `forward` gives it, and as many gradients as are taken."""
+        pair = self._own_pair()
+        names = ", ".join(item.name for item in pair.context)
+        taken = [argument.name for argument in self._backward_arguments[1:]]
+        message = ""
+        if not isinstance(context, tuple | list) or len(context) != len(pair.context):
+            given = f"{len(context)} values" if isinstance(context, tuple | list) else describe_argument(context)
+            message = f"first comes the context, a tuple of {len(pair.context)} ({names}), not {given}"
+        elif len(grad_outputs) != len(taken):
+            count = "1 gradient" if len(grad_outputs) == 1 else f"{len(grad_outputs)} gradients"
+            message = f"behind the context come {', '.join(map(repr, taken))}: not {count}"
+        if message:
+            note = f"`out, context = {self.name}.forward(…)`, then `{self.name}.backward(context, …)`"
+            raise RuntimeFailure("R001", f"{self.title}.backward", message, span=pair.backward.span, notes=[note])
 
     @property
     def _backward_arguments(self) -> list[Argument]:

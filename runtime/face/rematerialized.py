@@ -59,7 +59,7 @@ class RematerializedGradient(Function):
         try:
             return OPS.named("prim::scalar_seed").evaluate(value)
         except ValueError as error:
-            raise RuntimeFailure("R101", self.name, str(error), span=self.graph.span) from error
+            raise RuntimeFailure("R101", self.title, str(error), span=self.graph.span) from error
 
 
 def _dense(gradient: Any, primal: Any) -> Any:

@@ -100,7 +100,7 @@ def _on_device(
     if policy is not None:
         message = "a policy of recomputation is for arrays and tensors on the CPU"
         note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
-        raise RuntimeFailure("R003", function.name, message, span=function.graph.span, notes=[note])
+        raise RuntimeFailure("R003", function.title, message, span=function.graph.span, notes=[note])
     return function.on_device, function.on_device.bind(args, kwargs)
 
 
@@ -149,7 +149,7 @@ def _derived(
     returns = function.schema.returns
     if len(returns) != 1 or not is_differentiable(returns[0].type):
         kinds = ", ".join(str(r.type) for r in returns)
-        raise ValueError(f"a gradient is taken of one Tensor; '{function.name}' returns {kinds}: use gs.vjp")
+        raise ValueError(f"a gradient is taken of one Tensor; '{function.title}' returns {kinds}: use gs.vjp")
     chosen = None if policy is None else as_policy(policy)
     name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
     source = differentiable_graph(function.callee)
@@ -185,10 +185,10 @@ def _numbers(argnums: Any) -> list[int]:
 def _position(function: Function, number: Any) -> int:
     arguments = function.schema.arguments
     if not isinstance(number, int) or isinstance(number, bool) or not -len(arguments) <= number < len(arguments):
-        raise ValueError(f"'{function.name}' has {len(arguments)} parameters; there is no argnum {number!r}")
+        raise ValueError(f"'{function.title}' has {len(arguments)} parameters; there is no argnum {number!r}")
     argument = arguments[number]
     if not is_differentiable(argument.type):
-        message = f"parameter '{argument.name}' of '{function.name}' is {argument.type}: it has no gradient"
+        message = f"parameter '{argument.name}' of '{function.title}' is {argument.type}: it has no gradient"
         advice = f"declare it a Tensor and pass `{argument.name}.astype(float)`"
         raise ValueError(f"{message}; {advice}, or leave it out of argnums")
     return number % len(arguments)
@@ -242,5 +242,5 @@ def _bad_cotangent(function: Function, message: str, index: int | None) -> Runti
     argument = None if index is None else f"grad_output{index}"
     note = "a gradient has the shape of its output; None stands for no gradient"
     return RuntimeFailure(
-        "R002", f"pullback of {function.name}", message, argument=argument, span=function.graph.span, notes=[note]
+        "R002", f"the pullback of {function.title}", message, argument=argument, span=function.graph.span, notes=[note]
     )

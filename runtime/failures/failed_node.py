@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...compiler.ir.graph import backward_of
 from ...compiler.ir.node import Node
-from ...compiler.ir.structure import GRADIENT_OF
+from ...compiler.ir.structure import GRADIENT_OF, spelled
 from ...compiler.ops.families.control import GradientMisfit
 from ...compiler.ops.families.prim import GradscriptRaise
 from ...compiler.shapes.propagate import ShapeError
@@ -29,32 +30,45 @@ def failure_at(
 ) -> RuntimeFailure:
     """What to raise for an error of a node that stands in `function`.
 
-    `callers` has the function and the node of each call that led there, from the inside out.
+    `callers` has the function and the node of each call that led there, from the inside out. What fails inside a
+    formula of the library is told at the user's line that led there.
     """
+    inner = node
+    if node.span.source.is_library:
+        outside = next((i for i, (_, call) in enumerate(callers) if not call.span.source.is_library), None)
+        if outside is not None:
+            (function, node), callers = callers[outside], callers[outside + 1 :]
+            notes = [f"by {inner.kind} at {inner.span}", *notes]
     calls = [f"called from {caller} at {call.span}" for caller, call in callers[:MAX_CALLERS]]
     if len(callers) > MAX_CALLERS:
         calls.append(f"and {len(callers) - MAX_CALLERS} more calls before that")
-    if node.kind == RAISE:
+    if inner.kind == RAISE:
         return RuntimeFailure("R102", function, _message(error), span=node.span, notes=[*notes, *calls])
     if isinstance(error, GradientMisfit):
         note = "a backward returns a list with one gradient for each element of its argument, in the element's shape"
         return RuntimeFailure(
-            "R105", error.function, str(error), argument=error.argument, span=node.span, notes=[note, *notes, *calls]
+            "R105",
+            backward_of(error.function),
+            str(error),
+            argument=error.argument,
+            span=node.span,
+            notes=[note, *notes, *calls],
         )
-    if GRADIENT_OF in node.attrs and not isinstance(error, MemoryError):
-        return _wrong_gradient(node, operands, function, [*notes, *calls])
+    if GRADIENT_OF in inner.attrs and not isinstance(error, MemoryError):
+        return _wrong_gradient(node, operands, [*notes, *calls])
     code = "R103" if isinstance(error, MemoryError) else "R101"
-    op = node.attrs.get("callee", node.kind)
-    described = describe_operands(node, operands)
-    return RuntimeFailure(code, op, _message(error), span=node.span, notes=[*described, *notes, *calls])
+    described = describe_operands(inner, operands)
+    return RuntimeFailure(
+        code, spelled(node) or function, _message(error), span=node.span, notes=[*described, *notes, *calls]
+    )
 
 
-def _wrong_gradient(node: Node, operands: Sequence[Any], function: str, notes: Sequence[str]) -> RuntimeFailure:
+def _wrong_gradient(node: Node, operands: Sequence[Any], notes: Sequence[str]) -> RuntimeFailure:
     """A user's backward gave a gradient that is not in the shape of its argument."""
-    name, (gradient, size) = node.attrs[GRADIENT_OF], operands
+    (function, name), (gradient, size) = node.attrs[GRADIENT_OF], operands
     message = f"the gradient of '{name}' has shape {list(gradient.shape)}, the argument {list(size)}"
     advice = f"a backward returns gradients in the shapes of the inputs: `.sum_to_size({name}.size())`"
-    return RuntimeFailure("R101", function, message, argument=name, span=node.span, notes=[advice, *notes])
+    return RuntimeFailure("R101", backward_of(function), message, argument=name, span=node.span, notes=[advice, *notes])
 
 
 def _message(error: BaseException) -> str:

@@ -172,7 +172,8 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
         raise misfit(error) from error
     except Unfusable as error:
         note = "long loops, and branches and loops that depend on elements, run op by op"
-        raise RuntimeFailure("R101", function.name, f"no kernels: {error}", span=graph.span, notes=[note]) from error
+        span = error.span if error.span.text and not error.span.source.is_library else graph.span
+        raise RuntimeFailure("R101", function.title, f"no kernels: {error}", span=span, notes=[note]) from error
 
 
 def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
@@ -185,8 +186,8 @@ def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
 
 def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
     requires_grad = [_is_floating(layout) for layout in given]
-    if any(getattr(value, "requires_grad", False) for value in values):
-        requires_grad = [bool(getattr(value, "requires_grad", False)) for value in values]
+    if any(map(_requires_grad, values)):
+        requires_grad = [_requires_grad(value) for value in values]
     plain = fuse(graph, given, supports)
     if not any(requires_grad):
         return _made(plain, None, 0, lambda: [fuse(graph, given, supported_by_c, split_for_cpu)])
@@ -281,14 +282,21 @@ def layout_of(value: Any, *, settled: bool) -> Any:
 
 
 def _is_floating(given: Any) -> bool:
+    """Whether an argument is a floating tensor, or has one among its elements."""
+    if isinstance(given, list):
+        return any(map(_is_floating, given))
     return isinstance(given, Layout) and given.dtype.is_floating
+
+
+def _requires_grad(value: Any) -> bool:
+    return any(map(_requires_grad, value)) if isinstance(value, list) else bool(getattr(value, "requires_grad", False))
 
 
 def _bound(function: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Torch tensors bound as they are, wherever they live: only shapes are looked at."""
     from ..execution.binding import Binder
 
-    bound: list[Any] = function.bind(tuple(args), kwargs, Binder.of(function.schema, function.graph.span, _as_given))
+    bound: list[Any] = function.bind(tuple(args), kwargs, Binder.of(function.schema, function.graph, _as_given))
     return bound
 
 

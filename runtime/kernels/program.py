@@ -130,7 +130,7 @@ class DeviceProgram:
                 raise
             except (RuntimeError, TypeError, ValueError, IndexError) as error:
                 # What is wrong with an index shows only where it is used.
-                raise failure_at(step.node, arguments, error, self.program.name, ()) from error
+                raise failure_at(step.node, arguments, error, self.program.title, ()) from error
             # A list of tensors has a slot for each, one of unknown length has one for all.
             is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
             found = [result] if is_whole else list(result)

@@ -26,7 +26,7 @@ def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list
 
     RuntimeFailure for what is wrong with the data; what is wrong with the device is torch's error.
     """
-    interpreter = _Interpreter(graph.name, device)
+    interpreter = _Interpreter(graph.title, device)
     interpreter.values.update(zip(graph.inputs, values, strict=True))
     results: list[Any] = run(interpreter.block(graph.body))
     return results
@@ -83,6 +83,13 @@ class _Interpreter:
             return [None] * len(node.outputs)
         return (yield self.block(node.blocks[0]))
 
+    def unpack_list(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """An undefined gradient has undefined elements."""
+        (values,) = inputs
+        if values is not None and len(values) != len(node.outputs):
+            raise ValueError(f"{len(node.outputs)} values are needed to unpack, and the list has {len(values)}")
+        return [None] * len(node.outputs) if values is None else list(values)
+
     def constant(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         value = node.attr("value")
         return [constant_tensor(value.array, self.device) if isinstance(value, TensorConstant) else value]
@@ -115,7 +122,7 @@ _STRUCTURAL: dict[str, Callable[[_Interpreter, Node, list[Any]], Sequence[Any]]]
     "prim::TupleUnpack": lambda self, node, inputs: list(inputs[0]),
     "prim::TupleIndex": lambda self, node, inputs: [inputs[0][node.attr("index")]],
     "prim::ListConstruct": lambda self, node, inputs: [list(inputs)],
-    "prim::ListUnpack": lambda self, node, inputs: list(inputs[0] or [None] * len(node.outputs)),
+    "prim::ListUnpack": _Interpreter.unpack_list,
     "prim::AutogradAdd": _Interpreter.add,
     "prim::MaterializeGrad": _Interpreter.materialize,
     "prim::unchecked_unwrap_optional": lambda self, node, inputs: inputs,

@@ -40,7 +40,7 @@ def run_plan(plan: ExecutionPlan, arguments: Sequence[Any]) -> list[Any]:
     for an undefined gradient. RuntimeFailure is all that is raised for what is wrong with the data.
     """
     if len(arguments) != plan.input_count:
-        raise TypeError(f"{plan.graph.name} takes {plan.input_count} values, not {len(arguments)}")
+        raise TypeError(f"{plan.graph.title} takes {plan.input_count} values, not {len(arguments)}")
     return execute(plan, [*arguments, *plan.template])
 
 
@@ -122,5 +122,5 @@ def _failure(
     error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[Frame]
 ) -> RuntimeFailure:
     operands = [registers[slot] for slot in plan.operands[address]]
-    callers = [(caller.graph.name, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
-    return failure_at(plan.nodes[address], operands, error, plan.graph.name, callers)
+    callers = [(caller.graph.title, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
+    return failure_at(plan.nodes[address], operands, error, plan.graph.title, callers)

@@ -17,7 +17,7 @@ import numpy as np
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.ir.graph import Graph
+from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import RETURN, Node, Value
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.specialize.optionals import specialize_optionals
@@ -176,7 +176,7 @@ class Linearization:
                 found = self._backward.get(pattern)
                 if found is None:
                     df = specialized(self.gradient.df, self._types(pattern))
-                    found = self._backward[pattern] = GradientProgram(df, f"{self.name}_gradient")
+                    found = self._backward[pattern] = GradientProgram(df, backward_of(self.name))
         return found
 
     def _types(self, pattern: Pattern) -> list[Type]:
@@ -257,4 +257,4 @@ def forget_programs() -> None:
 def _name(graph: Graph) -> str:
     """What nodes of a program are called: the function, or the op that a snippet is of."""
     ops = [node.kind for node in graph.nodes if node.schema is not None]
-    return ops[-1] if graph.name == SNIPPET and ops else graph.name
+    return ops[-1] if graph.name == SNIPPET and ops else graph.title

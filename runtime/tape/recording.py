@@ -78,7 +78,7 @@ class RecordingPlanner(Planner):
             return self._pair(node), everything
         if node.kind == subgraphs.KIND:
             group = self._groups[node]
-            return Step(GroupProgram(group, self._graph.name), group), everything
+            return Step(GroupProgram(group, self._graph.title), group), everything
         evaluate, taken = super()._evaluation(node)
         if _moves(node) or not any(_may_hold_variable(value.type) for value in node.inputs):
             return evaluate, taken
@@ -91,7 +91,7 @@ class RecordingPlanner(Planner):
 
     def _pair(self, node: Node) -> Evaluate:
         graph, sources = node_graph(node, self._graph)
-        program = Program(graph, node.attr("callee"))
+        program = Program(graph, graph.title)
 
         def evaluate(*values: Any) -> Any:
             results = program.run([values[i] for i in sources])
@@ -214,7 +214,9 @@ def _may_hold_variable(type: Type) -> bool:
 
 def node_graph(node: Node, graph: Graph) -> tuple[Graph, list[int]]:
     """A node as a graph of its own, with its constants inside; which of its operands are the inputs."""
-    single = Graph(node.kind, graph.functions, node.span)
+    callee = graph.functions.get(node.attrs.get("callee", ""))
+    title = graph.title if callee is None else callee.graph.title
+    single = Graph(node.kind, graph.functions, node.span, title)
     env: dict[Value, Value] = {}
     sources: list[int] = []
     for index, value in enumerate(node.inputs):

@@ -39,7 +39,7 @@ class TorchCalls:
 
     def __init__(self, function: Compiled) -> None:
         self._function = function
-        self._binder = Binder.of(function.schema, function.graph.span, checked)
+        self._binder = Binder.of(function.schema, function.graph, checked)
         self._prepared: dict[Hashable, PreparedCall] = {}
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
@@ -63,10 +63,10 @@ class TorchCalls:
             return call.taker.call_function(self._function, args, dict(kwargs))
         device = device_of(values)
         if device != "cpu":
-            check_devices(self._function.name, self._function.schema.arguments, values, self._function.graph.span)
+            check_devices(self._function.title, self._function.schema.arguments, values, self._function.graph.span)
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
         if not joins and has_tangent(values):
-            raise no_forward_mode(self._function.name, self._function.graph.span)
+            raise no_forward_mode(self._function.title, self._function.graph.span)
         if joins and self._opaque:
             self._check_opaque(values)
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
@@ -117,7 +117,7 @@ class TorchCalls:
                 message = f"argument '{name}': no gradient flows through a {self._function.schema.arguments[i].type}"
                 notes = ["pass tensors, lists of them, or tuples of both; or `x.detach()`"]
                 span = self._function.graph.span
-                raise RuntimeFailure("R003", self._function.name, message, span=span, notes=notes)
+                raise RuntimeFailure("R003", self._function.title, message, span=span, notes=notes)
 
 
 _CALLS: WeakSet[TorchCalls] = WeakSet()

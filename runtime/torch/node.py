@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
@@ -154,7 +155,8 @@ class Kept:
     def _unfit(self, name: str, shape: Sequence[int], wanted: Sequence[int]) -> RuntimeFailure:
         message = f"the gradient of '{name}' has shape {list(shape)}, the argument {list(wanted)}"
         note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
-        return RuntimeFailure("R101", self.step.name, message, argument=name, span=self.step.graph.span, notes=[note])
+        op = backward_of(self.step.name)
+        return RuntimeFailure("R101", op, message, argument=name, span=self.step.graph.span, notes=[note])
 
 
 def _like(tensor: Any) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ class Half:
 
     def __init__(self, name: str, arguments: Sequence[Argument], graph: Graph) -> None:
         self._bound = Bound(name, arguments, graph)
-        self._program = Program(flatten_signature(graph), graph.name)
+        self._program = Program(flatten_signature(graph), graph.title)
         self._inputs = [value.type for value in graph.inputs]
         self._outputs = [value.type for value in graph.outputs]
 

@@ -136,11 +136,11 @@ class Tracer:
         match = self._unit.resolver.resolve([function.schema], arguments)
         if not isinstance(match, Match):
             note = "a value computed of the arguments is passed as the type that it has in the graph"
-            raise RuntimeFailure("R002", function.name, match[0].reason, span=function.graph.span, notes=[note])
+            raise RuntimeFailure("R002", function.title, match[0].reason, span=function.graph.span, notes=[note])
         try:
             return convert_arguments(self._emitter, NOWHERE, match, arguments)
         except Abort as abort:
-            raise RuntimeFailure("R002", function.name, str(abort)) from None
+            raise RuntimeFailure("R002", function.title, str(abort)) from None
 
     def value_of(self, item: Any) -> Value:
         """The value of the graph that stands for what Python code has at hand; arrays become constants."""

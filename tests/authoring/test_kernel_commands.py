@@ -130,7 +130,7 @@ def test_every_function_that_has_kernels_is_shown(file: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("branches",), 1, "no kernels: prim::If depends on what is in tensors"),
+        (("branches",), 1, "no kernels: a branch depends on what is in tensors"),
         (("norm", "-s", "x=4,5", "-s", "weight=6", "-s", "bias=5"), 1, "error[R101]"),
         (("norm", "-s", "x=4,q"), 2, "sizes are whole numbers"),
         (("norm", "-s", "y=4"), 2, "has no parameter 'y'"),

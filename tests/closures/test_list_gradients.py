@@ -63,7 +63,7 @@ def test_one_failure_on_every_road(name: str, road: str) -> None:
         with pytest.raises(gs.RuntimeFailure) as caught:
             ROADS[road](unit(gradient)[name])
         failure = caught.value
-        assert (failure.code, failure.op, failure.argument) == ("R105", "own", "ts")
+        assert (failure.code, failure.op, failure.argument) == ("R105", "the backward of own", "ts")
         assert message in failure.message
         assert failure.span.line == 4
 

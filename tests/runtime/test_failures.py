@@ -176,6 +176,6 @@ def test_the_signature_is_shown() -> None:
         "  25 | def scale(x, factor: float = 1.0, *, bias: Optional[Tensor] = None, sizes: List[int] = [1, 2]):\n"
         "     | " + "^" * 95 + "\n"
         "  note: did you mean 'factor'?\n"
-        "  note: it is scale(x: Tensor, factor: float = 1.0, *, bias: Optional[Tensor] = None, "
+        "  note: it takes (x: Tensor, factor: float = 1.0, *, bias: Optional[Tensor] = None, "
         "sizes: List[int] = (1, 2))"
     )

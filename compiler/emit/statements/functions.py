@@ -14,6 +14,7 @@ from ...ir.node import Block, Value
 from ...types.schema import Argument, FunctionSchema
 from ...types.types import (
     CLOSURE,
+    NONE,
     TupleType,
     Type,
     is_subtype,
@@ -64,9 +65,18 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
         e.diagnostics.report("E306", message, node.name_span, note)
     if len(e.diagnostics.found) > MAX_DIAGNOSTICS:
         raise Abort(node.name)
-    if structured.exit is Exit.NEVER or e.frame.raised:
+    if e.frame.raised:
+        return _of_no_path(e, node)
+    if structured.exit is Exit.NEVER:
         return [e.at(node).constant(None)]
     return _flattened(e, e.lookup(RESULT, node.name_span))
+
+
+def _of_no_path(e: Emitter, node: ast.FunctionDef) -> list[Value]:
+    """What a function returns that raises on every path: of the type that it declares, nothing."""
+    declared = e.returns or NONE
+    types = declared.elements if isinstance(declared, TupleType) and len(declared.elements) > 1 else [declared]
+    return [e.at(node).uninitialized(type) for type in types]
 
 
 def _check_closures(e: Emitter, node: ast.FunctionDef) -> None:
