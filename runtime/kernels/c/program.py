@@ -92,7 +92,7 @@ class CProgram:
         results = [self._slot[name] for name in step.results]
         layouts = [self.program.layouts.get(name) for name in step.results]
         is_single = len(step.node.outputs) == 1 and len(results) == 1
-        evaluate, is_view, node, name = op.evaluate, step.is_view, step.node, self.program.name
+        evaluate, is_view, node, name = op.evaluate, step.is_view, step.node, self.program.title
 
         def run(slots: Slots, threads: int) -> None:
             arguments = [read(slots) for read in readers]
