@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from ..ir.graph import Graph
+from ..ir.kinds import carried, is_loop, sources
 from ..ir.node import PARAM, RETURN, Node, Value
 from ..types.types import UNDEFINED, ListType, OptionalType, TensorType, VariableType
 
@@ -36,7 +37,7 @@ class Definedness:
     def __init__(self, graph: Graph) -> None:
         self._states: dict[Value, State] = {value: _input_state(value) for value in graph.inputs}
         self._carried: dict[Value, State] = {}
-        if any(node.kind == "prim::Loop" for node in graph.all_nodes()):
+        if any(is_loop(node) for node in graph.all_nodes()):
             self._settle_loops(graph)
 
     def __getitem__(self, value: Value) -> State:
@@ -61,7 +62,7 @@ class Definedness:
             changed = False
             for node, entered in visits(graph):
                 if not entered:
-                    changed |= node.kind == "prim::Loop" and self._enter(node)
+                    changed |= is_loop(node) and self._enter(node)
                 else:
                     self.visit(node)
             if not changed:
@@ -72,9 +73,8 @@ class Definedness:
 
     def _enter(self, loop: Node) -> bool:
         """Note what a loop's parameters are, as far as its initial values and its rounds so far tell."""
-        (block,) = loop.blocks
         changed = False
-        for initial, parameter, result in zip(loop.inputs[2:], block.inputs[1:], block.outputs[1:], strict=True):
+        for initial, parameter, result, _ in carried(loop):
             found = (self._carried.get(parameter), self[initial], self._so_far(result))
             state = join(state for state in found if state is not None)
             changed |= self._carried.get(parameter) is not state
@@ -90,8 +90,8 @@ class Definedness:
     def _output_state(self, node: Node, index: int) -> State:
         if node.kind == "prim::If":
             return self.of(block.outputs[index] for block in node.blocks)
-        if node.kind == "prim::Loop":
-            return join((self[node.inputs[index + 2]], self[node.blocks[0].outputs[index + 1]]))
+        if is_loop(node):
+            return join(map(self.__getitem__, sources(node.outputs[index])))
         if node.kind == "prim::GradOf":
             return self._grad_of(node, index)
         if node.kind == "prim::AutogradAdd":

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ..ir.graph import Graph
+from ..ir.kinds import KindTrait, kinds_with
 from ..ir.node import Block, Node, Value
 
-ALIASES = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional"})
-"""Nodes whose output is their input under another static type: they cost nothing at run time."""
-CONSTANTS = frozenset({"prim::Constant", "prim::AutogradZero", "prim::Uninitialized"})
-"""Nodes whose output is known before the run."""
+ALIASES = kinds_with(KindTrait.SAME_VALUE)
+CONSTANTS = kinds_with(KindTrait.KNOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..ir.builder import Builder
 from ..ir.graph import Graph
+from ..ir.kinds import entering
 from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.structure import SEGMENT, STAGE
 from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable
@@ -232,7 +233,7 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
     """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass."""
     (block,) = node.blocks
     outside = captures(block)
-    initial = node.inputs[2:]
+    initial = entering(node)
     carried_active = [value in active for value in initial]
     outside_active = [value in active for value in outside]
     if not any(carried_active) and not any(outside_active):

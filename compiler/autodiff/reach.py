@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ..ir.graph import Graph
+from ..ir.kinds import open_flow_of, own_inputs, own_results, sources
 from ..ir.node import PARAM, Value
 from ..passes.inline_functions import inline_functions
 
@@ -45,13 +46,7 @@ def _depends_on(value: Value) -> list[Value]:
     node = value.node
     around = node.owner.node if node.owner is not None else None
     if node.kind == PARAM:
-        if around is None or around.kind != "prim::Loop" or not value.index:
-            return list(around.inputs[:2]) if around is not None else []
-        return [around.inputs[1 + value.index], around.blocks[0].outputs[value.index]]
-    results = [block.outputs for block in node.blocks]
-    if node.kind == "prim::Loop":
-        place = value.index
-        return [*node.inputs[:2], node.inputs[2 + place], results[0][0], results[0][1 + place]]
-    if node.kind in ("prim::If", "prim::GradOf"):
-        return [*node.inputs, *(outputs[value.index] for outputs in results)]
-    return [*node.inputs, *(v for outputs in results for v in outputs)]
+        return sources(value) or (list(around.inputs[:2]) if around is not None else [])
+    if open_flow_of(node) is not None:
+        return [*own_inputs(node), *(v for block in node.blocks for v in own_results(block)), *sources(value)]
+    return [*node.inputs, *(v for block in node.blocks for v in block.outputs)]

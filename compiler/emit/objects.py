@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir.node import PARAM, Value
+from ..ir.kinds import KindTrait, has, sources
+from ..ir.node import Value
 
-_SAME = ("prim::unchecked_unwrap_optional", "prim::unchecked_cast")
 _UNKNOWN = (
     "aten::__getitem__.t",
     "aten::pop.t",
@@ -39,15 +39,4 @@ def _origins(value: Value) -> set[Value]:
 
 
 def _sources(value: Value) -> list[Value]:
-    node = value.node
-    if node.kind == "prim::If":
-        return [block.outputs[value.index] for block in node.blocks]
-    if node.kind == "prim::Loop":
-        return [node.inputs[value.index + 2]]
-    if node.kind in _SAME:
-        return node.inputs
-    loop = node.owner.node if node.kind == PARAM and node.owner is not None else None
-    if loop is not None and loop.kind == "prim::Loop" and value.index > 0:
-        results = loop.blocks[0].outputs
-        return [loop.inputs[value.index + 1], *results[value.index : value.index + 1]]
-    return []
+    return value.node.inputs if has(value.node, KindTrait.SAME_VALUE) else sources(value)

@@ -18,9 +18,9 @@ from ..types.schema import FunctionSchema
 from ..types.types import SCALAR_KINDS, ListType, OptionalType, TensorType, TupleType, Type
 from .constants import TensorConstant
 from .graph import Callee, Graph
+from .kinds import KINDS
 from .node import Block, Node, Value
 from .printer import base_name
-from .structure import RULES
 
 MAX_NESTING = 100
 """Of types and of constant lists; blocks nest as deep as they like."""
@@ -122,12 +122,12 @@ class _Parser:
         block.append(node)
 
     def _schema(self, kind: _Token) -> FunctionSchema | None:
-        if kind.text in RULES:
+        if kind.text in KINDS:
             return None
         try:
             return OPS.named(kind.text).schema
         except KeyError:
-            known = [op.schema.full_name for op in OPS.all()] + list(RULES)
+            known = [op.schema.full_name for op in OPS.all()] + list(KINDS)
             raise self._unknown("E503", "kind of node", kind, known) from None
 
     def _parameters(self, block: Block) -> None:

@@ -13,8 +13,6 @@ from .node import RETURN, Block, Node, Value
 from .structure import constant_fits
 
 CONSTANT = "prim::Constant"
-CLOSED = ("prim::Function", "prim::DifferentiableGraph")
-"""Kinds whose blocks are not to use more values from outside than they do."""
 
 
 class NotConstant:

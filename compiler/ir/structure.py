@@ -1,4 +1,4 @@
-"""What each kind of node must look like: structural kinds by a table of rules, ops by their schemas."""
+"""What each kind of node must look like: a rule for each structural kind, for `kinds.py`, and one for ops."""
 
 from __future__ import annotations
 
@@ -67,23 +67,6 @@ def require(holds: bool, rule: str) -> None:
         raise Broken(rule)
 
 
-def check_node(node: Node, graph: Graph) -> None:
-    """Raise Broken unless the node is what its kind says; `graph` names the functions it may call."""
-    rule = RULES.get(node.kind)
-    if rule is not None:
-        require(node.schema is None, "a structural node has no schema")
-        rule(node, graph)
-    elif node.schema is not None:
-        require(node.kind == node.schema.full_name, "the kind is the schema's full name")
-        require(not node.blocks, "an op has no blocks")
-        _check_call(node, node.schema)
-    else:
-        raise Broken(f"{node.kind} is neither structural nor an op with a schema")
-    for value in node.outputs:
-        if value.type == CLOSURE:
-            _check_closure(node, value)
-
-
 def check_attrs(node: Node) -> None:
     """Attributes have names and hold constants only."""
     for key, value in node.attrs.items():
@@ -102,7 +85,7 @@ def _is_constant(value: Any) -> bool:
     return True
 
 
-def _check_closure(node: Node, value: Value) -> None:
+def check_closure(node: Node, value: Value) -> None:
     require(node.kind == "prim::Function", "only prim::Function makes a Closure")
     for user, index in value.uses:
         block = user.owner
@@ -111,7 +94,7 @@ def _check_closure(node: Node, value: Value) -> None:
         require(placed, "a Closure may only be the last result of the function that defines it")
 
 
-def _check_call(node: Node, schema: FunctionSchema) -> None:
+def check_call(node: Node, schema: FunctionSchema) -> None:
     """Arguments fit the schema; a result's type is that of the schema, or more or less precise."""
     if len(node.inputs) != len(schema.arguments):
         raise Broken(f"{schema.full_name} takes {len(schema.arguments)} arguments, not {len(node.inputs)}")
@@ -157,7 +140,7 @@ def _input_types(node: Node, *types: Type) -> None:
             raise Broken(f"input {i} of {node.kind} is {type}, not {value.type}")
 
 
-def _check_constant(node: Node, _: Graph) -> None:
+def check_constant(node: Node, _: Graph) -> None:
     _shape(node, 0, 1, attrs=["value"])
     if not constant_fits(node.attrs["value"], node.output.type):
         raise Broken(f"the constant is no {node.output.type}")
@@ -188,11 +171,11 @@ def _is_scalar(value: Any, type: Type) -> bool:
     return is_subtype(FLOAT if isinstance(value, float) else INT, type)
 
 
-def _check_uninitialized(node: Node, _: Graph) -> None:
+def check_uninitialized(node: Node, _: Graph) -> None:
     _shape(node, 0, 1)
 
 
-def _check_tuple_construct(node: Node, _: Graph) -> None:
+def check_tuple_construct(node: Node, _: Graph) -> None:
     _shape(node, None, 1)
     require(isinstance(node.output.type, TupleType), "prim::TupleConstruct makes a Tuple")
     made = TupleType(tuple(v.type for v in node.inputs))
@@ -207,7 +190,7 @@ def _elements(node: Node) -> tuple[Type, ...]:
     return type.elements
 
 
-def _check_tuple_unpack(node: Node, _: Graph) -> None:
+def check_tuple_unpack(node: Node, _: Graph) -> None:
     _shape(node, 1, None)
     elements = _elements(node)
     if len(elements) != len(node.outputs):
@@ -216,7 +199,7 @@ def _check_tuple_unpack(node: Node, _: Graph) -> None:
         _check_projection(element, value)
 
 
-def _check_tuple_index(node: Node, _: Graph) -> None:
+def check_tuple_index(node: Node, _: Graph) -> None:
     _shape(node, 1, 1, attrs=["index"])
     elements, index = _elements(node), node.attrs["index"]
     if not isinstance(index, int) or not 0 <= index < len(elements):
@@ -229,7 +212,7 @@ def _check_projection(element: Type, value: Value) -> None:
         raise Broken(f"an element is {element}, which does not fit {value.type}")
 
 
-def _check_list_construct(node: Node, _: Graph) -> None:
+def check_list_construct(node: Node, _: Graph) -> None:
     _shape(node, None, 1)
     made = node.output.type
     if not isinstance(made, ListType):
@@ -237,7 +220,7 @@ def _check_list_construct(node: Node, _: Graph) -> None:
     _input_types(node, *[made.element] * len(node.inputs))
 
 
-def _check_list_unpack(node: Node, _: Graph) -> None:
+def check_list_unpack(node: Node, _: Graph) -> None:
     _shape(node, 1, None)
     type = node.inputs[0].type
     if not isinstance(type, ListType):
@@ -246,7 +229,7 @@ def _check_list_unpack(node: Node, _: Graph) -> None:
         _check_projection(type.element, value)
 
 
-def _check_if(node: Node, _: Graph) -> None:
+def check_if(node: Node, _: Graph) -> None:
     _shape(node, 1, None, blocks=2)
     _input_types(node, BOOL)
     for block in node.blocks:
@@ -254,7 +237,7 @@ def _check_if(node: Node, _: Graph) -> None:
         _flows(block.outputs, node.outputs, "results of a branch")
 
 
-def _check_loop(node: Node, _: Graph) -> None:
+def check_loop(node: Node, _: Graph) -> None:
     _shape(node, None, None, blocks=1)
     length = node.attrs.get(SEGMENT, 1)
     require(type(length) is int and length > 0, "a segment is a positive number of rounds")
@@ -268,22 +251,22 @@ def _check_loop(node: Node, _: Graph) -> None:
         _flows(values, node.outputs, f"{what} of prim::Loop")
 
 
-def _check_function(node: Node, _: Graph) -> None:
+def check_function(node: Node, _: Graph) -> None:
     _shape(node, 0, 1, blocks=1, attrs=["name"])
     require(node.output.type == CLOSURE, "the output of prim::Function is a Closure")
     require(isinstance(node.attrs["name"], str), "the name of a closure is a string")
 
 
-def _check_call_function(node: Node, graph: Graph) -> None:
+def check_call_function(node: Node, graph: Graph) -> None:
     _shape(node, None, None, attrs=["callee"])
     name = node.attrs["callee"]
     require(isinstance(name, str), "the callee is named by a string")
     callee = graph.functions.get(name)
     if callee is not None:
-        _check_call(node, callee.schema)
+        check_call(node, callee.schema)
 
 
-def _check_grad_of(node: Node, _: Graph) -> None:
+def check_grad_of(node: Node, _: Graph) -> None:
     _shape(node, None, None, blocks=1, attrs=["name"])
     (block,) = node.blocks
     require(isinstance(node.attrs["name"], str), "prim::GradOf names the forward op by a string")
@@ -291,7 +274,7 @@ def _check_grad_of(node: Node, _: Graph) -> None:
     _flows(block.outputs, node.outputs, "results of prim::GradOf")
 
 
-def _check_differentiable_graph(node: Node, _: Graph) -> None:
+def check_differentiable_graph(node: Node, _: Graph) -> None:
     _shape(node, None, None, blocks=1)
     (block,) = node.blocks
     _flows(node.inputs, block.inputs, "inputs of prim::DifferentiableGraph")
@@ -307,7 +290,7 @@ def _stands_in(node: Node, blocks: set[Block]) -> bool:
     return all(value.node.owner in blocks for value in node.inputs)
 
 
-def _check_autograd_add(node: Node, _: Graph) -> None:
+def check_autograd_add(node: Node, _: Graph) -> None:
     _shape(node, 2, 1)
     if isinstance(node.output.type, ListType):
         # How deep a list is nested, a formula that works on lists of any kind does not say.
@@ -318,50 +301,27 @@ def _check_autograd_add(node: Node, _: Graph) -> None:
     require(is_subtype(node.output.type, TENSOR), "prim::AutogradAdd gives a Tensor")
 
 
-def _check_autograd_zero(node: Node, _: Graph) -> None:
+def check_autograd_zero(node: Node, _: Graph) -> None:
     _shape(node, 0, 1)
     require(node.output.type == UNDEFINED, "the output of prim::AutogradZero is Undefined")
 
 
-def _check_materialize_grad(node: Node, _: Graph) -> None:
+def check_materialize_grad(node: Node, _: Graph) -> None:
     _shape(node, 3, 1)
     _input_types(node, TENSOR, INT_LIST, INT)
     defined = is_subtype(node.output.type, TENSOR) and node.output.type != UNDEFINED
     require(defined, "prim::MaterializeGrad gives a Tensor")
 
 
-def _check_unwrap(node: Node, _: Graph) -> None:
+def check_unwrap(node: Node, _: Graph) -> None:
     _shape(node, 1, 1)
     given, made = strip_optional(node.inputs[0].type), node.output.type
     if given != NONE and not is_subtype(given, made):
         raise Broken(f"{node.inputs[0].type} does not unwrap to {made}")
 
 
-def _check_cast(node: Node, _: Graph) -> None:
+def check_cast(node: Node, _: Graph) -> None:
     _shape(node, 1, 1)
     given, made = node.inputs[0].type, node.output.type
     if unify(given, made) is None:
         raise Broken(f"a {given} is never a {made}")
-
-
-RULES: dict[str, Rule] = {
-    "prim::Constant": _check_constant,
-    "prim::Uninitialized": _check_uninitialized,
-    "prim::TupleConstruct": _check_tuple_construct,
-    "prim::TupleUnpack": _check_tuple_unpack,
-    "prim::TupleIndex": _check_tuple_index,
-    "prim::ListConstruct": _check_list_construct,
-    "prim::ListUnpack": _check_list_unpack,
-    "prim::If": _check_if,
-    "prim::Loop": _check_loop,
-    "prim::Function": _check_function,
-    "prim::CallFunction": _check_call_function,
-    "prim::GradOf": _check_grad_of,
-    "prim::DifferentiableGraph": _check_differentiable_graph,
-    "prim::AutogradAdd": _check_autograd_add,
-    "prim::AutogradZero": _check_autograd_zero,
-    "prim::MaterializeGrad": _check_materialize_grad,
-    "prim::unchecked_unwrap_optional": _check_unwrap,
-    "prim::unchecked_cast": _check_cast,
-}
-"""Every structural kind: a node of one has no schema."""

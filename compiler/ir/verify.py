@@ -1,7 +1,8 @@
 """The rules of valid IR, checked.
 
 Every pass takes and leaves valid IR; the pipeline calls `verify` between passes. The rules of links, scopes and
-uses are here, those of each kind of node in `structure.py`. Time is linear in the graph, whatever its nesting.
+uses are here, those of each kind of node in `kinds.py` and `structure.py`. Time is linear in the graph, whatever its
+nesting.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
+from ..types.types import CLOSURE
 from .graph import Graph
+from .kinds import KINDS
 from .node import PARAM, RETURN, Block, Node, Value
 from .printer import print_node
-from .structure import Broken, check_attrs, check_node
+from .structure import Broken, check_attrs, check_call, check_closure, require
 
 _LONGEST_TEXT = 2000
 
@@ -75,7 +78,7 @@ class _Verifier:
         try:
             check_attrs(node)
             if node.kind not in (PARAM, RETURN):
-                check_node(node, self._graph)
+                _check_node(node, self._graph)
         except Broken as broken:
             raise InvalidIR(self._graph, str(broken), node) from None
         if node.next is not None:
@@ -117,3 +120,20 @@ class _Verifier:
             for user, index in value._uses:
                 if user not in self._seen or index >= len(user.inputs) or user.inputs[index] is not value:
                     self._rule(False, f"an output lists a use by {user.kind} that does not exist", value.node)
+
+
+def _check_node(node: Node, graph: Graph) -> None:
+    """Raise Broken unless the node is what its kind says; `graph` names the functions it may call."""
+    kind = KINDS.get(node.kind)
+    if kind is not None:
+        require(node.schema is None, "a structural node has no schema")
+        kind.check(node, graph)
+    elif node.schema is not None:
+        require(node.kind == node.schema.full_name, "the kind is the schema's full name")
+        require(not node.blocks, "an op has no blocks")
+        check_call(node, node.schema)
+    else:
+        raise Broken(f"{node.kind} is neither structural nor an op with a schema")
+    for value in node.outputs:
+        if value.type == CLOSURE:
+            check_closure(node, value)

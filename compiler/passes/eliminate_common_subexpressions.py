@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ..ir.graph import Graph
+from ..ir.kinds import KindTrait, has
 from ..ir.node import RETURN, Node, Value
 from ..ir.printer import constant_text
-from ..ir.rewrite import CLOSED, CONSTANT, is_commutative
+from ..ir.rewrite import CONSTANT, is_commutative
 from ..ir.structure import GRADIENT_OF
 from ..ops.registry import OPS, Trait
 
@@ -60,7 +61,7 @@ def eliminate_common_subexpressions(graph: Graph) -> bool:
             continue
         stack.append((node.next, table, added))
         for block in reversed(node.blocks):
-            stack.append((block.param.next, {} if node.kind in CLOSED else table, []))
+            stack.append((block.param.next, {} if has(node, KindTrait.CLOSED) else table, []))
         key = _key(node, numbers)
         earlier = table.get(key) if key is not None else None
         if earlier is not None:

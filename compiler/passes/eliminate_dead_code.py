@@ -24,7 +24,21 @@ unused output of a prim::If, prim::Loop or prim::GradOf goes, and so does a valu
 
 from __future__ import annotations
 
+from itertools import compress
+
 from ..ir.graph import Callee, Graph
+from ..ir.kinds import (
+    carried,
+    entering,
+    is_loop,
+    leaving,
+    open_flow_of,
+    own_inputs,
+    own_parameters,
+    own_results,
+    parameters,
+    sources,
+)
 from ..ir.node import (
     PARAM,
     Block,
@@ -35,7 +49,6 @@ from ..ir.node import (
 )
 from ..ops.registry import OPS, Trait
 
-_BY_RESULT = ("prim::If", "prim::Loop", "prim::GradOf")
 """Kinds whose outputs are needed or not one by one."""
 
 
@@ -45,7 +58,7 @@ def eliminate_dead_code(graph: Graph) -> bool:
     dead = _unmarked(graph, marks.nodes)
     for node in dead:
         _release(node)
-    trimmed = [n for n in graph.all_nodes() if n in marks.nodes and n.kind in _BY_RESULT]
+    trimmed = [n for n in graph.all_nodes() if n in marks.nodes and open_flow_of(n) is not None]
     needed = [_needed_results(node, marks.values) for node in trimmed]
     # Uses go before definitions: one node's unneeded output may be another's unneeded result.
     for node, keep in zip(trimmed, needed, strict=True):
@@ -81,28 +94,23 @@ def _release(node: Node) -> None:
 def _needed_results(node: Node, marked: set[Value]) -> list[bool]:
     """For each output whether it, or what the loop carries to it, is needed."""
     keep = [value in marked for value in node.outputs]
-    if node.kind == "prim::Loop":
-        keep = [k or param in marked for k, param in zip(keep, node.blocks[0].inputs[1:], strict=True)]
+    if is_loop(node):
+        keep = [k or place.parameter in marked for k, place in zip(keep, carried(node), strict=True)]
     return keep
 
 
 def _drop_uses(node: Node, keep: list[bool]) -> None:
-    fixed = 1 if node.kind == "prim::Loop" else 0
     for block in node.blocks:
-        block.ret.replace_inputs(_kept(block.outputs, fixed, keep))
-    if node.kind == "prim::Loop":
-        node.replace_inputs(_kept(node.inputs, 2, keep))
+        block.ret.replace_inputs([*own_results(block), *compress(leaving(block), keep)])
+    if is_loop(node):
+        node.replace_inputs([*own_inputs(node), *compress(entering(node), keep)])
 
 
 def _drop_definitions(node: Node, keep: list[bool]) -> None:
-    node.outputs = _kept(node.outputs, 0, keep)
-    if node.kind == "prim::Loop":
-        node.blocks[0].param.outputs = _kept(node.blocks[0].inputs, 1, keep)
-
-
-def _kept(values: list[Value], fixed: int, keep: list[bool]) -> list[Value]:
-    """The first `fixed` values and, of the others, those to keep."""
-    return values[:fixed] + [v for v, k in zip(values[fixed:], keep, strict=True) if k]
+    node.outputs = [*compress(node.outputs, keep)]
+    if is_loop(node):
+        (block,) = node.blocks
+        block.param.outputs = [*own_parameters(block), *compress(parameters(block), keep)]
 
 
 class _Marks:
@@ -132,32 +140,20 @@ class _Marks:
 
     def _mark_definition(self, value: Value) -> None:
         node = value.node
-        around = node.owner.node if node.owner is not None else None
-        if node.kind == PARAM:
-            if around is not None and around.kind == "prim::Loop":
-                self._mark_carried(around, self._position(value) - 1)
-            return
-        self._mark_node(node)
-        if node.kind == "prim::Loop":
-            self._mark_carried(node, self._position(value))
-        elif node.kind in _BY_RESULT:
-            self._need([block.outputs[self._position(value)] for block in node.blocks])
-
-    def _mark_carried(self, loop: Node, index: int) -> None:
-        if index >= 0:
-            self._need([loop.inputs[index + 2], loop.blocks[0].outputs[index + 1]])
+        holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
+        if node.kind != PARAM:
+            self._mark_node(node)
+        if holder is not None and open_flow_of(holder) is not None:
+            self._need(sources(value, self._position(value)))
 
     def _mark_node(self, node: Node | None) -> None:
         """Mark a node and those around it, with what they need to run at all."""
         while node is not None and node not in self.nodes:
             self.nodes.add(node)
-            if node.kind == "prim::Loop":
-                self._need([*node.inputs[:2], node.blocks[0].outputs[0]])
-            else:
-                self._need(node.inputs)
-            if node.kind not in _BY_RESULT:
-                for block in node.blocks:
-                    self._need(block.outputs)
+            by_result = open_flow_of(node) is not None
+            self._need(own_inputs(node) if by_result else node.inputs)
+            for block in node.blocks:
+                self._need(own_results(block) if by_result else block.outputs)
             self._mark_effects(node)
             node = node.owner.node if node.owner is not None else None
 

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.graph import Graph
+from ..ir.kinds import entering
 from ..ir.node import Node
 from ..ir.rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
 from ..ir.structure import constant_fits
@@ -124,7 +125,7 @@ def _fold_loop(node: Node) -> Node | None:
     """A loop that does not run gives its initial values."""
     trips, condition = map(constant_of, node.inputs[:2])
     if condition is False or (isinstance(trips, int) and trips <= 0):
-        return replace_node(node, node.inputs[2:])
+        return replace_node(node, entering(node))
     return None
 
 

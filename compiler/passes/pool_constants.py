@@ -27,9 +27,10 @@ prim::DifferentiableGraph, which stands for itself.
 from __future__ import annotations
 
 from ..ir.graph import Graph
+from ..ir.kinds import KindTrait, has
 from ..ir.node import Block, Node
 from ..ir.printer import constant_text
-from ..ir.rewrite import CLOSED, CONSTANT
+from ..ir.rewrite import CONSTANT
 from ..types.types import Type
 
 _Key = tuple[str, Type]
@@ -66,7 +67,7 @@ def pool_constants(graph: Graph) -> bool:
         assert node.owner is not None
         pool = pools[node.owner]
         for block in node.blocks:
-            pools[block] = _Pool(block) if node.kind in CLOSED else pool
+            pools[block] = _Pool(block) if has(node, KindTrait.CLOSED) else pool
         if node.kind == CONSTANT:
             changed |= pool.take(node)
     return changed

@@ -34,6 +34,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..ir.graph import Graph
+from ..ir.kinds import KindTrait, handed_on, has, open_flow_of
 from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import program_order
 from ..ops.registry import OPS, Trait
@@ -44,7 +45,6 @@ _NO, _UNKNOWN, _YES = range(3)
 """Ordered: what flows together is the greatest of them."""
 _STATES = {False: _NO, None: _UNKNOWN, True: _YES}
 _FLAGS = (False, None, True)
-_PROJECTIONS = ("prim::TupleIndex", "prim::TupleUnpack", "prim::ListUnpack", "prim::unchecked_unwrap_optional")
 _GIVEN_ONLY = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
@@ -73,18 +73,15 @@ def _declared(type: Type) -> _State:
 
 def _visit(node: Node, states: dict[Value, _State]) -> bool:
     """Take in what flows to a node's results, and to the parameters of its blocks; True if a state rose."""
-    if node.kind == "prim::Loop":
-        return _visit_loop(node, states)
-    if node.kind in ("prim::If", "prim::GradOf"):
-        changed = False
-        for index, value in enumerate(node.outputs):
-            changed |= _raise(states, value, (block.outputs[index] for block in node.blocks))
-        return changed
     changed = False
+    if open_flow_of(node) is not None:
+        for value, given in handed_on(node):
+            changed |= _raise(states, value, given)
+        return changed
     for block in node.blocks:
         for inner, outer in zip(block.inputs, node.inputs, strict=False):
             changed |= _raise(states, inner, (outer,))
-    if node.kind in _PROJECTIONS:
+    if has(node, KindTrait.PART):
         # The type of what they take from says nothing of gradients, and theirs cannot promise more.
         given = [value for value in node.outputs if _can_have_gradient(value.type)]
         return sum(_set(states, value, _UNKNOWN) for value in given) > 0
@@ -92,16 +89,6 @@ def _visit(node: Node, states: dict[Value, _State]) -> bool:
     sources = () if op is not None and op.has(_GIVEN_ONLY) else node.inputs
     for value in node.outputs:
         changed |= _raise(states, value, sources)
-    return changed
-
-
-def _visit_loop(node: Node, states: dict[Value, _State]) -> bool:
-    (block,) = node.blocks
-    changed = False
-    carried = zip(node.inputs[2:], block.inputs[1:], block.outputs[1:], node.outputs, strict=True)
-    for initial, param, result, output in carried:
-        changed |= _raise(states, param, (initial, result))
-        changed |= _raise(states, output, (initial, result))
     return changed
 
 

@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from ..ir.graph import Graph
+from ..ir.kinds import handed_on, is_loop, open_flow_of
 from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import constant_of
 from ..ir.signature import result_types
@@ -66,7 +67,7 @@ class _Propagation:
         self._widenings: dict[Value, int] = {}
         self._queue: deque[Node] = deque(graph.all_nodes())
         self._queued: set[Node] = set(self._queue)
-        for node in [graph.body.param, *(b.param for n in self._queue for b in n.blocks if n.kind != "prim::Loop")]:
+        for node in [graph.body.param, *(b.param for n in self._queue for b in n.blocks if not is_loop(n))]:
             for value in node.outputs:
                 self._types[value] = value.type
 
@@ -78,11 +79,12 @@ class _Propagation:
         return self._types
 
     def _visit(self, node: Node) -> None:
-        if node.kind == "prim::Loop":
-            self._loop(node)
-        elif node.kind in ("prim::If", "prim::GradOf"):
-            for index, value in enumerate(node.outputs):
-                self._flow(value, *(block.outputs[index] for block in node.blocks))
+        if open_flow_of(node) is not None:
+            if is_loop(node):
+                index = node.blocks[0].inputs[0]
+                self._widen(index, index.type)
+            for value, given in handed_on(node):
+                self._flow(value, *given)
         elif node.outputs:
             inputs = [self._types.get(value) for value in node.inputs]
             known = [type for type in inputs if type is not None]
@@ -92,14 +94,6 @@ class _Propagation:
             if node.kind == "aten::size":
                 # Its own type stays, but users look through it.
                 self._queue_users(node.output)
-
-    def _loop(self, node: Node) -> None:
-        (block,) = node.blocks
-        self._widen(block.inputs[0], block.inputs[0].type)
-        carried = zip(node.inputs[2:], block.inputs[1:], block.outputs[1:], node.outputs, strict=True)
-        for initial, param, result, output in carried:
-            self._flow(param, initial, result)
-            self._flow(output, initial, result)
 
     def _flow(self, into: Value, *sources: Value) -> None:
         for source in sources:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
+from ..ir.kinds import entering
 from ..ir.node import Block, Node, Value, copy_nodes, walk
 from ..ir.rewrite import CONSTANT, constant_of, replace_node
 
@@ -69,7 +70,7 @@ def _is_small(body: Block) -> bool:
 
 def _write_out(loop: Node, trips: int) -> None:
     builder = _builder(loop)
-    state = loop.inputs[2:]
+    state = entering(loop)
     for index in range(trips):
         state = _round(builder, loop, builder.constant(index), state)
     replace_node(loop, state)
@@ -82,7 +83,7 @@ def _take_several(loop: Node) -> None:
     whole = builder.op("aten::floordiv.int", trips, MAX_ROUNDS)
     done = builder.op("aten::mul.int", whole, MAX_ROUNDS)
     left = builder.op("aten::sub.int", trips, done)
-    state = _loop(builder, loop, whole, loop.inputs[2:], None)
+    state = _loop(builder, loop, whole, entering(loop), None)
     replace_node(loop, _loop(builder, loop, left, state, done))
 
 

@@ -13,6 +13,7 @@ from ...lang.trampoline import Walk, run
 from ..analysis.captures import captures
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
+from ..ir.kinds import carried, entering, is_loop
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import program_order
 from ..shapes.propagate import UNKNOWN, Abstract
@@ -76,10 +77,10 @@ class _Sizes(Storages):
 def _peak(graph: Graph, known: Mapping[Value, Abstract]) -> tuple[int, _Sizes]:
     sizes = dict(known)
     for node in program_order(graph):
-        if node.kind == "prim::Loop":
+        if is_loop(node):
             # Inside, the state is as large as it gets.
-            for outer, inner in zip(node.outputs, node.blocks[0].inputs[1:], strict=True):
-                sizes[inner] = sizes.get(outer, UNKNOWN)
+            for place in carried(node):
+                sizes[place.parameter] = sizes.get(place.output, UNKNOWN)
     storages = _Sizes(sizes, graph.inputs)
     storages.visit(graph.body)
     return run(_block_peak(graph.body, storages)), storages
@@ -107,9 +108,9 @@ def _block_peak(block: Block, storages: _Sizes) -> Walk:
 
 def _handed_over(node: Node, dying: frozenset[Value], storages: _Sizes) -> int:
     """Bytes of initial values that become the state of a loop."""
-    if node.kind != "prim::Loop":
+    if not is_loop(node):
         return 0
-    initial = frozenset[Value]().union(*(storages.bases(v) for v in node.inputs[2:]))
+    initial = frozenset[Value]().union(*(storages.bases(v) for v in entering(node)))
     return sum(storages.size(base) for base in initial & dying)
 
 

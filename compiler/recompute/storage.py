@@ -7,29 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..ir.kinds import KindTrait, has, kinds_with
 from ..ir.node import Block, Node, Value, walk
 from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait
 from ..shapes.propagate import UNKNOWN, Abstract
 from ..types.types import is_differentiable, is_tensor, strip_optional
 
-_ALIASES = frozenset(
-    {
-        "prim::unchecked_cast",
-        "prim::unchecked_unwrap_optional",
-        "prim::ListConstruct",
-        "prim::ListUnpack",
-        "prim::TupleConstruct",
-        "prim::TupleUnpack",
-        "prim::TupleIndex",
-        "prim::MaterializeGrad",
-        "aten::__getitem__.t",
-        "aten::append.t",
-        "aten::_unwrap_optional",
-    }
-)
+_ALIASES = kinds_with(KindTrait.SAME_VALUE | KindTrait.PART | KindTrait.WHOLE) | {
+    "prim::MaterializeGrad",
+    "aten::__getitem__.t",
+    "aten::append.t",
+    "aten::_unwrap_optional",
+}
 """Nodes whose results are made of their operands, without elements of their own."""
-_FREE = frozenset({"prim::Constant", "prim::AutogradZero", "prim::Uninitialized"})
 
 
 def is_alias(node: Node) -> bool:
@@ -70,7 +61,7 @@ class Storages:
             shared = frozenset[Value]().union(*(self.bases(v) for v in _shown(node)))
             for value in node.outputs:
                 self._bases[value] = shared
-        elif node.kind in _FREE:
+        elif has(node, KindTrait.KNOWN):
             for value in node.outputs:
                 self._bases[value] = frozenset()
 

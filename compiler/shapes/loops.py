@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeAlias
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..ir.graph import Graph
+from ..ir.kinds import carried, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Meta, is_known, join
@@ -305,9 +306,8 @@ def _varying_results(node: Node, varying: set[Value], known: Mapping[Value, Abst
     if not node.blocks and any(v not in varying and not is_known(known.get(v)) for v in node.inputs):
         return []
     results = list(node.outputs)
-    if node.kind == "prim::Loop":
-        pairs = zip(node.inputs[2:], node.blocks[0].inputs[1:], strict=True)
-        results += [inner for given, inner in pairs if given in varying]
+    if is_loop(node):
+        results += [place.parameter for place in carried(node) if place.initial in varying]
     return [value for value in results if not is_known(known.get(value))]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ...lang.trampoline import Walk, run
+from ..ir.kinds import entering, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN
@@ -124,11 +125,11 @@ def _growth(value: Value, start: Value, known: Known) -> Walk:
                 value, total = right, total + known[left]
             else:
                 return None
-        elif node.kind == "prim::Loop" and value.type == INT:
+        elif is_loop(node) and value.type == INT:
             each = yield _growth_in_loop(node, node.outputs.index(value), known)
             if each is None:
                 return None
-            value, total = node.inputs[2 + node.outputs.index(value)], total + each
+            value, total = entering(node)[node.outputs.index(value)], total + each
         else:
             return None
     return total

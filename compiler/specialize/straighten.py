@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
+from ..ir.kinds import entering
 from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..passes.inline_functions import inline_functions
@@ -88,7 +89,7 @@ def _write_out(loop: Node, trips: int) -> None:
     (body,) = loop.blocks
     assert loop.owner is not None
     builder = Builder(loop.owner, loop, loop.span)
-    state = loop.inputs[2:]
+    state = entering(loop)
     for index in range(trips):
         env: dict[Value, Value] = dict(zip(body.inputs, [builder.constant(index), *state], strict=True))
         state = copy_nodes(body, env, builder.insert)[1:]
