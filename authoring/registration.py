@@ -10,10 +10,8 @@ from ..compiler.formulas.library import closed_callee
 from ..compiler.ir.graph import GradPair, Graph
 from ..compiler.ops.registry import OPS, Op, Trait
 from ..lang.diagnostics import did_you_mean
-from ..runtime.execution.derivatives import forget_derivatives
-from ..runtime.execution.executor import forget_plans
+from ..runtime.execution.function_executor import forget_compiled
 from ..runtime.face.function import Function
-from ..runtime.tape.program import forget_programs
 from .check import check
 
 
@@ -39,19 +37,13 @@ def register_formula(op: str, function: Function) -> Callable[[], None]:
     if not report.ok:
         raise ValueError(f"'{function.name}' is no formula of {op}: its gradient is wrong\n{report}")
     remove = enter_formula(found.schema, closed_callee(function.callee))
-    _forget()
+    forget_compiled()
 
     def undo() -> None:
         remove()
-        _forget()
+        forget_compiled()
 
     return undo
-
-
-def _forget() -> None:
-    forget_derivatives()
-    forget_plans()
-    forget_programs()
 
 
 def _op(name: str) -> Op:

@@ -38,7 +38,7 @@ from gradscript.authoring.cli.timeline import svg
 from gradscript.compiler.autodiff.flatten import leaves
 from gradscript.compiler.recompute import Recomputed, policy
 from gradscript.runtime.execution.derivatives import derivatives_of
-from gradscript.runtime.execution.linearized import Linearized
+from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.memory.measure import Measurement, measure, report_of
 from gradscript.runtime.values.tables import bytes_text
 from memory_models import Model
@@ -60,22 +60,22 @@ class Run:
     model: Model
     policy: str
     values: list[Any]
-    linearized: Linearized
+    differentiated: Differentiated
     recomputed: Recomputed
     measured: Measurement
 
     def once(self) -> None:
         """Forward and backward, as `gs.value_and_grad` runs them."""
-        (output,), residuals = self.linearized.run(self.values)
-        self.linearized.pull_back_once(self.values, [np.ones_like(output)], residuals)
+        (output,), residuals = self.differentiated.run(self.values)
+        self.differentiated.pull_back_once(self.values, [np.ones_like(output)], residuals)
 
 
 def run_of(model: Model, name: str) -> Run:
     derivatives = derivatives_of(model.function)
     bound = model.function.bind(tuple(model.arguments), {})
     values = leaves(bound, derivatives.input_types)
-    linearized, recomputed = derivatives.rematerialize(bound, policy(name))
-    return Run(model, name, values, linearized, recomputed, measure(linearized, values))
+    differentiated, recomputed = derivatives.rematerialize(bound, policy(name))
+    return Run(model, name, values, differentiated, recomputed, measure(differentiated, values))
 
 
 def arrays_of(values: Sequence[Any]) -> list[Any]:
@@ -217,7 +217,7 @@ def draw(runs: Sequence[Run]) -> None:
     top = max(run.measured.peak_bytes for run in runs)
     for run in runs:
         if run.policy != "mirror":
-            report = report_of(run.model.name, policy(run.policy), run.linearized, run.recomputed, run.measured, [])
+            report = report_of(run.model.name, policy(run.policy), run.differentiated, run.recomputed, run.measured, [])
             path = DOCUMENT.with_name(f"memory_{run.policy}.svg")
             path.write_text(svg(report, top), encoding="utf-8")
 

@@ -244,6 +244,12 @@ At "autodiff" it gathers what can be differentiated, by `autodiff.subgraphs`, be
 theirs alone: the last look at a graph of plain ops. The library's own kernels are compiled for shapes, which plans do
 not depend on, and so go another way (`fusion`).
 """
+DEVICE: dict[str, tuple[Pass, ...]] = {
+    "inline": (inline_functions,),
+    "lower": RECIPES["settle_gradients"],
+    "optimize": (remove_hints, *SIMPLIFY),
+}
+"""The same stages for a graph that another device runs, whose kernels are planned from ops as they are."""
 PASSES: dict[str, Pass] = {
     pass_name(pass_): pass_
     for passes in (*RECIPES.values(), *EXECUTOR.values())
@@ -264,18 +270,25 @@ def stages(*, differentiable: bool) -> tuple[str, ...]:
     return tuple(name for name in EXECUTOR if name not in left_out)
 
 
+def stages_of_gradients() -> tuple[str, ...]:
+    """The stages of a function on its way to being differentiated whole: those of a plan, up to slicing."""
+    names = stages(differentiable=True)
+    return names[: names.index("autodiff") + 1]
+
+
 def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = (), is_part: bool = False) -> bool:
     """Run a recipe once, but for the passes left out; True if any changed the graph. `is_part` as in `run_passes`."""
     passes = [run for run in RECIPES[name] if run not in without] if without else RECIPES[name]
     return run_passes(graph, passes, verify_between=False, recipe=name, is_part=is_part)
 
 
-def run_stage(graph: Graph, name: str) -> None:
-    """Run a stage's passes, then those that users have registered there.
+def run_stage(graph: Graph, name: str, *, on_device: bool = False) -> None:
+    """Run a stage's passes, those of DEVICE if that is asked for, then those that users have registered there.
 
     What a user's leaves is verified, and that the graph still takes and gives as many values.
     """
-    run_passes(graph, EXECUTOR[name], verify_between=False, recipe=name)
+    passes = DEVICE.get(name, ()) if on_device else EXECUTOR[name]
+    run_passes(graph, passes, verify_between=False, recipe=name)
     for pass_ in tuple(_registered.get(name, ())):
         before = len(graph.inputs), len(graph.outputs)
         run_passes(graph, (_named_if_it_fails(pass_),), recipe=name)

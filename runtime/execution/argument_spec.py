@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Value
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.types.dtypes import DType
 from ...compiler.types.types import (
@@ -24,6 +26,7 @@ from ...compiler.types.types import (
     is_tensor,
     strip_optional,
 )
+from .uniform import is_uniform, sums_broadcasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class ArgumentSpec:
 
     grad_mode: bool
     arguments: tuple[ArgumentPart, ...]
+    is_uniform: bool = False
+    """Whether all tensors and sizes are known to be of one shape, in a backward for which that matters."""
 
     def types(self, declared: Sequence[Type]) -> list[Type]:
         """The types of a graph's inputs, made as precise as the arguments are known."""
@@ -70,7 +75,8 @@ class ArgumentSpec:
 
     def __str__(self) -> str:
         parts = ["-" if part is None else str(part) for part in self.arguments]
-        return f"({'; '.join(parts)}){' with gradients' if self.grad_mode else ''}"
+        modes = " with gradients" * self.grad_mode + " of one shape" * self.is_uniform
+        return f"({'; '.join(parts)}){modes}"
 
 
 def _specialized(type: Type, part: ArgumentPart) -> Type:
@@ -103,6 +109,12 @@ def _tensor(value: Any, requires_grad: bool) -> ArgumentPart:
     return TensorSpec(True, requires_grad and dtype.is_floating, dtype, value.ndim)
 
 
+def _expected(value: Any, requires_grad: bool) -> ArgumentPart:
+    """A tensor that is not there is one of another branch than the one taken, or a gradient that branch had none of:
+    of either a plan knows nothing."""
+    return None if value is None else _tensor(value, requires_grad)
+
+
 def _optional(value: Any, _: bool) -> ArgumentPart:
     return OptionalSpec(value is not None)
 
@@ -115,7 +127,7 @@ def _describer(type: Type) -> Describe:
     """Types are as deep as an annotation in source, so this recurses."""
     inner = strip_optional(type)
     if is_tensor(inner):
-        return _tensor
+        return _tensor if isinstance(type, OptionalType) else _expected
     if isinstance(type, OptionalType):
         return _optional
     if isinstance(inner, TupleType):
@@ -129,23 +141,46 @@ def _describer(type: Type) -> Describe:
 
 
 class Signature:
-    """How the arguments of one graph are described."""
+    """How the arguments of one graph are described. What its types say already, a key leaves out."""
 
-    def __init__(self, types: Sequence[Type]) -> None:
-        self.types = list(types)
+    def __init__(self, graph: Graph, *, sums_gradients: bool = False) -> None:
+        types = [value.type for value in graph.inputs]
         self.only_tensors = bool(types) and all(is_tensor(type) for type in types)
         self._describers = [_describer(type) for type in types]
-        self._kinds = [_key_part(type) for type in types]
+        is_open = [(i, v.type) for i, v in enumerate(graph.inputs) if _is_open(v)]
+        self._tensors = [i for i, type in is_open if is_tensor(strip_optional(type))]
+        self._others = [(i, _key_part(type)) for i, type in is_open if i not in self._tensors]
+        self._asks_for_shape = sums_gradients and sums_broadcasts(graph)
 
     def key(self, values: Sequence[Any]) -> Hashable:
         """What tells apart arguments of different specs, without gradients, and is quick to make."""
-        return tuple([part(value) for part, value in zip(self._kinds, values)])  # noqa: B905 - bound before
+        # What comes first tells it from the keys of those who know more of their arguments: no dtype does.
+        key: list[Hashable] = [self._asks_for_shape and is_uniform(values)]
+        for i in self._tensors:
+            value = values[i]
+            if value is None:
+                key.append(None)
+            else:
+                key.append(value.dtype)
+                key.append(value.ndim)
+        for i, part in self._others:
+            key.append(part(values[i]))
+        return tuple(key)
 
     def spec(self, values: Sequence[Any], requires_grad: Sequence[bool] = (), grad_mode: bool = True) -> ArgumentSpec:
         """The spec of arguments; gradients count only where the mode is on and one argument at least needs one."""
         flags = [*requires_grad] if grad_mode and requires_grad else [False] * len(values)
         parts = [d(v, f) for d, v, f in zip(self._describers, values, flags, strict=True)]
-        return ArgumentSpec(any(_needs_gradient(part) for part in parts), tuple(parts))
+        uniform = self._asks_for_shape and is_uniform(values)
+        return ArgumentSpec(any(_needs_gradient(part) for part in parts), tuple(parts), uniform)
+
+
+def _is_open(value: Value) -> bool:
+    """Whether a plan may depend on more of an input than its type says."""
+    type = value.type
+    if not value.use_count:
+        return False
+    return not (isinstance(type, TensorType) and type.dtype is not None and type.rank is not None)
 
 
 def _needs_gradient(part: ArgumentPart) -> bool:

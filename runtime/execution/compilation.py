@@ -11,7 +11,7 @@ from ...compiler.autodiff.subgraphs import (
     inline_autodiff_subgraphs,
 )
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.pipeline import run_stage, stages
+from ...compiler.pipeline import EXECUTOR, run_stage, stages, stages_of_gradients
 from ...lang.collection import collection_paused
 from .argument_spec import ArgumentSpec
 
@@ -48,6 +48,34 @@ def compile_graph(
                 _slice(copied, slice_everything)
             if inlines or name not in _INLINING:
                 run_stage(copied, name)
+    return copied
+
+
+def prepare_gradient(graph: Graph) -> Graph:
+    """A copy of a function that is to be differentiated whole, after the stages that come before slicing.
+
+    There is nothing to slice: all of it is one group.
+    """
+    prepared = graph.copy()
+    inlines = not _is_too_large(prepared)
+    with collection_paused():
+        for name in stages_of_gradients():
+            if inlines or name not in _INLINING:
+                run_stage(prepared, name)
+    return prepared
+
+
+def prepare_on_device(graph: Graph) -> None:
+    """The same for another device, in place: users' passes alone, for kernels are planned from what is written."""
+    for name in sorted(set(stages_of_gradients()).difference(stages(differentiable=False)), key=[*EXECUTOR].index):
+        run_stage(graph, name, on_device=True)
+
+
+def device_graph(graph: Graph) -> Graph:
+    """A copy for what runs graphs on another device, whose planner decomposes and batches ops by itself."""
+    copied = own_copy(graph)
+    for name in stages(differentiable=False):
+        run_stage(copied, name, on_device=True)
     return copied
 
 

@@ -22,7 +22,7 @@ from ..plans.build import PlanCache
 from ..values.arrays import to_user
 from ..values.recorded import RecordedCall
 from .binding import Binder
-from .executor import GraphExecutor
+from .function_executor import FunctionExecutor
 
 _MAKING = RLock()
 
@@ -91,13 +91,13 @@ class Compiled:
             raise RuntimeFailure("R002", self.title, message, span=self.graph.span, notes=[note]) from None
 
     @cached_property
-    def executor(self) -> GraphExecutor:
+    def executor(self) -> FunctionExecutor:
         """What runs the function: made at the first call."""
         with _MAKING:
             # Stored here and not behind the lock: threads that meet at the first call share one executor.
             if "executor" not in self.__dict__:
-                self.__dict__["executor"] = GraphExecutor(self.graph, self._plans, self._differentiable)
-            made: GraphExecutor = self.__dict__["executor"]
+                self.__dict__["executor"] = FunctionExecutor(self.graph, self._plans, self._differentiable)
+            made: FunctionExecutor = self.__dict__["executor"]
             return made
 
     def _differentiable(self) -> Graph:

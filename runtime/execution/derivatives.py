@@ -1,12 +1,12 @@
 """The derivatives of one function, compiled as they are asked for and kept.
 
-What is compiled depends on which arguments are floating tensors and which optional ones are there; a pullback, also
-on which outputs have a gradient. What is compiled under a policy of recomputation depends on the shapes too.
+What is compiled depends on which arguments are floating tensors and which optional ones are there; under a policy of
+recomputation, on the shapes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -23,41 +23,41 @@ from ...compiler.shapes.propagate import Abstract
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.specialize.straighten import straighten
 from ...compiler.types.types import TupleType, Type
+from ...lang.diagnostics import CompileError
+from .compilation import prepare_gradient
 from .compiled import Compiled
-from .linearized import Linearized, is_floating, optimized
+from .differentiated import Differentiated, Program
+from .function_executor import FORGETTING
+from .gradients import is_floating
 
 MAX_REMATERIALIZED = 64
-"""Linearisations under a policy that are kept for a function, one for each kind and shape of arguments."""
+"""Gradients under a policy that are kept for a function, one for each kind and shape of arguments."""
 
 
 class Derivatives:
-    """Every linearisation of a function made so far."""
+    """Every gradient of a function made so far."""
 
     def __init__(self, function: Compiled) -> None:
         self._graph = differentiable_graph(function.callee)
         self.input_types = [value.type for value in self._graph.inputs]
         self.output_types = [value.type for value in self._graph.outputs]
-        self._known: dict[tuple[tuple[bool, ...], tuple[int, ...]], Linearized] = {}
-        self._rematerialized: dict[Hashable, tuple[Linearized, Recomputed]] = {}
+        self._program = Program(flatten_signature(self._graph), self._graph.title, whole=True, temporaries=False)
+        self._rematerialized: dict[Hashable, tuple[Differentiated, Recomputed]] = {}
         self._last: tuple[Hashable, Gradient] | None = None
         self._lock = RLock()
 
-    def linearize(self, values: Sequence[Any]) -> Linearized:
-        """The linearisation for arguments of this kind."""
-        values = leaves(values, self.input_types)
-        requires_grad = tuple([is_floating(value) for value in values])
-        absent = tuple([i for i, value in enumerate(values) if value is None])
-        key = (requires_grad, absent)
-        with self._lock:
-            if key not in self._known:
-                graph = specialize_optionals(flatten_signature(self._graph), absent)
-                self._known[key] = Linearized(differentiate(graph, requires_grad, temporaries=False))
-            return self._known[key]
+    def differentiate(self, values: Sequence[Any]) -> Differentiated:
+        """The gradient for arguments of this kind; CompileError (E408) where an op has none."""
+        flat = leaves(values, self.input_types)
+        found = self._program.differentiate(tuple([None if v is None else is_floating(v) for v in flat]))
+        if isinstance(found, CompileError):
+            raise CompileError(found.diagnostics)
+        return found
 
     def rematerialize(
         self, values: Sequence[Any], policy: Policy, wrt: Sequence[int] | None = None
-    ) -> tuple[Linearized, Recomputed]:
-        """The linearisation for arguments of these shapes under a policy, and what the policy decided.
+    ) -> tuple[Differentiated, Recomputed]:
+        """The gradient for arguments of these shapes under a policy, and what the policy decided.
 
         With `wrt`, the parameters with gradients, by number; else every floating argument is one.
         """
@@ -73,14 +73,18 @@ class Derivatives:
                 recomputed = recompute(self._straight(shapes, requires_grad, absent), shapes, policy)
                 while len(self._rematerialized) >= MAX_REMATERIALIZED:
                     del self._rematerialized[next(iter(self._rematerialized))]
-                self._rematerialized[key] = Linearized(recomputed.gradient, shapes), recomputed
+                self._rematerialized[key] = (
+                    Differentiated(recomputed.gradient, self._graph.title, shapes),
+                    recomputed,
+                )
             return self._rematerialized[key]
 
     def _straight(self, shapes: Sequence[Abstract], requires_grad: tuple[bool, ...], absent: Sequence[int]) -> Gradient:
         """The gradient of the program written out for arguments of these shapes; the last one is kept."""
         key = (requires_grad, _hashable(shapes))
         if self._last is None or self._last[0] != key:
-            graph = straighten(specialize_optionals(flatten_signature(self._graph), absent), shapes)
+            graph = prepare_gradient(specialize_optionals(flatten_signature(self._graph), absent))
+            graph = straighten(graph, shapes)
             gradient = differentiate(graph, requires_grad, temporaries=False)
             self._last = key, replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False))
         return self._last[1]
@@ -114,23 +118,4 @@ def derivatives_of(function: Compiled) -> Derivatives:
     return found if found is not None else _DERIVATIVES.setdefault(function, Derivatives(function))
 
 
-FORGETTING: set[Callable[[], None]] = set()
-"""What drops whatever else was compiled by formulas."""
-
-
-def forget_derivatives() -> None:
-    """Drop every linearisation that was compiled: what they were compiled by has changed."""
-    _DERIVATIVES.clear()
-    for forget in list(FORGETTING):
-        forget()
-
-
-__all__ = [
-    "FORGETTING",
-    "Derivatives",
-    "Linearized",
-    "derivatives_of",
-    "forget_derivatives",
-    "is_floating",
-    "optimized",
-]
+FORGETTING.add(_DERIVATIVES.clear)

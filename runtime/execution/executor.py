@@ -1,8 +1,9 @@
 """GraphExecutor: one graph, and a plan for each kind of arguments that it has met.
 
-    arguments ─▶ ArgumentSpec ─▶ plan in the cache? ─ no ─▶ compile: specialise, optimise, slice, plan
+    arguments ─▶ ArgumentSpec ─▶ plan in the cache? ─ no ─▶ compile: specialise, optimise, plan
                                         └──────────────────────▶ run
 
+Every graph that computes something for a user has one: a function, each half of a pair, f and df of each gradient.
 A plan is found by what of the arguments it depends on. The cache keeps the MAX_PLANS plans used last. Any number of
 threads may call: compiling is done under a lock, once per spec, and everything else reads.
 """
@@ -11,37 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock, RLock
-from typing import Any, Protocol
+from threading import Lock, RLock, local
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
-from ...compiler import pipeline
 from ...compiler.analysis.draws import draws
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.registry import OPS, Trait
-from ...compiler.pipeline import Pass
+from ...compiler.shapes.propagate import Abstract
 from ..failures.failure import RuntimeFailure
-from ..plans.build import PlanCache
-from ..plans.interpreter import run_plan
+from ..plans.build import PlanCache, build_plan
+from ..plans.interpreter import execute, run_plan
 from ..plans.plan import BINARY, UNARY, ExecutionPlan
 from ..settings.counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
-from ..settings.modes import OPTIMIZE, PROFILING, SLICE_EVERYTHING, TOUCHED
+from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED
 from .argument_spec import ArgumentSpec, Signature
 from .compilation import compile_graph, fallback_graph
-from .differentiable import plan_with_groups
-from .profiling import RUNS, Profile
+from .gradients import settle_for_shapes
+from .profiling import Profile
+from .uniform import tie_to_one_shape
 
 MAX_PLANS = 64
 """Plans that an executor keeps."""
-
-
-class Recorder(Protocol):
-    """What the tape keeps with an executor: its plans as they run on Variables, and what these share."""
-
-    def of(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """A plan, recording."""
 
 
 class Entry:
@@ -68,13 +62,10 @@ class DebugState:
     plans: Mapping[ArgumentSpec, ExecutionPlan]
 
 
-class _Last:
-    """The plan that ran last, of any executor, in any thread."""
+class _Last(local):
+    """The plan that ran last, of any executor, in this thread."""
 
-    __slots__ = ("plan",)
-
-    def __init__(self) -> None:
-        self.plan: ExecutionPlan | None = None
+    plan: ExecutionPlan | None = None
 
 
 LAST = _Last()
@@ -83,25 +74,8 @@ _REGISTERING = Lock()
 
 
 def last_executed_graph() -> Graph | None:
-    """The optimised graph that ran last; None before the first call."""
+    """The optimised graph that this thread ran last; None before the first call."""
     return LAST.plan.graph if LAST.plan is not None else None
-
-
-def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
-    """Run a pass of your own, `Graph -> bool`, at a named point of the pipeline; returns what takes it away again.
-
-    The points are the stages of `compiler.pipeline.EXECUTOR`, of which it runs last. It changes the graph in place
-    and says whether it did. What it leaves is verified: InvalidPass names a pass that breaks a graph. Plans that were
-    compiled before are dropped. ValueError for an unknown point.
-    """
-    remove = pipeline.register_pass(point, pass_)
-    forget_plans()
-
-    def remove_and_forget() -> None:
-        remove()
-        forget_plans()
-
-    return remove_and_forget
 
 
 def forget_plans() -> None:
@@ -115,22 +89,25 @@ def forget_plans() -> None:
 class GraphExecutor:
     """Runs a graph. `plans` holds the plans of functions that it calls and that were not inlined.
 
-    `differentiable` is what stands for the graph where gradients are recorded: the call of a function that carries its
-    own backward. `recorded` is the tape's, who keeps there what recording plans share.
+    `known` are abstract values of the inputs, for a graph that runs on such alone. `sums_gradients` says that it is
+    worth asking whether all that goes in has one shape, as it is for a backward that sums what was broadcast.
     """
 
     def __init__(
-        self, graph: Graph, plans: PlanCache | None = None, differentiable: Callable[[], Graph] | None = None
+        self,
+        graph: Graph,
+        plans: PlanCache | None = None,
+        *,
+        known: Sequence[Abstract] | None = None,
+        sums_gradients: bool = False,
     ) -> None:
         CONSTRUCTED.add()
         self.graph = graph
-        self.recorded: Recorder | None = None
-        self._differentiable = differentiable
-        self._recording_fallback: ExecutionPlan | None = None
-        self.signature = Signature([value.type for value in graph.inputs])
+        self.signature = Signature(graph, sums_gradients=sums_gradients)
+        self.known: dict[Hashable, Entry] = {}
+        self._abstract = known
         self._callees = PlanCache() if plans is None else plans
         self._entries: dict[ArgumentSpec, Entry] = {}
-        self.known: dict[Hashable, Entry] = {}
         self._fallback: ExecutionPlan | None = None
         self._lock = RLock()
         with _REGISTERING:
@@ -147,16 +124,33 @@ class GraphExecutor:
         return entry
 
     def run(self, values: Sequence[Any], key: Hashable | None = None) -> list[Any]:
-        """The outputs, for one bound value per input; no gradients are asked for."""
+        """The outputs, for one bound value per input."""
+        plan = self.plan(values, key)
+        try:
+            return execute(plan, [*values, *plan.template])
+        except RuntimeFailure as failure:
+            raise self.explain(failure, values) from failure.__cause__
+
+    def use_up(self, values: list[Any]) -> list[Any]:
+        """As `run`, but the list becomes the registers: an array that nothing else holds is freed after its last
+        use."""
+        plan = self.plan(values)
+        values += plan.template
+        return execute(plan, values)
+
+    def plan(self, values: Sequence[Any], key: Hashable | None = None) -> ExecutionPlan:
+        """The plan for such values, compiled if need be. `key` is that of `Signature`, where it is known already."""
         if TOUCHED.any and (not OPTIMIZE.get() or PROFILING.get()):
-            return self._run_in_mode(values)
+            return self._plan_in_mode(values)
         if key is None:
             key = self.signature.key(values)
-        entry = self.find(key)
+        entry = self.known.get(key)
         if entry is None:
             entry = self.entry(self.signature.spec(values), key)
-            LAST.plan = entry.plan
-        return self.run_entry(entry.plan, values)
+        else:
+            entry.used = HITS.add()
+        LAST.plan = entry.plan
+        return entry.plan
 
     def run_entry(self, plan: ExecutionPlan, values: Sequence[Any]) -> list[Any]:
         """Run an optimised plan; what fails is told in terms of the graph as it was written."""
@@ -175,56 +169,41 @@ class GraphExecutor:
             return original
         return failure
 
-    def _run_in_mode(self, values: Sequence[Any]) -> list[Any]:
-        if not OPTIMIZE.get():
+    def _plan_in_mode(self, values: Sequence[Any]) -> ExecutionPlan:
+        if OPTIMIZE.get():
+            key = self.signature.key(values)
+            entry = self.find(key) or self.entry(self.signature.spec(values), key)
+            plan = self._profiled(entry, values)
+        else:
             FALLBACKS.add()
             plan = self.fallback()
-            LAST.plan = plan
-            return run_plan(plan, values)
-        key = self.signature.key(values)
-        entry = self.find(key) or self.entry(self.signature.spec(values), key)
-        plan = self._profiled(entry, values)
         LAST.plan = plan
-        return self.run_entry(plan, values)
+        return plan
 
     def _profiled(self, entry: Entry, values: Sequence[Any]) -> ExecutionPlan:
-        """The general plan while runs are recorded, then the specialised one wherever its guard holds."""
+        """The general plan while runs are recorded, then the specialised ones wherever their guards hold."""
         with self._lock:
             profile = entry.profile = entry.profile or Profile()
-            if profile.runs < RUNS:
-                profile.record(values)
+            chosen = profile.choose(values)
+            if chosen is None:
                 return entry.plan
-            if profile.specialized is None:
-                graph = compile_graph(self.graph, entry.spec, settle=profile.settle)
-                profile.specialized = plan_with_groups(graph, self._callees)
-        return profile.specialized if profile.holds(values) else entry.plan
+            if chosen.plan is None:
+                chosen.plan = self._build(compile_graph(self.graph, entry.spec, settle=chosen.settle))
+            return chosen.plan
 
     # --- plans ---
 
     def plan_for(self, spec: ArgumentSpec) -> ExecutionPlan:
         """The plan for a spec, compiled if need be: `spec` with gradients is what a tape asks for."""
-        entry, is_new = self._find_or_compile(spec)
-        if not is_new:
-            entry.used = HITS.add()
-        return entry.plan
+        return self.entry(spec, None).plan
 
     def fallback(self) -> ExecutionPlan:
         """The plan without optimisation."""
         if self._fallback is None:
             with self._lock:
                 if self._fallback is None:
-                    self._fallback = plan_with_groups(fallback_graph(self.graph), self._callees)
+                    self._fallback = self._build(fallback_graph(self.graph))
         return self._fallback
-
-    def recording_fallback(self, record: Callable[[ExecutionPlan], ExecutionPlan]) -> ExecutionPlan:
-        """The plan without optimisation as a tape runs it; `record` makes it."""
-        FALLBACKS.add()
-        with self._lock:
-            if self._recording_fallback is None:
-                plan = plan_with_groups(fallback_graph(self._source(True)), self._callees)
-                self._recording_fallback = record(plan)
-            LAST.plan = self._recording_fallback
-            return self._recording_fallback
 
     def debug_state(self) -> DebugState:
         with self._lock:
@@ -237,36 +216,36 @@ class GraphExecutor:
             self._entries.clear()
             self.known.clear()
             self._fallback = None
-            self._recording_fallback = None
-            self.recorded = None
 
     def entry(self, spec: ArgumentSpec, key: Hashable | None) -> Entry:
         """The entry for a spec, compiled if need be, which `find` finds under the key from now on."""
-        entry, is_new = self._find_or_compile(spec)
-        if not is_new:
-            entry.used = HITS.add()
-        with self._lock:
-            if key is not None and self._entries.get(spec) is entry:
-                self.known[key] = entry
-        return entry
-
-    def _find_or_compile(self, spec: ArgumentSpec) -> tuple[Entry, bool]:
-        """The entry for a spec, and whether it was made just now."""
-        debugging = TOUCHED.any and SLICE_EVERYTHING.get()
         with self._lock:
             entry = self._entries.get(spec)
             if entry is not None:
-                return entry, False
-            graph = compile_graph(self._source(spec.grad_mode), spec, slice_everything=debugging)
-            entry = Entry(spec, plan_with_groups(graph, self._callees))
-            MISSES.add()
-            self._make_room()
-            self._entries[spec] = entry
-            return entry, True
+                entry.used = HITS.add()
+            else:
+                entry = Entry(spec, self._build(self._compiled(spec)))
+                MISSES.add()
+                self._make_room()
+                self._entries[spec] = entry
+            if key is not None:
+                self.known[key] = entry
+            return entry
 
-    def _source(self, grad_mode: bool) -> Graph:
-        """The graph that plans are made of."""
-        return self._differentiable() if grad_mode and self._differentiable is not None else self.graph
+    def _compiled(self, spec: ArgumentSpec) -> Graph:
+        """The optimised graph for a spec."""
+        return compile_graph(self.graph, spec, settle=self._settle(spec))
+
+    def _settle(self, spec: ArgumentSpec) -> Callable[[Graph], None] | None:
+        """What is written into a graph before its stages, besides the types that its spec knows."""
+        known = self._abstract
+        if known is not None:
+            return lambda graph: settle_for_shapes(graph, known)
+        return tie_to_one_shape if spec.is_uniform else None
+
+    def _build(self, graph: Graph) -> ExecutionPlan:
+        """The plan of an optimised graph."""
+        return build_plan(graph, self._callees)
 
     def _make_room(self) -> None:
         """Drop what was used longest ago."""

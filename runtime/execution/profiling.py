@@ -1,9 +1,11 @@
-"""Profiling: the sizes and numbers of the first runs, and a plan that takes them for granted behind a guard.
+"""Profiling: the sizes and numbers of the first runs, and plans that take them for granted behind a guard.
 
 runs 1, 2     the general plan runs; shapes and numbers of the arguments are recorded
 run 3         what both had in common is written into the graph: numbers become constants, sizes are propagated
               through it and fold what depends on them (trip counts, branches, shapes), and a plan is made of that
-from then on  the guard compares the arguments with the record: the special plan runs, or the general one
+from then on  guards compare the arguments with what each special plan takes for granted: the first that holds says
+              which plan runs; where none does, the general one
+after a while where PATIENCE runs in a row were none's, the next RUNS are recorded again, for one plan more
 """
 
 from __future__ import annotations
@@ -25,39 +27,30 @@ from ..plans.plan import ExecutionPlan
 
 RUNS = 2
 """So many runs are recorded before a plan is specialised on what they had in common."""
+PATIENCE = 3
+"""So many runs in a row that no guard holds for, and it is learned again what runs have in common."""
+MAX_SPECIALIZED = 4
+"""Special plans of one kind of arguments. Beyond, the one that ran longest ago is dropped."""
 
 
-class Profile:
-    """What the runs of one plan had in common, per argument: a size, a number, or nothing (None).
+class Specialization:
+    """A plan for arguments with something in common, per argument: a size, a number, or nothing (None)."""
 
-    `specialized` is the plan for just that. It stands behind `guards`; where they fail, the general plan runs.
-    """
+    __slots__ = ("common", "plan")
 
-    def __init__(self) -> None:
-        self.runs = 0
-        self.common: list[Hashable] = []
-        self.specialized: ExecutionPlan | None = None
-        self.guard_failures = 0
-
-    def record(self, values: Sequence[Any]) -> None:
-        """Keep what this run has in common with those before."""
-        seen = [_observed(value) for value in values]
-        if not self.runs:
-            self.common = seen
-        else:
-            self.common = [a if _is_same(a, b) else None for a, b in zip(self.common, seen, strict=True)]
-        self.runs += 1
+    def __init__(self, common: Sequence[Hashable]) -> None:
+        self.common = common
+        self.plan: ExecutionPlan | None = None
 
     def holds(self, values: Sequence[Any]) -> bool:
-        """The guard: whether arguments are what the specialised plan takes for granted."""
+        """The guard: whether arguments are what the plan takes for granted."""
         for expected, value in zip(self.common, values, strict=True):
             if expected is not None and not _is_same(expected, _observed(value)):
-                self.guard_failures += 1
                 return False
         return True
 
     def settle(self, graph: Graph) -> None:
-        """Write what the runs had in common into a graph whose inputs have the types of their spec."""
+        """Write what is taken for granted into a graph whose inputs have the types of their spec."""
         first = graph.body.param.next
         assert first is not None
         builder = Builder(graph, before=first, span=graph.span)
@@ -70,6 +63,54 @@ class Profile:
         # Where an op refuses these shapes, it is for the plan to say so, to each run.
         with suppress(ShapeError):
             settle_shapes(graph, [_abstract(v, known) for v, known in zip(graph.inputs, self.common, strict=True)])
+
+
+class Profile:
+    """What the runs of one plan had in common, and the plans made of that, the one that ran last first."""
+
+    def __init__(self) -> None:
+        self.specialized: list[Specialization] = []
+        self.guard_failures = 0
+        self._recorded = 0
+        self._missed = PATIENCE
+        self._common: list[Hashable] = []
+
+    def choose(self, values: Sequence[Any]) -> Specialization | None:
+        """What to run on these arguments; None for the general plan, while it is recorded what runs have in common."""
+        for place, found in enumerate(self.specialized):
+            if found.holds(values):
+                self._missed = self._recorded = 0
+                if place:
+                    self.specialized.insert(0, self.specialized.pop(place))
+                return found
+        if self.specialized:
+            self.guard_failures += 1
+        self._missed += 1
+        if self._missed <= PATIENCE:
+            return None
+        if self._recorded < RUNS:
+            self._record(values)
+            return None
+        return self._specialize(values)
+
+    def _record(self, values: Sequence[Any]) -> None:
+        """Keep what this run has in common with those before."""
+        seen = [_observed(value) for value in values]
+        if not self._recorded:
+            self._common = seen
+        else:
+            self._common = [a if _is_same(a, b) else None for a, b in zip(self._common, seen, strict=True)]
+        self._recorded += 1
+
+    def _specialize(self, values: Sequence[Any]) -> Specialization | None:
+        """A new special plan, if these arguments have in common what those recorded had; else learning goes on."""
+        learned = Specialization(self._common)
+        self._missed = self._recorded = 0
+        if all(known is None for known in learned.common) or not learned.holds(values):
+            return None
+        self.specialized.insert(0, learned)
+        del self.specialized[MAX_SPECIALIZED:]
+        return learned
 
 
 def _is_number(value: Value, known: Hashable) -> bool:

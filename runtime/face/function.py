@@ -15,11 +15,9 @@ from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, unwrapped
-from ..execution.executor import LAST, DebugState, Entry
+from ..execution.executor import LAST, DebugState, Entry, GraphExecutor
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
-from ..plans.interpreter import run_plan
-from ..plans.plan import ExecutionPlan
 from ..settings.counters import HITS
 from ..settings.modes import TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, describe_argument, to_user
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from ..kernels.listing import KernelListing
     from ..memory.report import Report
     from ..torch import TorchCalls
-    from ..torch.values import Half, Linearization
+    from ..torch.values import Half, Recorded
 
 count_hit = HITS.add
 
@@ -154,7 +152,7 @@ class Function(Compiled):
         forward, _ = self._halves
         values = self.bind(args, kwargs)
         results = self._halves_by_kernels[0].run(values) if runs_c() else None
-        results = run_plan(forward, values) if results is None else results
+        results = forward.run(values) if results is None else results
         as_torch = any_torch([*args, *kwargs.values()])
         *outputs, context = [to_user(result, as_torch) for result in results]
         return unwrapped(outputs), context
@@ -168,7 +166,7 @@ class Function(Compiled):
         kept, gradients = self._backward_binders
         values = [tuple(self.bind(tuple(context), {}, kept)), *self.bind(grad_outputs, {}, gradients)]
         results = self._halves_by_kernels[1].run(values) if runs_c() else None
-        results = run_plan(backward, values) if results is None else results
+        results = backward.run(values) if results is None else results
         as_torch = any_torch([context, *grad_outputs])
         grads = tuple([to_user(result, as_torch) for result in results])
         return grads[: len(self.schema.arguments)]
@@ -197,11 +195,11 @@ class Function(Compiled):
         return TorchCalls(self)
 
     @cached_property
-    def on_device(self) -> Linearization:
+    def on_device(self) -> Recorded:
         """What differentiates the function where tensors of a device are: imports torch."""
-        from ..torch.values import Linearization
+        from ..torch.values import Recorded
 
-        return Linearization(self)
+        return Recorded(self)
 
     @cached_property
     def _known(self) -> Mapping[Hashable, Entry]:
@@ -212,11 +210,6 @@ class Function(Compiled):
     def _takes_arrays(self) -> bool:
         """Whether every parameter is a tensor."""
         return self.executor.signature.only_tensors
-
-    @cached_property
-    def _plan(self) -> ExecutionPlan:
-        """The plan of the graph as it was emitted, calls and all."""
-        return self._plans.plan(self.graph)
 
     def memory(self, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
@@ -263,9 +256,9 @@ class Function(Compiled):
         raise TypeError(f"'{self.name}' is compiled code, which is not pickled: keep its source and compile it again")
 
     @cached_property
-    def _halves(self) -> tuple[ExecutionPlan, ExecutionPlan]:
+    def _halves(self) -> tuple[GraphExecutor, GraphExecutor]:
         pair = self._own_pair()
-        return self._plans.plan(pair.forward), self._plans.plan(pair.backward)
+        return GraphExecutor(pair.forward, self._plans), GraphExecutor(pair.backward, self._plans)
 
     @cached_property
     def _torch_halves(self) -> tuple[Half, Half]:

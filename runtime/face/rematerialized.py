@@ -44,11 +44,11 @@ class RematerializedGradient(Function):
             return super().__call__(*args, **kwargs)
         values = self.bind(args, kwargs)
         derivatives = derivatives_of(self._primal)
-        linearized, _ = derivatives.rematerialize(values, self.policy, self._wrt)
+        differentiated, _ = derivatives.rematerialize(values, self.policy, self._wrt)
         flat = leaves(values, derivatives.input_types)
-        (value,), residuals = linearized.run(flat)
+        (value,), residuals = differentiated.run(flat)
         seed = self._seed(value)
-        found = rebuilt(iter(linearized.pull_back_once(flat, [seed], residuals)), derivatives.input_types)
+        found = rebuilt(iter(differentiated.pull_back_once(flat, [seed], residuals)), derivatives.input_types)
         as_torch = any_torch(given)
         gradients = [to_user(_dense(found[i], values[i]), as_torch) for i in self._wrt]
         result = tuple(gradients) if self._as_tuple else gradients[0]

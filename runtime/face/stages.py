@@ -57,14 +57,13 @@ def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:
     """What a call runs, for arguments of any kind; then the two halves that a pullback runs, if there is a gradient."""
     from ...compiler.autodiff import differentiate
     from ...compiler.autodiff.wrapper import differentiable_graph
-    from ..execution.compilation import compile_graph
-    from ..execution.linearized import aggregated, optimized, settled
+    from ..execution.compilation import compile_graph, prepare_gradient
 
     graphs = [compile_graph(callee.graph, None)]
     with suppress(CompileError):
-        gradient = differentiate(differentiable_graph(callee))
+        gradient = differentiate(prepare_gradient(differentiable_graph(callee)), temporaries=False)
         if gradient.output_vjps:
-            graphs += [optimized(gradient.f), aggregated(settled(gradient.df))]
+            graphs += [compile_graph(half, None) for half in (gradient.f, gradient.df)]
     return "\n".join(map(str, graphs))
 
 

@@ -16,7 +16,7 @@ from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import TupleType, Type, is_differentiable
 from ..execution.derivatives import Derivatives, derivatives_of
-from ..execution.linearized import Linearized
+from ..execution.differentiated import Differentiated
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from ..values.arrays import any_on_device, any_torch, to_user
@@ -25,8 +25,8 @@ from .function import Function
 from .rematerialized import RematerializedGradient
 
 if TYPE_CHECKING:
-    from ..kernels.c.linearized import CLinearized
-    from ..torch.values import Linearization
+    from ..kernels.c.derivatives import CDifferentiated
+    from ..torch.values import Recorded
 
 Pullback = Callable[..., tuple[Any, ...]]
 
@@ -54,22 +54,22 @@ def vjp(
     as_torch = any_torch([*args, *kwargs.values()])
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
-    linearized: Linearized | Linearization | CLinearized
+    differentiated: Differentiated | Recorded | CDifferentiated
     if any_on_device([*args, *kwargs.values()]):
-        linearized, values = _on_device(function, args, kwargs, chosen)
+        differentiated, values = _on_device(function, args, kwargs, chosen)
     else:
         values = function.bind(args, kwargs)
-        linearized = _linearized(function, derivatives, values, chosen)
+        differentiated = _differentiated(function, derivatives, values, chosen)
     flat = leaves(values, derivatives.input_types)
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
-    outputs, residuals = linearized.run(flat)
+    outputs, residuals = differentiated.run(flat)
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
         pairs = enumerate(zip(outputs, given, strict=True))
-        seeds = [_seed(function, linearized, i, output, g) for i, (output, g) in pairs]
-        gradients = iter(linearized.pull_back(flat, seeds, residuals))
+        seeds = [_seed(function, differentiated, i, output, g) for i, (output, g) in pairs]
+        gradients = iter(differentiated.pull_back(flat, seeds, residuals))
         found = rebuilt(gradients, derivatives.input_types)
         return tuple([to_user(found[i], as_torch or any_torch(cotangents)) for i in given_arguments])
 
@@ -77,26 +77,26 @@ def vjp(
     return (results[0] if len(results) == 1 else tuple(results)), pullback
 
 
-def _linearized(
+def _differentiated(
     function: Function, derivatives: Derivatives, values: Sequence[Any], policy: Policy | None
-) -> Linearized | CLinearized:
+) -> Differentiated | CDifferentiated:
     if policy is not None:
         return derivatives.rematerialize(values, policy)[0]
     by_kernels = _by_kernels(function, derivatives, values) if runs_c() else None
-    return by_kernels or derivatives.linearize(values)
+    return by_kernels or derivatives.differentiate(values)
 
 
-def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[Any]) -> CLinearized | None:
-    """The linearisation by kernels in C, where there are any."""
-    from ..kernels.c.linearized import CLinearized, c_derivatives_of
+def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[Any]) -> CDifferentiated | None:
+    """The gradient by kernels in C, where there are any."""
+    from ..kernels.c.derivatives import CDifferentiated, c_derivatives_of
 
     pair = c_derivatives_of(function).pair(values)
-    return None if pair is None else CLinearized(pair, lambda: derivatives.linearize(values))
+    return None if pair is None else CDifferentiated(pair, lambda: derivatives.differentiate(values))
 
 
 def _on_device(
     function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None
-) -> tuple[Linearization, list[Any]]:
+) -> tuple[Recorded, list[Any]]:
     if policy is not None:
         message = "a policy of recomputation is for arrays and tensors on the CPU"
         note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
@@ -219,17 +219,17 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
 
 
 def _seed(
-    function: Function, linearized: Linearized | Linearization | CLinearized, index: int, output: Any, given: Any
+    function: Function, differentiated: Differentiated | Recorded | CDifferentiated, index: int, output: Any, given: Any
 ) -> Any:
-    if given is None or not linearized.is_floating(output):
+    if given is None or not differentiated.is_floating(output):
         return None
     if isinstance(output, list):
         if not isinstance(given, list | tuple) or len(given) != len(output):
             raise _bad_cotangent(function, f"output {index} is a list of {len(output)} tensors", index)
-        seeds = [_seed(function, linearized, index, o, g) for o, g in zip(output, given, strict=True)]
+        seeds = [_seed(function, differentiated, index, o, g) for o, g in zip(output, given, strict=True)]
         return [o * 0 if s is None else s for o, s in zip(output, seeds, strict=True)]
     try:
-        seed = linearized.seed(given, output)
+        seed = differentiated.seed(given, output)
     except Unsuitable as error:
         raise _bad_cotangent(function, f"the gradient of output {index}: {error.message}", index) from None
     if seed.shape != output.shape:

@@ -19,8 +19,9 @@ from ...compiler.autodiff.flatten import leaves
 from ...compiler.ir.node import Value
 from ...compiler.recompute import Decision, Policy, Recomputed, policy
 from ...compiler.types.types import is_differentiable
-from ..execution.derivatives import derivatives_of, is_floating
-from ..execution.linearized import Linearized
+from ..execution.derivatives import derivatives_of
+from ..execution.differentiated import Differentiated
+from ..execution.gradients import is_floating
 from .ledger import GRADIENT, INPUT, KINDS, OUTPUT, SAVED, Buffer, Ledger, Step, run_watched
 from .report import Instant, Kept, Report, Total
 
@@ -47,7 +48,7 @@ class Measurement:
     timeline: list[Instant]
 
 
-def measure(linearized: Linearized, values: Sequence[Any], seeds: Sequence[Any] | None = None) -> Measurement:
+def measure(differentiated: Differentiated, values: Sequence[Any], seeds: Sequence[Any] | None = None) -> Measurement:
     """Run forward and backward on arguments with their tuples taken apart, and account for every buffer.
 
     `seeds` are one gradient per output; ones if there are none given. Residuals are given up to the backward, which
@@ -55,26 +56,27 @@ def measure(linearized: Linearized, values: Sequence[Any], seeds: Sequence[Any] 
     """
     ledger = Ledger()
     _mark(ledger.hold(values), INPUT)
-    results = run_watched(linearized.forward, values, ledger)
-    outputs, residuals = linearized.parted(values, results)
+    results = run_watched(differentiated.forward.plan(values), values, ledger)
+    outputs, residuals = differentiated.parted(values, results)
     _mark(ledger.buffers(outputs), OUTPUT)
     _mark(ledger.buffers(residuals), SAVED)
-    residual_bytes = _sizes(ledger, residuals[len(residuals) - len(linearized.gradient.captured_outputs) :])
+    residual_bytes = _sizes(ledger, residuals[len(residuals) - len(differentiated.gradient.captured_outputs) :])
     boundary = len(ledger.steps)
     ledger.begin(None)
     ledger.hold(outputs)
-    vjps = linearized.vjps([_ones(output) for output in outputs] if seeds is None else seeds)
+    vjps = differentiated.vjps([_ones(output) for output in outputs] if seeds is None else seeds)
     _mark(ledger.hold(vjps), GRADIENT)
     # From here on only the registers of the backward hold these.
     ledger.drop([*results, *vjps])
-    plan = linearized.backward(vjps)
-    found = run_watched(plan, [*vjps, *residuals], ledger)
+    program = differentiated.backward_for(vjps)
+    given = [*vjps, *residuals]
+    found = run_watched(program.executor.plan(given), given, ledger)
     _mark(ledger.buffers(found), GRADIENT)
     ledger.finish()
     timeline = _timeline(ledger.steps, boundary)
     return Measurement(
         outputs,
-        linearized.fitted(values, plan, found),
+        differentiated.fitted(values, program, found),
         timeline[0].inputs,
         sum(residual_bytes),
         max(instant.live for instant in timeline),
@@ -134,25 +136,25 @@ def memory_report(
     totals = []
     for other in COMPARED:
         if other == chosen.name:
-            linearized, recomputed = derivatives.rematerialize(values, chosen)
-            measured = measure(linearized, flat)
+            differentiated, recomputed = derivatives.rematerialize(values, chosen)
+            measured = measure(differentiated, flat)
             totals.append(Total(str(chosen), measured.saved_bytes, measured.peak_bytes))
         elif other in ALWAYS_COMPARED:
             found = measure(derivatives.rematerialize(values, policy(other))[0], flat)
             totals.append(Total(other, found.saved_bytes, found.peak_bytes))
-    return report_of(function.name, chosen, linearized, recomputed, measured, totals)
+    return report_of(function.name, chosen, differentiated, recomputed, measured, totals)
 
 
 def report_of(
     name: str,
     chosen: Policy,
-    linearized: Linearized,
+    differentiated: Differentiated,
     recomputed: Recomputed,
     measured: Measurement,
     totals: Sequence[Total],
 ) -> Report:
     """A measurement told in terms of the source."""
-    gradient = linearized.gradient
+    gradient = differentiated.gradient
     decided = {decision.value: decision for decision in recomputed.decisions}
     captured = [gradient.f.outputs[i] for i in gradient.captured_outputs]
     sizes = zip(captured, measured.residual_bytes, strict=True)

@@ -51,12 +51,12 @@ FALLBACKS = Counter()
 def counters() -> dict[str, int]:
     """How many executors there have been, how often they ran, and how often that needed a new plan.
 
-        graph_executors_constructed     one per function that has been called
-        graph_executor_invocations      calls
-        plan_cache_hits                 calls that found a plan for their ArgumentSpec
-        plan_cache_misses               calls that compiled one
+        graph_executors_constructed     one per graph that has run: functions, and f and df of each gradient
+        graph_executor_invocations      their runs
+        plan_cache_hits                 runs that found a plan for their ArgumentSpec
+        plan_cache_misses               runs that compiled one
 
-    Calls with `optimize=False` are invocations only.
+    Runs with `optimize=False` are invocations only.
     """
     hits, misses = HITS.value, MISSES.value
     return {

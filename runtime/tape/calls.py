@@ -11,7 +11,8 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
 from ..execution.compiled import Compiled
-from ..execution.executor import LAST, GraphExecutor
+from ..execution.executor import LAST
+from ..execution.function_executor import FunctionExecutor
 from ..failures.failure import RuntimeFailure
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
@@ -19,7 +20,7 @@ from ..settings.modes import OPTIMIZE, TOUCHED
 from ..values.containers import is_too_deep
 from .graph_node import run_program
 from .mode import is_grad_enabled
-from .program import program_of
+from .programs import program_of
 from .recording import RecordingPlans
 from .value import TapeValue, needs_gradient, plain, wrapped
 
@@ -88,7 +89,9 @@ def _call_bound(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, 
     return _run(executor, plan, [_register(value) for value in mixed])
 
 
-def _recording(executor: GraphExecutor, arrays: Sequence[Any], flags: Sequence[bool], key: Hashable) -> ExecutionPlan:
+def _recording(
+    executor: FunctionExecutor, arrays: Sequence[Any], flags: Sequence[bool], key: Hashable
+) -> ExecutionPlan:
     """The recording plan for arguments of which those with a flag require a gradient."""
     if executor.recorded is None:
         executor.recorded = RecordingPlans()
@@ -103,11 +106,13 @@ def _recording(executor: GraphExecutor, arrays: Sequence[Any], flags: Sequence[b
     return entry.recording
 
 
-def _run(executor: GraphExecutor, plan: ExecutionPlan, values: list[Any]) -> Any:
+def _run(executor: FunctionExecutor, plan: ExecutionPlan, values: list[Any]) -> Any:
     try:
         results = run_plan(plan, values)
     except RuntimeFailure as failure:
         raise executor.explain(failure, [plain(value) for value in values]) from failure.__cause__
+    # The parts of the plan have run as plans of their own.
+    LAST.plan = plan
     return _returned([wrapped(result) for result in results])
 
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
-from ..plans.interpreter import run_plan
+from ..execution.differentiated import Differentiated, Key, Program, pattern_of
 from .captures import Capture, Layout, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, Gradient, Metadata, Node
-from .program import Key, Linearization, Program, pattern_of
+from .programs import captured_names, gradient_key
 from .value import TapeValue, as_variable, plain, recorded, wrapped
 
 
@@ -27,7 +27,7 @@ def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
 
     `values` are mixed, and gradients are recorded whatever the mode.
     """
-    key = program.key(values)
+    key = gradient_key(program, values)
     if True in key:
         return record(program, key, values)
     return program.run([plain(value) for value in values])
@@ -35,18 +35,18 @@ def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
 
 def record(program: Program, key: Key, values: Sequence[Any]) -> list[Any]:
     """`run_program` for values of a key that wants a gradient."""
-    linearization = program.linearize(key)
+    differentiated = program.differentiate(key)
     if program.takes_lists:
         arrays = [plain(value) for value in values]
     else:
         arrays = [value._data if isinstance(value, TapeValue) else value for value in values]
-    if isinstance(linearization, CompileError):
+    if isinstance(differentiated, CompileError):
         outputs = program.run(arrays)
-        return Refusal(program.name, linearization, values, outputs).results
-    if not linearization.is_active:
+        return Refusal(program.name, differentiated, values, outputs).results
+    if not differentiated.is_active:
         return program.run(arrays)
-    outputs = run_plan(linearization.forward, arrays)
-    return DifferentiableGraph(linearization, values, arrays, outputs).results(outputs)
+    outputs = differentiated.forward.run(arrays)
+    return DifferentiableGraph(differentiated, values, arrays, outputs).results(outputs)
 
 
 class DifferentiableGraph(Node):
@@ -55,19 +55,21 @@ class DifferentiableGraph(Node):
     Those of temporaries come last, and only once a backward that is recorded leads gradients to them.
     """
 
-    __slots__ = ("_fingerprints", "_inputs", "_kept", "_linearization", "_outputs")
+    __slots__ = ("_fingerprints", "_inputs", "_kept", "_outputs", "_what", "_wiring")
 
     def __init__(
-        self, linearization: Linearization, values: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Any]
+        self, differentiated: Differentiated, values: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
         metadata: list[Metadata] = []
         edges: list[Edge | None] = []
-        self._linearization = linearization
-        self._outputs: list[Layout] = [_slots(outputs[i], metadata) for i in linearization.real_vjps]
-        self._inputs: list[Layout] = [_edges(values[i], edges) for i in linearization.gradient.output_vjps]
-        super().__init__(linearization.name, edges, metadata)
-        kept = [arrays[i] for i in linearization.gradient.captured_inputs]
-        kept += [outputs[i] for i in linearization.gradient.captured_outputs]
+        gradient = differentiated.gradient
+        self._what = differentiated
+        self._wiring = differentiated.wiring
+        self._outputs: list[Layout] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
+        self._inputs: list[Layout] = [_edges(values[i], edges) for i in gradient.output_vjps]
+        super().__init__(differentiated.name, edges, metadata)
+        kept = [arrays[i] for i in gradient.captured_inputs]
+        kept += [outputs[i] for i in gradient.captured_outputs]
         self._kept: list[Any] | None = kept
         self._fingerprints = fingerprints_of(kept) if is_checking() else None
 
@@ -75,7 +77,7 @@ class DifferentiableGraph(Node):
         """The real outputs as Variables of this node's slots; what no gradient flows through stays as it is."""
         return [
             outputs[i] if place is None else _placed(self, outputs[i], self._outputs[place])
-            for i, place in enumerate(self._linearization.real_places)
+            for i, place in enumerate(self._wiring.real_places)
         ]
 
     # --- captures ---
@@ -85,8 +87,8 @@ class DifferentiableGraph(Node):
         """What df takes of inputs and outputs. RuntimeError where it has been freed."""
         self._add_slots()
         kept = iter(require_captures(self._kept, self.name))
-        inputs = [None if place is None else self._inputs[place] for place in self._linearization.input_places]
-        outputs = [None if place is None else self._outputs[place] for place in self._linearization.output_places]
+        inputs = [None if place is None else self._inputs[place] for place in self._wiring.input_places]
+        outputs = [None if place is None else self._outputs[place] for place in self._wiring.output_places]
         found = [captured(next(kept), layout, self._of_input) for layout in inputs]
         return found + [captured(value, layout, self._of_output) for value, layout in zip(kept, outputs, strict=True)]
 
@@ -98,12 +100,11 @@ class DifferentiableGraph(Node):
 
     def _add_slots(self) -> None:
         """Slots for the temporaries, whose gradients a second derivative needs."""
-        linearization = self._linearization
-        if len(self._outputs) == len(linearization.gradient.input_vjps):
+        if len(self._outputs) == len(self._what.gradient.input_vjps):
             return
         kept = require_captures(self._kept, self.name)
         metadata = list(self.metadata)
-        temporaries = [None if i is None else _slots(kept[i], metadata) for i in linearization.kept_temporaries]
+        temporaries = [None if i is None else _slots(kept[i], metadata) for i in self._wiring.kept_temporaries]
         # Another thread may be adding the same.
         self.metadata = tuple(metadata)
         self._outputs = [*self._outputs, *temporaries]
@@ -114,12 +115,11 @@ class DifferentiableGraph(Node):
     # --- backward ---
 
     def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
-        linearization = self._linearization
         kept = require_captures(self._kept, self.name)
         if self._fingerprints is not None:
-            check_fingerprints(self.name, linearization.captured_names, kept, self._fingerprints)
+            check_fingerprints(self.name, captured_names(self._what), kept, self._fingerprints)
         vjps = self._vjps(gradients, create_graph)
-        program = linearization.backward(tuple([None if vjp is None else pattern_of(vjp) for vjp in vjps]))
+        program = self._what.backward(tuple([None if vjp is None else pattern_of(vjp) for vjp in vjps]))
         if create_graph:
             results = run_program(program, [*vjps, *[capture.value(self) for capture in self.captures]])
             return self._by_edge([wrapped(result) for result in results])
@@ -136,7 +136,7 @@ class DifferentiableGraph(Node):
             gradients[layout] if isinstance(layout, int) else self._of_list(layout, gradients, create_graph)
             for layout in self._outputs
         ]
-        return vjps + [None] * (len(self._linearization.gradient.input_vjps) - len(vjps))
+        return vjps + [None] * (len(self._what.gradient.input_vjps) - len(vjps))
 
     def _of_list(self, layout: Layout, gradients: list[Gradient], create_graph: bool) -> Any:
         """The gradient of an output that is a list: undefined, or a list with zeros for what is undefined in it."""
@@ -153,7 +153,7 @@ class DifferentiableGraph(Node):
         return as_variable(zeros) if create_graph else zeros
 
     def _by_edge(self, results: Sequence[Any]) -> Sequence[Gradient]:
-        if not self._linearization.takes_lists:
+        if not self._what.takes_lists:
             return results
         gradients: list[Gradient] = [None] * len(self.edges)
         for layout, result in zip(self._inputs, results, strict=True):

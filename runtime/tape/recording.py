@@ -24,12 +24,13 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value, copy_node
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
-from ..execution.differentiable import DifferentiableGroup
+from ..execution.differentiated import Program
+from ..execution.groups import DifferentiableGroup
 from ..plans.build import PlanCache, Planner
 from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
 from .graph_node import record
-from .program import GroupProgram, Program
+from .programs import gradient_key
 from .value import TapeValue, plain
 
 _MOVES = frozenset(
@@ -78,7 +79,7 @@ class RecordingPlanner(Planner):
             return self._pair(node), everything
         if node.kind == subgraphs.KIND:
             group = self._groups[node]
-            return Step(GroupProgram(group, self._graph.title), group), everything
+            return Step(group, group), everything
         evaluate, taken = super()._evaluation(node)
         if _moves(node) or not any(_may_hold_variable(value.type) for value in node.inputs):
             return evaluate, taken
@@ -123,7 +124,7 @@ class Step:
         self._evaluate = evaluate
 
     def __call__(self, *values: Any) -> Any:
-        key = self._program.key(values)
+        key = gradient_key(self._program, values)
         if True not in key:
             return self._evaluate(*values)
         results = record(self._program, key, values)
@@ -142,7 +143,7 @@ class OpStep(Step):
 
     def __call__(self, *values: Any) -> Any:
         operands = [values[i] for i in self._sources]
-        key = self._program.key(operands)
+        key = gradient_key(self._program, operands)
         if True not in key:
             return self._evaluate(*[values[i] for i in self._taken])
         results = record(self._program, key, operands)

@@ -15,10 +15,12 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
+from ..execution.differentiated import Program
+from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..kernels.c.graph import CGraph
 from ..settings.modes import runs_c
-from ..tape.program import FORGETTING, Program, program_of
+from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from .node import is_transformed, no_forward_mode, run_program
 from .places import each

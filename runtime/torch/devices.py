@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import torch
 
 from ...compiler.ir.graph import Graph
+from ..settings.counters import CONSTRUCTED, HITS, MISSES
 from .places import each
 
 
@@ -73,8 +74,38 @@ def _adopts_kernels(device: str) -> bool:
 
 
 def graph_run(device: str, graph: Graph) -> GraphRun:
-    """A graph on a kind of device that has a runner."""
-    return _RUNNERS[device](graph)
+    """A graph on a kind of device that has a runner: the executor of such a graph, and counted as one."""
+    return _CountedRun(_RUNNERS[device](graph))
+
+
+class _CountedRun:
+    """A GraphRun. Finding out how to run a graph on values is a miss, running it so again is a hit."""
+
+    def __init__(self, run: GraphRun) -> None:
+        CONSTRUCTED.add()
+        self._run = run
+        self._count = MISSES.add
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        self._count()
+        self._count = HITS.add
+        return self._run(values)
+
+    def fixed(self, values: Sequence[Any]) -> FixedRun | None:
+        found = self._run.fixed(values)
+        return None if found is None else _CountedFixedRun(found)
+
+
+class _CountedFixedRun:
+    """A FixedRun, of which each run is a hit."""
+
+    def __init__(self, fixed: FixedRun) -> None:
+        self._run = fixed.run
+        self.is_new = fixed.is_new
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        HITS.add()
+        return self._run(values)
 
 
 class DeviceMemory:

@@ -19,8 +19,9 @@ from ...compiler.fusion.seeds import seed_inputs
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
+from ..execution.compilation import prepare_on_device
+from ..execution.differentiated import Key, Program
 from ..kernels.runner import given, open_seeds
-from ..tape.program import Key, Program
 
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""
@@ -36,7 +37,7 @@ class KernelProgram(Program):
     """A program for arguments of given layouts."""
 
     def __init__(self, program: Program, arguments: Sequence[Any]) -> None:
-        super().__init__(program.graph, program.name)
+        super().__init__(program.graph, program.name, whole=program.whole)
         self._arguments = arguments
         self._unsettled: set[Key] = set()
 
@@ -45,14 +46,16 @@ class KernelProgram(Program):
         if key in self._unsettled:
             return False
         try:
-            self.linearize(key)
+            self.differentiate(key)
         except _Unsettled:
             self._unsettled.add(key)
             return False
         return True
 
-    def _differentiate(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
+    def _gradient(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
         graph = specialize_optionals(self.graph, absent)
+        if self.whole:
+            prepare_on_device(graph)
         try:
             with collection_paused():
                 return kernel_gradient(graph, self._arguments, wanted)

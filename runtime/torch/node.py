@@ -18,9 +18,9 @@ import torch
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
+from ..execution.differentiated import Key, Program
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
-from ..tape.program import Key, Program
 from .devices import DeviceMemory
 from .kernels import kernel_program
 from .places import Layout, Place, each, moved, places, put_together, take_apart

@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ...compiler.types.types import ListType, OptionalType, Type, is_tensor
-from ..tape.program import Program
+from ..execution.differentiated import Program
 from .devices import DeviceMemory, FixedRun, GraphRun
 from .kernels import kernel_program
 from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed, no_forward_mode

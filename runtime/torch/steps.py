@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from threading import RLock
@@ -11,32 +10,47 @@ from weakref import WeakKeyDictionary
 
 from ...compiler.ir.graph import Graph
 from ...lang.diagnostics import CompileError
-from ..execution.linearized import settled
+from ..execution.compilation import device_graph
+from ..execution.differentiated import Differentiated, Key, Pattern, Program
+from ..execution.executor import GraphExecutor
+from ..execution.function_executor import FORGETTING
 from ..kernels.c.graph import CGraph
-from ..plans.interpreter import run_plan
-from ..tape.program import Key, Linearization, Pattern, Program
 from .devices import GraphRun, graph_run
 
 _MAKING = RLock()
 
 
-class Step(ABC):
+class Step:
     """What a node runs: forward, and backward for each pattern of gradients.
+
+    It is a program differentiated, or as it is: where nothing is differentiated, and where an error (E408) says that a
+    gradient of its outputs is refused when it is asked for.
 
     Outputs are the real ones, `num_real` of them, then temporaries. `input_vjps` are the outputs whose gradients the
     backward takes, `output_vjps` the inputs whose gradients it gives; `captured_inputs` and `captured_outputs` is
-    what it takes besides. `repeated` names, for an output that is the same value as an earlier one, the first such.
+    what it takes besides. `repeated` names, for an output that is the same value as an earlier one, the first such;
+    `inputs` are the names of the inputs.
     """
 
-    name: str
-    num_real: int
-    input_vjps: Sequence[int]
-    output_vjps: Sequence[int]
-    captured_inputs: Sequence[int] = ()
-    captured_outputs: Sequence[int] = ()
-    repeated: Mapping[int, int]
-    inputs: Sequence[str]
-    """The names of the inputs."""
+    def __init__(self, program: Program, key: Key, found: Differentiated | CompileError | None) -> None:
+        self._differentiated = found if isinstance(found, Differentiated) else None
+        self._error = found if isinstance(found, CompileError) else None
+        self.name = program.name
+        self.num_real = len(program.graph.outputs)
+        self.input_vjps: Sequence[int] = range(self.num_real) if self._error is not None else ()
+        self.output_vjps: Sequence[int] = [i for i, wanted in enumerate(key) if wanted]
+        self.captured_inputs: Sequence[int] = ()
+        self.captured_outputs: Sequence[int] = ()
+        if self._differentiated is not None:
+            gradient = self._differentiated.gradient
+            self.num_real = gradient.num_real_outputs
+            self.input_vjps, self.output_vjps = gradient.input_vjps, gradient.output_vjps
+            self.captured_inputs, self.captured_outputs = gradient.captured_inputs, gradient.captured_outputs
+        self._program = program
+        self._source = program.graph if self._differentiated is None else self._differentiated.gradient.f
+        self.repeated = _repeated(self._source)
+        self.inputs = [value.name_hint for value in self._source.inputs]
+        self._runs: dict[str, GraphRun] = {}
 
     @cached_property
     def by_kernels(self) -> CGraph:
@@ -48,74 +62,25 @@ class Step(ABC):
         found = self._runs.get(device)
         return found if found is not None else self._runs.setdefault(device, graph_run(device, self.graph))
 
-    @cached_property
-    def _runs(self) -> dict[str, GraphRun]:
-        return {}
-
-    @abstractmethod
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, on the CPU."""
+        return self._executor.run(arrays)
 
-    @property
-    @abstractmethod
-    def graph(self) -> Graph:
-        """What computes the outputs, for other devices."""
-
-    @abstractmethod
-    def backward(self, pattern: Pattern) -> Program:
-        """What computes the gradients, for gradients of these dtypes."""
-
-
-class Differentiated(Step):
-    """The usual step."""
-
-    def __init__(self, linearization: Linearization) -> None:
-        gradient = linearization.gradient
-        self._linearization = linearization
-        self.name = linearization.name
-        self.num_real = gradient.num_real_outputs
-        self.input_vjps = gradient.input_vjps
-        self.output_vjps = gradient.output_vjps
-        self.captured_inputs = gradient.captured_inputs
-        self.captured_outputs = gradient.captured_outputs
-        self.repeated = _repeated(gradient.f)
-        self.inputs = [value.name_hint for value in gradient.f.inputs]
-
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        return run_plan(self._linearization.forward, arrays)
-
-    @property
-    def graph(self) -> Graph:
-        return self._linearization.forward.graph
-
-    def backward(self, pattern: Pattern) -> Program:
-        return self._linearization.backward(pattern)
-
-
-class Undifferentiated(Step):
-    """A program as it is. With an error (E408), a gradient of its outputs is refused when it is asked for."""
-
-    def __init__(self, program: Program, key: Key, error: CompileError | None = None) -> None:
-        outputs = range(len(program.graph.outputs))
-        self._program = program
-        self._error = error
-        self.name = program.name
-        self.num_real = len(outputs)
-        self.input_vjps = () if error is None else outputs
-        self.output_vjps = [i for i, wanted in enumerate(key) if wanted]
-        self.repeated = _repeated(program.graph)
-        self.inputs = [value.name_hint for value in program.graph.inputs]
-
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        return self._program.run(arrays)
+    @cached_property
+    def _executor(self) -> GraphExecutor:
+        return self._program.executor if self._differentiated is None else self._differentiated.forward
 
     @cached_property
     def graph(self) -> Graph:
-        return settled(self._program.graph)
+        """What computes the outputs, for other devices."""
+        return device_graph(self._source)
 
     def backward(self, pattern: Pattern) -> Program:
-        assert self._error is not None, "what has no gradient is not asked for one"
-        raise CompileError(self._error.diagnostics)
+        """What computes the gradients, for gradients of these dtypes."""
+        if self._error is not None:
+            raise CompileError(self._error.diagnostics)
+        assert self._differentiated is not None, "what has no gradient is not asked for one"
+        return self._differentiated.backward(pattern)
 
 
 def _repeated(graph: Graph) -> Mapping[int, int]:
@@ -140,9 +105,8 @@ def step_of(program: Program, key: Key) -> Step:
 
 
 def _step(program: Program, key: Key) -> Step:
-    if True not in key:
-        return Undifferentiated(program, key)
-    linearization = program.linearize(key)
-    if isinstance(linearization, CompileError):
-        return Undifferentiated(program, key, linearization)
-    return Differentiated(linearization) if linearization.is_active else Undifferentiated(program, key)
+    found = program.differentiate(key) if True in key else None
+    return Step(program, key, None if isinstance(found, Differentiated) and not found.is_active else found)
+
+
+FORGETTING.add(_STEPS.clear)

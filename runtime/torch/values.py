@@ -12,8 +12,9 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.schema import Argument
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
+from ..execution.differentiated import Program
 from ..failures.failure import RuntimeFailure
-from ..tape.program import Program, program_of
+from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from ..values.unsuitable import Unsuitable
 from .node import run_plainly, run_program
@@ -57,8 +58,8 @@ class Half:
         return rebuilt(iter(results), self._outputs)
 
 
-class Linearization:
-    """A function recorded by torch, with the methods of `Linearized` that a pullback needs."""
+class Recorded:
+    """A function recorded by torch, with the methods of `Differentiated` that a pullback needs."""
 
     def __init__(self, function: Compiled) -> None:
         self._bound = Bound(function.name, function.schema.arguments, function.graph)

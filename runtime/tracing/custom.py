@@ -25,7 +25,7 @@ from ...compiler.types.types import CLOSURE, TENSOR, Type, is_tensor
 from ...lang.diagnostics import Diagnostics
 from ...lang.source import NO_SPAN
 from ..execution.compiled import Compiled
-from ..execution.derivatives import is_floating
+from ..execution.gradients import is_floating
 from ..tape.custom import Context, gradients_of
 from ..values.recorded import Recorded
 from .tracer import Tracer

@@ -13,7 +13,8 @@ import pytest
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.pipeline import EXECUTOR, RECIPES
 from gradscript.runtime.execution.derivatives import derivatives_of
-from gradscript.runtime.execution.linearized import Linearized, settled, specialized
+from gradscript.runtime.execution.differentiated import Differentiated
+from gradscript.runtime.execution.gradients import settled, specialized
 from gradscript.runtime.memory.ledger import Ledger, run_watched
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.plan import ExecutionPlan
@@ -83,18 +84,19 @@ def test_sums_are_the_chains_to_the_bit(seed: int, monkeypatch: pytest.MonkeyPat
 # --- memory ---
 
 
-def plans(text: str, values: list[Any]) -> tuple[Linearized, ExecutionPlan, ExecutionPlan]:
+def plans(text: str, values: list[Any]) -> tuple[Differentiated, ExecutionPlan, ExecutionPlan]:
     """A backward as it runs, and with chains."""
-    linearized = derivatives_of(gs.CompilationUnit(text).f).linearize(values)
-    seed = np.ones((), values[0].dtype)
-    aggregated = linearized.backward([seed])
-    types = [value.type for value in aggregated.graph.inputs[: len(linearized.gradient.input_vjps)]]
-    return linearized, aggregated, build_plan(settled(specialized(linearized.gradient.df, types)))
+    found = derivatives_of(gs.CompilationUnit(text).f).differentiate(values)
+    _, residuals = found.run(values)
+    given = [np.ones((), values[0].dtype), *residuals]
+    aggregated = found.backward_for(given[:1]).executor.plan(given)
+    types = [value.type for value in aggregated.graph.inputs[:1]]
+    return found, aggregated, build_plan(settled(specialized(found.gradient.df, types)))
 
 
-def measured(linearized: Linearized, plan: ExecutionPlan, values: list[Any]) -> tuple[int, int]:
+def measured(differentiated: Differentiated, plan: ExecutionPlan, values: list[Any]) -> tuple[int, int]:
     """The most bytes that are live in a backward, and the bytes of all arrays that it makes."""
-    _, residuals = linearized.run(values)
+    _, residuals = differentiated.run(values)
     ledger = Ledger()
     run_watched(plan, [np.ones((), values[0].dtype), *residuals], ledger)
     ledger.finish()
@@ -114,10 +116,10 @@ def sums(plan: ExecutionPlan) -> int:
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_no_more_is_live_and_less_is_made(seed: int) -> None:
     values = arrays(seed, np.float64, shape=(8, 9))
-    linearized, aggregated, chained = plans(source(seed, 3 + seed % 6), values)
+    differentiated, aggregated, chained = plans(source(seed, 3 + seed % 6), values)
     assert sums(chained) == 0
-    peak, made = measured(linearized, aggregated, values)
-    chained_peak, chained_made = measured(linearized, chained, values)
+    peak, made = measured(differentiated, aggregated, values)
+    chained_peak, chained_made = measured(differentiated, chained, values)
     assert peak <= chained_peak
     assert made < chained_made if sums(aggregated) else made == chained_made
 
@@ -149,11 +151,11 @@ def test_one_array_for_a_sum_of_any_length() -> None:
     """Each gradient of `many` is an array; their sum is one more, where a chain makes one less than there are."""
     x = y = np.ones((6, 7))
     for count in (3, 8):
-        linearized, aggregated, chained = plans(many(count), [x, y])
+        differentiated, aggregated, chained = plans(many(count), [x, y])
         (node,) = [node for node in aggregated.graph.all_nodes() if node.kind == "gs::add_n"]
         assert len(node.inputs[0].node.inputs) == count
-        peak, made = measured(linearized, aggregated, [x, y])
-        chained_peak, chained_made = measured(linearized, chained, [x, y])
+        peak, made = measured(differentiated, aggregated, [x, y])
+        chained_peak, chained_made = measured(differentiated, chained, [x, y])
         assert peak <= chained_peak and made == chained_made - (count - 2) * x.nbytes
 
 

@@ -14,7 +14,7 @@ from gradscript.compiler.autodiff import differentiate  # noqa: E402
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
 from gradscript.compiler.parse_ir import parse_ir  # noqa: E402
 from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
-from gradscript.runtime.execution.differentiable import plan_with_groups  # noqa: E402
+from gradscript.runtime.execution.groups import plan_with_groups  # noqa: E402
 from gradscript.runtime.plans.interpreter import run_plan  # noqa: E402
 from group_graphs import GRAPHS  # noqa: E402
 from torch_graphs import both, count, legacy_executor  # noqa: E402
@@ -219,13 +219,14 @@ def test_gradients_and_second_derivatives_are_eager_torchs(name: str) -> None:
             executor.clear()
             plan = executor.plan_for(executor.signature.spec(arrays, flags))
         (group,) = plan.groups
-        (out,), residuals = group.linearized.run(arrays)
+        differentiated = group.differentiate(group.requires_grad)
+        (out,), residuals = differentiated.run(arrays)
         tensors = [torch.tensor(a, requires_grad=f) for a, f in zip(arrays, flags, strict=True)]
         expected = namespace[name](*tensors)
         np.testing.assert_allclose(out, expected.detach().numpy(), rtol=1e-12)
         wanted = [t for t in tensors if t.requires_grad]
         grads = torch.autograd.grad(expected.sum(), wanted, create_graph=True)
-        found = group.linearized.pull_back(arrays, [np.ones((2, 3))], residuals)
+        found = differentiated.pull_back(arrays, [np.ones((2, 3))], residuals)
         assert [g is not None for g in found] == list(flags)
         for mine, theirs in zip([g for g in found if g is not None], grads, strict=True):
             np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-10)

@@ -21,8 +21,8 @@ from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
 from gradscript.compiler.types.types import TensorType
-from gradscript.runtime.execution.differentiable import plan_with_groups
-from gradscript.runtime.execution.linearized import Linearized
+from gradscript.runtime.execution.differentiated import Differentiated
+from gradscript.runtime.execution.groups import plan_with_groups
 from gradscript.runtime.plans.interpreter import run_plan
 
 CHAIN = """\
@@ -189,7 +189,7 @@ def test_linear_has_one_product_for_each_input_that_needs_a_gradient() -> None:
         written = text.replace("%x : Tensor[requires_grad=False]", f"%x : Tensor{types[0]}")
         graph, _ = _groups(written.replace("%w : Tensor)", f"%w : Tensor{types[1]})"))
         (group,) = plan_with_groups(graph).groups
-        assert _matmuls(group.gradient.df) == products
+        assert _matmuls(group.differentiate(group.requires_grad).gradient.df) == products
     source = "def f(x, w, b):\n    return torch.nn.functional.linear(x, w, b)\n"
     whole = gs.CompilationUnit(source).f.graph
     for mask, products in (((False, True, True), 1), ((True, False, True), 1), ((True, True, True), 2)):
@@ -208,8 +208,9 @@ def test_groups_run_and_go_back() -> None:
     graph, _ = _groups(CHAIN)
     (group,) = plan_with_groups(graph).groups
     a, b = np.array([0.5, 2.0]), np.array([1.5, -1.0])
-    (out,), residuals = group.linearized.run([a, b])
-    grads = group.linearized.pull_back([a, b], [np.ones(2)], residuals)
+    differentiated = group.differentiate(group.requires_grad)
+    (out,), residuals = differentiated.run([a, b])
+    grads = differentiated.pull_back([a, b], [np.ones(2)], residuals)
     th = np.tanh(a * b)
     np.testing.assert_allclose(out, th * b)
     np.testing.assert_allclose(grads[0], (1 - th**2) * b * b)
@@ -225,7 +226,7 @@ def test_an_executor_slices_where_a_gradient_is_asked_for() -> None:
     assert spec.grad_mode and [part.requires_grad for part in spec.arguments] == [True, False]  # type: ignore[union-attr]
     plan = executor.plan_for(spec)
     (group,) = plan.groups
-    assert group.requires_grad == [True, False]
+    assert group.requires_grad == (True, False)
     (result,) = run_plan(plan, values)
     np.testing.assert_array_equal(result, function(*values))
     assert executor.signature.spec(values, [True, False], grad_mode=False) == executor.signature.spec(values)
@@ -305,7 +306,8 @@ def test_second_derivatives_through_a_groups_own_backward(name: str) -> None:
     values = [
         arrays[v.name_hint] if v.name_hint else [c.node.attr("value") for c in v.node.inputs] for v in node.inputs
     ]
-    gradient, first = group.gradient, group.linearized
+    first = group.differentiate(group.requires_grad)
+    gradient = first.gradient
     (out,), residuals = first.run(values)
     seed = rng.standard_normal(out.shape)
     temporaries = residuals[len(gradient.captured_inputs) :]
@@ -313,7 +315,7 @@ def test_second_derivatives_through_a_groups_own_backward(name: str) -> None:
     seeds = [seed, *(np.zeros_like(t) for t in tensors)][: len(gradient.input_vjps)]
     given = [*seeds, *residuals]
 
-    second = Linearized(differentiate(gradient.df))
+    second = Differentiated(differentiate(gradient.df))
     grads, kept = second.run(given)
     cotangents = [rng.standard_normal(g.shape) for g in grads]
     back = second.pull_back(given, cotangents, kept)[len(seeds) :]

@@ -15,7 +15,7 @@ from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.pipeline import EXECUTOR, Pass, pass_name, run_stage, stages
 from gradscript.runtime.execution.argument_spec import Signature
 from gradscript.runtime.execution.compilation import compile_graph
-from gradscript.runtime.execution.differentiable import plan_with_groups
+from gradscript.runtime.execution.groups import plan_with_groups
 from gradscript.runtime.plans.interpreter import run_plan
 
 SEEDS = range(40)

@@ -161,14 +161,14 @@ def test_the_peak_is_what_the_allocator_saw(policy: str | None) -> None:
     values = [np.full(100_000, 0.5), np.full(100_000, 0.9), 4]
     derivatives = derivatives_of(function)
     if policy is None:
-        linearized = derivatives.linearize(values)
+        differentiated = derivatives.differentiate(values)
     else:
-        linearized, _ = derivatives.rematerialize(values, gs_policy(policy))
-    measured = measure(linearized, values)
+        differentiated, _ = derivatives.rematerialize(values, gs_policy(policy))
+    measured = measure(differentiated, values)
 
     def run() -> None:
-        outputs, residuals = linearized.run(values)
-        linearized.pull_back_once(values, [np.ones_like(outputs[0])], residuals)
+        outputs, residuals = differentiated.run(values)
+        differentiated.pull_back_once(values, [np.ones_like(outputs[0])], residuals)
 
     run()
     tracemalloc.start()

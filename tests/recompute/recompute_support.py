@@ -16,7 +16,7 @@ from gradscript.compiler.recompute import Recomputed, policy, recompute
 from gradscript.compiler.recompute.plain import normalized
 from gradscript.compiler.recompute.policy import Policy
 from gradscript.compiler.recompute.problem import Problem
-from gradscript.runtime.execution.linearized import Linearized
+from gradscript.runtime.execution.differentiated import Differentiated
 
 
 def array(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -48,9 +48,12 @@ def under(gradient: Gradient, arguments: Sequence[Any], spec: Any) -> Recomputed
 
 def results(gradient: Gradient, arguments: Sequence[Any]) -> list[Any]:
     """Outputs, and gradients for cotangents of ones."""
-    linearized = Linearized(gradient)
-    outputs, residuals = linearized.run(arguments)
-    return outputs + linearized.pull_back(arguments, [np.ones_like(o) for o in outputs], residuals)
+    return both_ways(Differentiated(gradient), arguments)
+
+
+def both_ways(differentiated: Differentiated, arguments: Sequence[Any]) -> list[Any]:
+    outputs, residuals = differentiated.run(arguments)
+    return outputs + differentiated.pull_back(arguments, [np.ones_like(o) for o in outputs], residuals)
 
 
 def assert_same_bits(actual: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -63,11 +66,12 @@ def assert_same_bits(actual: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 def measured_peak(gradient: Gradient, arguments: Sequence[Any]) -> int:
-    """The most bytes that one forward and backward hold at once."""
-    results(gradient, arguments)
+    """The most bytes that one forward and backward hold at once, compiled before."""
+    differentiated = Differentiated(gradient)
+    both_ways(differentiated, arguments)
     tracemalloc.start()
     try:
-        results(gradient, arguments)
+        both_ways(differentiated, arguments)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

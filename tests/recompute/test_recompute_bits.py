@@ -56,16 +56,16 @@ def test_absent_cotangents() -> None:
     source = "def f(x, y):\n    return torch.exp(x * y), torch.tanh(torch.sin(y) * y)\n"
     arguments = [array(5), array(5, seed=1)]
     gradient = gradient_of(source, arguments)
-    from gradscript.runtime.execution.linearized import Linearized
+    from gradscript.runtime.execution.differentiated import Differentiated
 
     for spec in ("mirror", "recompute_all"):
         found = under(gradient, arguments, spec).gradient
         for seeds in ([np.ones(5, np.float32), None], [None, np.ones(5, np.float32)], [None, None]):
             pair = []
             for each in (gradient, found):
-                linearized = Linearized(each)
-                _, residuals = linearized.run(arguments)
-                pair.append(linearized.pull_back(arguments, seeds, residuals))
+                differentiated = Differentiated(each)
+                _, residuals = differentiated.run(arguments)
+                pair.append(differentiated.pull_back(arguments, seeds, residuals))
             assert_same_bits(*pair)
 
 

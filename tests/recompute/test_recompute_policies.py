@@ -147,9 +147,9 @@ def test_words_print_and_are_identities() -> None:
     x = array(4)
     plain = gs.CompilationUnit("def f(x):\n    return torch.sin(x)\n")
     assert unit.f(x).tobytes() == plain.f(x).tobytes()
-    from gradscript.runtime.execution.linearized import optimized
+    from gradscript.runtime.execution.compilation import compile_graph
 
-    assert not any(node.kind.startswith("gs::") for node in optimized(unit.f.graph).all_nodes())
+    assert not any(node.kind.startswith("gs::") for node in compile_graph(unit.f.graph, None).all_nodes())
 
 
 def test_names_and_stages() -> None:

@@ -15,7 +15,7 @@ from gradscript.compiler.ir.node import Value
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.types.schema import parse_schema
 from gradscript.compiler.types.types import TENSOR
-from gradscript.runtime.execution import differentiable
+from gradscript.runtime.execution import groups
 from gradscript.runtime.plans.build import PlanCache, build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 
@@ -141,7 +141,7 @@ def test_a_value_from_outside_lives_through_a_loop() -> None:
 
 def test_a_call_hands_its_operands_over() -> None:
     source = "def g(x):\n    x = x * 2.0\n    return x\ndef f(x):\n    y = x * 3.0\n    return g(y)\n"
-    assert "CALL" in str(gs.CompilationUnit(source).f._plan)
+    assert "CALL" in str(gs.CompilationUnit(source).f.executor.fallback())
     np.testing.assert_array_equal(gs.CompilationUnit(source).f(X), X * 6)
 
 
@@ -227,12 +227,12 @@ def test_unpacking_one_element() -> None:
 def test_a_plan_is_built_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Graph] = []
 
-    class Counting(differentiable.GroupPlanner):
+    class Counting(groups.GroupPlanner):
         def __init__(self, graph: Graph, callees: PlanCache) -> None:
             built.append(graph)
             super().__init__(graph, callees)
 
-    monkeypatch.setattr(differentiable, "GroupPlanner", Counting)
+    monkeypatch.setattr(groups, "GroupPlanner", Counting)
     source = "def g(x):\n    return x * 2.0\ndef f(x):\n    return g(x) + g(x + 1.0)\n"
     function = gs.CompilationUnit(source).f
     results: list[Any] = []
@@ -249,7 +249,7 @@ def test_a_plan_is_built_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_plan_prints() -> None:
-    text = str(gs.CompilationUnit("def f(x, y):\n    z = x * y\n    return z * 2.0\n").f._plan)
+    text = str(gs.CompilationUnit("def f(x, y):\n    z = x * y\n    return z * 2.0\n").f.executor.fallback())
     assert text == (
         "   0 BINARY   1 ← aten::mul.Tensor(0, 1)  free 0\n"
         "   1 BINARY   1 ← aten::mul.Scalar(1, 2)\n"

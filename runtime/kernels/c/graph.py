@@ -23,7 +23,7 @@ from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
-from ...execution.derivatives import FORGETTING
+from ...execution.function_executor import FORGETTING
 from ..failure import KernelFailure
 from .compiler import WITHOUT, compiler
 from .kernel import thread_count

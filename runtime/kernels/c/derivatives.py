@@ -1,6 +1,6 @@
 """A function and its gradients on NumPy arrays by kernels in C: differentiated for the shapes at hand.
 
-It has the methods of `Linearized` that a pullback needs.
+It has the methods of `Differentiated` that a pullback needs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....lang.collection import collection_paused
 from ...execution.compiled import Compiled
-from ...execution.derivatives import FORGETTING
-from ...execution.linearized import Linearized, fitted_gradients, is_floating
+from ...execution.differentiated import Differentiated, fitted_gradients
+from ...execution.function_executor import FORGETTING
+from ...execution.gradients import is_floating
 from .graph import addressable, described, layout_of, loaded, open_seeds
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
@@ -52,13 +53,13 @@ class CPair:
         return self._backward[key]
 
 
-class CLinearized:
+class CDifferentiated:
     """A pair at work on the arguments of one call; `otherwise` gives what stands in where it has no program."""
 
-    seed = staticmethod(Linearized.seed)
-    is_floating = staticmethod(Linearized.is_floating)
+    seed = staticmethod(Differentiated.seed)
+    is_floating = staticmethod(Differentiated.is_floating)
 
-    def __init__(self, pair: CPair, otherwise: Callable[[], Linearized]) -> None:
+    def __init__(self, pair: CPair, otherwise: Callable[[], Differentiated]) -> None:
         self._pair = pair
         self._otherwise = otherwise
         self._is_over = False
@@ -151,4 +152,4 @@ def c_derivatives_of(function: Compiled) -> CDerivatives:
     return found if found is not None else _DERIVATIVES.setdefault(function, CDerivatives(function))
 
 
-__all__ = ["CDerivatives", "CLinearized", "CPair", "c_derivatives_of"]
+__all__ = ["CDerivatives", "CDifferentiated", "CPair", "c_derivatives_of"]

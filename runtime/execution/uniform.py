@@ -18,8 +18,8 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.pipeline import run_recipe
 from ...compiler.types.types import INT_LIST, is_tensor
-from ..execution.linearized import settled
 
 
 def is_uniform(values: Iterable[Any]) -> bool:
@@ -42,16 +42,15 @@ def sums_broadcasts(graph: Graph) -> bool:
     return any(node.kind == "aten::sum_to_size" for node in graph.all_nodes())
 
 
-def settled_for_one_shape(graph: Graph) -> Graph:
-    """As `settled`, for inputs that are uniform."""
-    tied = graph.copy()
-    _tie(tied)
-    found = settled(tied)
-    for node in list(found.all_nodes()):
-        if _is_tie(node, found):
+def tie_to_one_shape(graph: Graph) -> None:
+    """Rewrite a graph for inputs that are uniform."""
+    _tie(graph)
+    run_recipe(graph, "settle_gradients")
+    run_recipe(graph, "run")
+    for node in list(graph.all_nodes()):
+        if _is_tie(node, graph):
             replace_node(node, [node.inputs[0]])
-    eliminate_dead_code(found)
-    return found
+    eliminate_dead_code(graph)
 
 
 def _tie(graph: Graph) -> None:

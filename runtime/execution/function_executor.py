@@ -1,0 +1,93 @@
+"""FunctionExecutor: the executor of a function that users call, which has plans with gradients too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ...compiler import pipeline
+from ...compiler.ir.graph import Graph
+from ...compiler.pipeline import Pass
+from ..plans.build import PlanCache
+from ..plans.plan import ExecutionPlan
+from ..settings.counters import FALLBACKS
+from ..settings.modes import SLICE_EVERYTHING, TOUCHED
+from .argument_spec import ArgumentSpec
+from .compilation import compile_graph, fallback_graph
+from .differentiated import forget_gradients
+from .executor import LAST, GraphExecutor, forget_plans
+from .groups import plan_with_groups
+
+FORGETTING: set[Callable[[], None]] = set()
+"""What else drops what it has compiled, when what it was compiled by has changed."""
+
+
+class Recorder(Protocol):
+    """What the tape keeps with an executor: its plans as they run on Variables, and what these share."""
+
+    def of(self, plan: ExecutionPlan) -> ExecutionPlan:
+        """A plan, recording."""
+
+
+class FunctionExecutor(GraphExecutor):
+    """Runs a function, of which a tape may record plans with gradients.
+
+    `differentiable` is what stands for the graph where gradients are recorded: the call of a function that carries its
+    own backward. `recorded` is the tape's, who keeps there what recording plans share.
+    """
+
+    def __init__(self, graph: Graph, plans: PlanCache, differentiable: Callable[[], Graph]) -> None:
+        super().__init__(graph, plans)
+        self.recorded: Recorder | None = None
+        self._differentiable = differentiable
+        self._recording_fallback: ExecutionPlan | None = None
+
+    def recording_fallback(self, record: Callable[[ExecutionPlan], ExecutionPlan]) -> ExecutionPlan:
+        """The plan without optimisation as a tape runs it; `record` makes it."""
+        FALLBACKS.add()
+        with self._lock:
+            if self._recording_fallback is None:
+                self._recording_fallback = record(self._build(fallback_graph(self._differentiable())))
+            LAST.plan = self._recording_fallback
+            return self._recording_fallback
+
+    def clear(self) -> None:
+        with self._lock:
+            super().clear()
+            self._recording_fallback = None
+            self.recorded = None
+
+    def _compiled(self, spec: ArgumentSpec) -> Graph:
+        if not spec.grad_mode:
+            return super()._compiled(spec)
+        everything = TOUCHED.any and SLICE_EVERYTHING.get()
+        return compile_graph(self._differentiable(), spec, slice_everything=everything)
+
+    def _build(self, graph: Graph) -> ExecutionPlan:
+        return plan_with_groups(graph, self._callees)
+
+
+def forget_compiled() -> None:
+    """Drop all that was compiled: plans, gradients, and what keeps either."""
+    forget_gradients()
+    forget_plans()
+    for forget in list(FORGETTING):
+        forget()
+
+
+def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
+    """Run a pass of your own, `Graph -> bool`, at a named point of the pipeline; returns what takes it away again.
+
+    The points are the stages of `compiler.pipeline.EXECUTOR`, of which it runs last, on every graph that goes through
+    that stage: functions, what is differentiated, and f and df of each gradient. It changes the graph in place and
+    says whether it did. What it leaves is verified: InvalidPass names a pass that breaks a graph. What was compiled
+    before is dropped. ValueError for an unknown point.
+    """
+    remove = pipeline.register_pass(point, pass_)
+    forget_compiled()
+
+    def remove_and_forget() -> None:
+        remove()
+        forget_compiled()
+
+    return remove_and_forget

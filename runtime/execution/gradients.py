@@ -1,0 +1,56 @@
+"""Graphs in which gradients may be undefined, made ready to run: specialised on which are there, and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir.builder import Builder
+from ...compiler.ir.graph import Graph
+from ...compiler.ops.arrays import dtype_of
+from ...compiler.pipeline import run_recipe
+from ...compiler.shapes.propagate import Abstract, ShapeError
+from ...compiler.specialize.settle import settle_shapes
+from ...compiler.types.types import UNDEFINED, Type, is_tensor
+from ..failures.failed_node import misfit
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value can have a gradient: a floating array, or a list with one in it."""
+    if isinstance(value, list):
+        return any(is_floating(item) for item in value)
+    return isinstance(value, np.ndarray) and dtype_of(value).is_floating
+
+
+def specialized(df: Graph, types: Sequence[Type]) -> Graph:
+    """A copy of a backward for gradients of known types, one for each that it takes: UNDEFINED for one that is not
+    there. A list keeps the type that it has."""
+    graph = df.copy()
+    first = graph.body.param.next
+    assert first is not None
+    builder = Builder(graph, before=first)
+    for value, type in zip(graph.inputs, types, strict=False):
+        if type == UNDEFINED:
+            value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+        elif is_tensor(value.type):
+            value.type = type
+    return graph
+
+
+def settled(graph: Graph) -> Graph:
+    """A copy for execution of a graph in which gradients may be undefined: what they make undefined is not there."""
+    copied = graph.copy()
+    run_recipe(copied, "settle_gradients")
+    run_recipe(copied, "run")
+    return copied
+
+
+def settle_for_shapes(graph: Graph, known: Sequence[Abstract]) -> None:
+    """Write into a graph that is to run on inputs of these abstract values alone what follows from them."""
+    run_recipe(graph, "settle_gradients")
+    try:
+        settle_shapes(graph, known, unroll=False)
+    except ShapeError as error:
+        raise misfit(error) from error
