@@ -19,6 +19,7 @@ from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
+from .outside import Constant, Environment, Outside
 from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
 
 
@@ -57,12 +58,20 @@ class Unit(Protocol):
     broken: frozenset[str]
     ignored: Mapping[str, str]
     handlers: Handlers
+    hints: tuple[str, ...]
+
+    @property
+    def environment(self) -> Environment:
+        """What names mean that are none of the unit's."""
 
     def next_function(self) -> int:
         """A number for a function or closure, by which frames know where one ends."""
 
     def emit(self, name: str, span: Span) -> Walk:
         """The Callee of a function, emitted now unless it has been. Abort if it failed, reported already."""
+
+    def import_function(self, callee: Callee) -> Callee:
+        """A function from outside as the unit calls it."""
 
 
 PYTHON_SPELLINGS = {
@@ -168,6 +177,16 @@ class Emitter:
 
     # Names
 
+    def outside(self, name: str) -> Outside:
+        """What a dotted name stands for outside, unless its first part means something here."""
+        root = name.partition(".")[0]
+        is_own = not self.is_free(root) or self.is_open_closure(root) or root in self.unit.broken
+        return None if not name or is_own else self.unit.environment(name)
+
+    def is_value(self, name: str) -> bool:
+        """Whether a name is that of a value: a variable's, or a constant's from outside."""
+        return self.frame.lookup(name) is not None or isinstance(self.outside(name), Constant)
+
     def lookup(self, name: str, span: Span) -> Value:
         """The value of a name; what is wrong with it is reported."""
         binding = self.frame.lookup(name)
@@ -181,7 +200,7 @@ class Emitter:
             if name in PYTHON_SPELLINGS:
                 raise self.fail("E201", f"undefined name '{name}'", span, f"write `{PYTHON_SPELLINGS[name]}`")
             known = [*dict.fromkeys(self.frame.names()), *self.unit.names]
-            raise self.fail("E201", f"undefined name '{name}'", span, *did_you_mean(name, known))
+            raise self.fail("E201", f"undefined name '{name}'", span, *did_you_mean(name, known), *self.unit.hints)
         if binding is POISON or not binding.code:
             raise Abort(name)
         raise self.fail(binding.code, f"{self.told(name)} {binding.message}", span, *binding.notes)

@@ -13,10 +13,12 @@ from ...lang.trampoline import Walk, run
 from ..functionalize import functionalize, has_writes
 from ..ir.graph import Callee, GradPair
 from ..lift import lift_closures
+from ..link import Linker
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..spelling.order import drop_unchanged, order_results
 from ..spelling.overloads import Resolver
 from .emitter import Handlers
+from .outside import Environment, nothing
 from .statements.functions import emit_function
 from .table import HANDLERS
 
@@ -40,6 +42,11 @@ class SourceUnit:
     ignored: Mapping[str, str] = field(default_factory=dict)
     """The decorators of the functions that are Python's."""
     handlers: Handlers = HANDLERS
+    environment: Environment = nothing
+    """What names mean that are none of the unit's."""
+    hints: tuple[str, ...] = ()
+    """What to do about a name that is not known, beside what it may have been meant for."""
+    _linker: Linker | None = None
     _open: dict[str, None] = field(default_factory=dict)
     _failed: set[str] = field(default_factory=set)
     _functions: int = 0
@@ -48,6 +55,12 @@ class SourceUnit:
         """A number for a function or closure, by which frames know where one ends."""
         self._functions += 1
         return self._functions
+
+    def import_function(self, callee: Callee) -> Callee:
+        """A function from outside as the unit calls it: with what it calls in the unit's table."""
+        if self._linker is None:
+            self._linker = Linker(self.callees, taken=[*self.names])
+        return self.callees[self._linker.enter(callee)]
 
     def emit(self, name: str, span: Span) -> Walk:
         """The Callee of a function, emitted now unless it has been. Abort if it failed, reported already."""
@@ -90,9 +103,15 @@ def _tidy(pair: GradPair | None) -> GradPair | None:
     return pair
 
 
-def emit_unit(module: ast.Module, diagnostics: Diagnostics) -> dict[str, Callee]:
-    """Emit every function of a file, in file order; what is wrong is in `diagnostics` afterwards."""
-    unit = SourceUnit({f.name: f for f in module.functions}, diagnostics, ignored=dict(module.ignored))
+def emit_unit(
+    module: ast.Module, diagnostics: Diagnostics, environment: Environment = nothing, hints: tuple[str, ...] = ()
+) -> dict[str, Callee]:
+    """Emit every function of a file, in file order; what is wrong is in `diagnostics` afterwards.
+
+    `environment` says what names mean that are none of the file's.
+    """
+    names = {f.name: f for f in module.functions}
+    unit = SourceUnit(names, diagnostics, ignored=dict(module.ignored), environment=environment, hints=hints)
     if diagnostics.found:
         # A function that did not parse is not here; calling it is no error of its own.
         unit.broken = frozenset(_DEF.findall(module.span.source.text)) - unit.names.keys()

@@ -12,7 +12,7 @@ import re
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph, with_closure
 from ..ir.rewrite import replace_node
-from ..link import Linker, reachable
+from ..link import Linker, calls_of, reachable
 from ..ops.registry import OPS
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
@@ -29,7 +29,7 @@ def unparse_program(*callees: Callee) -> str:
     """Functions and, behind them, those that they call."""
     linked: dict[str, Callee] = {}
     linker = Linker(linked, rename=_plain)
-    names = [linker.enter(Callee(callee.schema, _with_ops(with_closure(callee)))) for callee in callees]
+    names = [linker.enter(_with_ops(callee)) for callee in callees]
     found = dict.fromkeys(linked[name] for name in names)
     for name in names:
         found |= reachable(linked[name], name)
@@ -45,18 +45,20 @@ def _plain(name: str) -> str:
     return clean(_NOT_IN_NAMES.sub("_", name)) or "function"
 
 
-def _with_ops(graph: Graph) -> Graph:
-    """A copy in which calls of formulas of the library are the ops that these are of."""
-    copied = graph.copy()
-    for node in [node for node in copied.all_nodes() if node.kind == "prim::CallFunction"]:
+def _with_ops(callee: Callee) -> Callee:
+    """The function with the ops in the place of calls of the library's formulas for them; itself where it has none."""
+    formulas = {called for called, _ in calls_of(callee.graph) if "::" in called}
+    if not formulas:
+        return callee
+    graph = callee.graph.copy()
+    for node in [node for node in graph.all_nodes() if node.attrs.get("callee") in formulas]:
         kind = node.attr("callee")
-        if "::" in kind:
-            schema = OPS.named(kind).schema
-            made = Builder(node.owner, node, node.span).node(  # type: ignore[arg-type]  # it stands in a block
-                kind, node.inputs, [value.type for value in node.outputs], schema=schema
-            )
-            replace_node(node, made.outputs)
-    return copied
+        schema = OPS.named(kind).schema
+        assert node.owner is not None
+        types = [value.type for value in node.outputs]
+        made = Builder(node.owner, node, node.span).node(kind, node.inputs, types, schema=schema)
+        replace_node(node, made.outputs)
+    return Callee(callee.schema, graph, callee.pair)
 
 
 def _spelled(graph: Graph) -> Graph:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.emit import emit_unit
+from ...compiler.emit.outside import Environment, nothing
 from ...compiler.ir.graph import Callee, GradPair, Graph
 from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema
@@ -117,12 +118,17 @@ def unwrapped(results: list[Any]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def compile_source(source: Source) -> dict[str, tuple[Callee, FunctionDef]]:
-    """The functions of a source by name, each with its syntax tree; CompileError with everything that is wrong."""
+def compile_source(
+    source: Source, environment: Environment = nothing, hints: tuple[str, ...] = ()
+) -> dict[str, tuple[Callee, FunctionDef]]:
+    """The functions of a source by name, each with its syntax tree; CompileError with everything that is wrong.
+
+    `environment` says what names mean that are none of the source's, `hints` what to do about one that nothing knows.
+    """
     diagnostics = Diagnostics()
     with collection_paused():
         module = parse(source, diagnostics)
-        callees = emit_unit(module, diagnostics)
+        callees = emit_unit(module, diagnostics, environment, hints)
     diagnostics.raise_if_any()
     definitions = {definition.name: definition for definition in module.functions}
     return {name: (callee, definitions[name]) for name, callee in callees.items()}

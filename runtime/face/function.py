@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Callee
+from ...compiler.link import reachable
 from ...compiler.types.schema import Argument
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
@@ -71,10 +72,18 @@ class Function(Compiled):
 
     @property
     def code(self) -> str:
-        """Canonical source, closures in place; behind what was made of other functions, those that it calls."""
+        """Canonical source, closures in place. Functions of other units that it calls stand behind it."""
         from ...compiler.unparse import unparse_function, unparse_program
 
-        return unparse_program(self._callee) if self._definition is None else unparse_function(self._callee)
+        return unparse_function(self._callee) if self.calls_own_source else unparse_program(self._callee)
+
+    @property
+    def calls_own_source(self) -> bool:
+        """Whether a source text defines it, and all that it calls, directly or not."""
+        if self._definition is None:
+            return False
+        source = self._definition.span.source
+        return all(callee.graph.span.source is source for callee in reachable(self._callee, self.name))
 
     def show(self, stage: str) -> str:
         """The text of one stage of compilation.

@@ -6,11 +6,13 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from ...lang.source import Source
 from .function import Function
-from .unit import functions_of
+from .scope import Scopes
+from .sources import functions_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +43,25 @@ def script(function: Callable[..., Any]) -> Function:
         def double(x):
             return x + x
 
-    The source is read, never run, so names from around the function (globals, imports) mean nothing in it. Decorators
-    below this one are read too, if they wrap the function: `@torch.no_grad()`; an unknown one is an error.
-    CompileError points into the file. ValueError where there is no source to read.
+    The source is read, never run. Names from around it mean what they mean to Python where it is compiled: functions of
+    a CompilationUnit or compiled by this, functions written in Python, which are compiled too, and constants (numbers,
+    strings, bools, None and tuples of them). Decorators below this one are read too, if they wrap the function:
+    `@torch.no_grad()`; an unknown one is an error.
+
+    CompileError points into the file. TypeError for what is no function, ValueError where there is no source to read.
     """
+    return Scopes(script_in).compiled(function)
+
+
+def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
+    """As `script`, for a function that others around it may use."""
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise TypeError(f"gs.script compiles functions written with `def`, not {_described(function)}")
+    if _is_method(function):
+        raise TypeError(
+            f"gs.script compiles functions, and '{function.__qualname__}' is a method: write a function that takes "
+            "what it uses of its object, and call that"
+        )
     try:
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
@@ -55,7 +70,18 @@ def script(function: Callable[..., Any]) -> Function:
         ) from error
     is_wrapped = inspect.unwrap(function) is not function
     source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>", is_wrapped)
-    return functions_of(source)[function.__name__]
+    return functions_of(source, scopes.around(function), (_WHEN,))[function.__name__]
+
+
+_WHEN = "names from around a function are looked up where it is compiled: define them above"
+
+
+def _is_method(function: FunctionType) -> bool:
+    """Whether a function stands in a class and takes an object of it first, by what such a parameter is called."""
+    holder = function.__qualname__.rpartition(".")[0]
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    in_class = bool(holder) and not holder.endswith("<locals>")
+    return in_class and parameters[:1] in (("self",), ("cls",))
 
 
 def _described(function: object) -> str:

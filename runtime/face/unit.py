@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from ...compiler.emit.outside import nothing
 from ...compiler.ir.graph import Callee
 from ...lang.diagnostics import did_you_mean
 from ...lang.source import Source
-from ..execution.compiled import compile_source
-from ..plans.build import PlanCache
 from .function import Function
+from .scope import Namespace, Scopes
+from .script import script_in
+from .sources import functions_of
 
 
-class CompilationUnit:
+class CompilationUnit(Namespace):
     """The functions of a source text.
 
     `cu.functions` is {name: Function} in the order of the text; `cu.mul` and `cu["mul"]` are one of them. A function
     called as an attribute of this class is (`code`, say) is reached by `cu["code"]`. Iteration gives the names.
+
+    `scope` holds what the source may use beside its own functions: functions, other units (`lib.mul(x, y)`), modules,
+    numbers, strings, bools and tuples of them, by name. `globals()` is one.
+
+        lib = gs.CompilationUnit(text)
+        cu = gs.CompilationUnit("def f(x):\\n    return lib.square(x) * HALF", scope={"lib": lib, "HALF": 0.5})
 
     CompileError is all that bad source raises.
     """
 
     functions: dict[str, Function]
 
-    def __init__(self, source: str, filename: str = "<string>") -> None:
+    def __init__(self, source: str, filename: str = "<string>", *, scope: Mapping[str, Any] | None = None) -> None:
         if not isinstance(source, str):
             raise TypeError(f"source is a str, not {type(source).__name__}")
-        self._functions = functions_of(Source(source, filename))
+        if scope is not None and not isinstance(scope, Mapping):
+            raise TypeError(f"scope is a dict of names, not {type(scope).__name__}")
+        given = nothing if scope is None else Scopes(script_in).given(scope)
+        self._functions = functions_of(Source(source, filename), given)
         self.functions = dict(self._functions)
 
     @property
     def code(self) -> str:
-        """The unit as canonical source. Compiling it again prints the same text."""
-        from ...compiler.unparse import unparse_unit
+        """The unit as canonical source, with what it calls of other units behind it. Compiling it again, which needs
+        no scope, prints the same text."""
+        from ...compiler.unparse import unparse_program, unparse_unit
 
-        return unparse_unit(self._callees())
+        callees = self._callees()
+        alone = all(function.calls_own_source for function in self._functions.values())
+        return unparse_unit(callees) if alone else unparse_program(*callees.values())
 
     def _callees(self) -> dict[str, Callee]:
         return {name: function.callee for name, function in self._functions.items()}
@@ -65,13 +80,6 @@ class CompilationUnit:
 
     def __repr__(self) -> str:
         return f"<CompilationUnit {', '.join(self._functions) or 'without functions'}>"
-
-
-def functions_of(source: Source) -> dict[str, Function]:
-    """The functions of a source by name, which share the plans of what they call; CompileError as `compile_source`."""
-    plans = PlanCache()
-    compiled = compile_source(source).items()
-    return {name: Function(callee, definition=definition, plans=plans) for name, (callee, definition) in compiled}
 
 
 def _unknown(name: str, known: object) -> str:

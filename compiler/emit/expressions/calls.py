@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ....lang import ast
 from ....lang.diagnostics import Abort, did_you_mean
 from ....lang.trampoline import Walk
+from ...ir.graph import Callee
 from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.names import BUILTINS, MODULES, PLAIN_TOO, names_of, op_name
@@ -31,6 +32,7 @@ from ..stores import LIST_MUTATIONS
 from .conditions import emit_bool
 from .mutation import emit_mutation
 from .operators import emit_binary
+from .outside import called_outside
 from .strings import emit_format, emit_print, emit_warn
 
 OVER_ROWS = {"sum": "sum_rows", "any": "_any_row", "all": "_all_rows"}
@@ -44,6 +46,11 @@ _OF_NUMBERS = {
 
 
 def emit_call(e: Emitter, node: ast.Call) -> Walk:
+    found = called_outside(e, node, dotted_name(node.function))
+    if isinstance(found, Callee):
+        arguments = yield emit_arguments(e, node)
+        return emit_function_call(e, node, found.schema, arguments)
+    node = found or node
     form = e.form(node)
     if form is not None:
         return (yield form(e, node))
@@ -56,7 +63,7 @@ def emit_call(e: Emitter, node: ast.Call) -> Walk:
         raise e.fail("E204", "this expression is not a function", function.span, "only names and methods are called")
     module = dotted_name(function.value)
     root = module.partition(".")[0]
-    if module and e.frame.lookup(root) is None:
+    if module and not e.is_value(root):
         return (yield _call_module(e, node, function, module, root))
     return (yield _call_method(e, node, function))
 
@@ -95,7 +102,7 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     notes = did_you_mean(name, known)
     if not notes and OPS.overloads(name):
         notes = (f"did you mean `torch.{name}`?",)
-    raise e.fail("E201", f"undefined name '{name}'", function.span, *notes)
+    raise e.fail("E201", f"undefined name '{name}'", function.span, *notes, *e.unit.hints)
 
 
 def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:

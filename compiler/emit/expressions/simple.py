@@ -28,6 +28,7 @@ from ..resolve import element_named, emit_resolved
 from ..truth import Body, refine
 from .conditions import emit_bool, emit_condition, emit_operand
 from .operators import emit_binary, emit_comparison
+from .outside import emit_outside
 
 
 def emit_evaluated(e: Emitter, node: Evaluated) -> Walk:
@@ -36,8 +37,8 @@ def emit_evaluated(e: Emitter, node: Evaluated) -> Walk:
 
 
 def emit_name(e: Emitter, node: ast.Name) -> Walk:
-    yield from ()
-    return e.lookup(node.id, node.span)
+    found = yield emit_outside(e, node, node.id)
+    return e.lookup(node.id, node.span) if found is None else found
 
 
 def emit_constant(e: Emitter, node: ast.Constant) -> Walk:
@@ -77,7 +78,10 @@ def emit_list(e: Emitter, node: ast.ListExpr) -> Walk:
 def emit_attribute(e: Emitter, node: ast.Attribute) -> Walk:
     dotted = dotted_name(node)
     root = dotted.partition(".")[0]
-    if dotted and e.frame.lookup(root) is None:
+    found = yield emit_outside(e, node, dotted)
+    if found is not None:
+        return found
+    if dotted and not e.is_value(root):
         return _module_attribute(e, node, dotted)
     value = yield e.expression(node.value)
     name = node.name

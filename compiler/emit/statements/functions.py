@@ -31,7 +31,7 @@ from .simple import emit_statements
 
 def emit_function(unit: Unit, node: ast.FunctionDef) -> Walk:
     """The graph and the schema of a top-level function, closures inside."""
-    arguments = parameters_of(node, unit.diagnostics)
+    arguments = parameters_of(node, unit.diagnostics, unit.environment)
     graph = Graph(node.name, unit.callees, node.span)
     names = frozenset(bound_names(node.body)) - {p.name for p in node.parameters}
     frame = Frame(None, unit.next_function(), locals=names)

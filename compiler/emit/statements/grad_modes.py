@@ -79,7 +79,8 @@ def apply_grad_modes(
 ) -> None:
     """Detach what is computed where no gradient flows from it, in the function and in its closures.
 
-    The mode is that of the functions called too, `definitions`: they are inlined where it is off.
+    The mode is that of the functions called too, `definitions`: they are inlined where it is off. Of what a function
+    from outside gives, nothing flows back.
     """
     pending = [(_nodes_of(graph.body), node, True)]
     inlined = 0
@@ -92,7 +93,7 @@ def apply_grad_modes(
                 pending.append((_nodes_of(inner.blocks[0]), closures[inner.span.start], True))
             elif is_enabled(regions, inner.span, mode):
                 continue
-            elif inlined < MAX_INLINED and _is_plain_call(graph, inner):
+            elif inlined < MAX_INLINED and inner.attrs.get("callee") in definitions and _is_plain_call(graph, inner):
                 copied = _inline(graph, inner)
                 inlined += len(copied)
                 pending.append((copied, definitions[inner.attr("callee")], False))

@@ -13,19 +13,22 @@ from ...types.schema import NO_DEFAULT, Argument, Default
 from ...types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
 from ..annotations import broadcast_size, dotted_name, resolve_type
 from ..emitter import described
+from ..outside import Constant, Environment, nothing
 
 
-def parameters_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> tuple[Argument, ...]:
+def parameters_of(
+    node: ast.FunctionDef, diagnostics: Diagnostics, environment: Environment = nothing
+) -> tuple[Argument, ...]:
     """The parameters of a function as its schema has them. Raises Abort for a type or default that makes no sense."""
-    return tuple(_parameter(p, diagnostics) for p in node.parameters)
+    return tuple(_parameter(p, diagnostics, environment) for p in node.parameters)
 
 
-def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
+def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Environment) -> Argument:
     default: Default | Any = NO_DEFAULT
     type: Type = TENSOR
     fixed_size = None if node.annotation is None else broadcast_size(node.annotation)
     if node.default is not None:
-        default = _default(node.default, diagnostics)
+        default = _default(node.default, diagnostics, environment)
     if node.annotation is not None:
         type = resolve_type(node.annotation, diagnostics)
     elif node.default is not None:
@@ -42,12 +45,15 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics) -> Argument:
     return Argument(node.name, type, default, node.keyword_only, fixed_size)
 
 
-def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
+def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment) -> Any:
+    outside = environment(dotted_name(node)) if isinstance(node, ast.Name | ast.Attribute) else None
+    if isinstance(outside, Constant) and not any(isinstance(item, tuple) for item in _items(outside.value)):
+        return outside.value
     match node:
         case ast.Constant() if node.value is not ...:
             return node.value
         case ast.UnaryOp(op="-" | "+", operand=operand) if _is_number(operand):
-            value = _default(operand, diagnostics)
+            value = _default(operand, diagnostics, environment)
             return -value if node.op == "-" else value
         case ast.Attribute() if dotted_name(node) in CONSTANTS:
             return CONSTANTS[dotted_name(node)]
@@ -56,13 +62,17 @@ def _default(node: ast.Expr, diagnostics: Diagnostics) -> Any:
                 return float(value)  # type: ignore[arg-type]  # what is no number is refused below
         case ast.TupleExpr() | ast.ListExpr():
             if not any(isinstance(item, ast.TupleExpr | ast.ListExpr) for item in node.elements):
-                return tuple(_default(item, diagnostics) for item in node.elements)
+                return tuple(_default(item, diagnostics, environment) for item in node.elements)
     raise diagnostics.fail(
         "E102",
         "a default that is not a literal",
         node.span,
         "defaults are numbers, `float('inf')`, strings, bools, None and lists of them",
     )
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 def _is_number(node: ast.Expr) -> bool:

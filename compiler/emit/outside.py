@@ -1,0 +1,60 @@
+"""What names from outside of a source text mean: functions of other units, constants, and modules under another name.
+
+Emission asks for a dotted name whose first part is neither a variable nor a function of the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...lang.diagnostics import Diagnostic
+from ..ir.graph import Callee
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, a string, a bool, None, or a tuple of such."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another spelling of a name that the language has: `torch.nn.functional.relu` for `nnf.relu`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """A function that is being compiled, and those that call each other on the way back to it."""
+
+    chain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A function that does not compile."""
+
+    diagnostics: Sequence[Diagnostic]
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """What source cannot use: what it is, and what to do."""
+
+    message: str
+    notes: tuple[str, ...] = ()
+
+
+Outside = Callee | Constant | Alias | Recursion | Broken | Unusable | None
+"""None for a name that is not known."""
+Environment = Callable[[str], Outside]
+"""What a dotted name stands for."""
+
+
+def nothing(name: str) -> Outside:
+    """The environment of a source text that stands alone."""
+    return None

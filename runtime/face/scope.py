@@ -1,0 +1,170 @@
+"""What names mean around a source text: functions, units, constants, and modules that the language knows.
+
+The scope of a Python function is its own: what it closes over, then its globals; that of a unit is what it is given.
+Functions that are written in Python are compiled as they are met, as `torch.jit.script` does.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from ...compiler.emit.outside import Alias, Broken, Constant, Outside, Recursion, Unusable
+from ...compiler.ops.registry import OPS
+from ...compiler.spelling.names import MODULES
+from ...lang.diagnostics import CompileError, did_you_mean
+from .function import Function
+
+_MISSING = object()
+_NAMES = {"gradscript": "gs", **{name: name for name in MODULES if name not in ("gs", "F", "nn.functional")}}
+"""Modules of Python by the names that the language has for them."""
+_ADVICE = "a source text uses functions that are compiled, and numbers, strings, bools, None and tuples of them"
+
+
+class Namespace:
+    """What functions are reached through by name: a CompilationUnit."""
+
+    functions: dict[str, Function]
+
+
+Compile = Callable[[Callable[..., Any], "Scopes"], Function]
+
+
+class Scopes:
+    """What is shared by the scopes of functions that are compiled because of one: each once, none within itself."""
+
+    def __init__(self, compile: Compile) -> None:
+        self._compile = compile
+        self._open: dict[Callable[..., Any], None] = {}
+        self._known: dict[Callable[..., Any], Outside] = {}
+
+    def around(self, function: Callable[..., Any]) -> Callable[[str], Outside]:
+        """The scope of a Python function."""
+        function = inspect.unwrap(function)
+        free = function.__code__.co_freevars
+        cells = dict(zip(free, function.__closure__ or (), strict=True))
+
+        def find(name: str) -> Any:
+            try:
+                return cells[name].cell_contents if name in cells else function.__globals__.get(name, _MISSING)
+            except ValueError:
+                # It is assigned later.
+                return _MISSING
+
+        return lambda name: self._resolve(name, find)
+
+    def given(self, names: Mapping[str, Any]) -> Callable[[str], Outside]:
+        """The scope of a unit that is given these."""
+        return lambda name: self._resolve(name, lambda first: names.get(first, _MISSING))
+
+    def compiled(self, function: Callable[..., Any]) -> Function:
+        """A Python function, compiled: the function itself may not come up again meanwhile."""
+        self._open[function] = None
+        try:
+            return self._compile(function, self)
+        finally:
+            del self._open[function]
+
+    def _resolve(self, dotted: str, find: Callable[[str], Any]) -> Outside:
+        first, *rest = dotted.split(".")
+        found = find(first)
+        for i, name in enumerate(rest):
+            if isinstance(found, ModuleType):
+                known = _NAMES.get(found.__name__)
+                if known is not None:
+                    return self._alias(".".join([known, *rest[i:]]), dotted, find)
+                found = getattr(found, name, _MISSING)
+                if found is _MISSING:
+                    return Unusable(f"no name of the module '{'.'.join([first, *rest[:i]])}'")
+            elif isinstance(found, Namespace):
+                if name not in found.functions:
+                    return Unusable(f"no function of the unit '{'.'.join([first, *rest[:i]])}'", _names_of(found, name))
+                found = found.functions[name]
+            else:
+                # An attribute of a value, which is for who asks to judge.
+                return None if found is _MISSING or _is_constant(found) else _described(found)
+        if found is _MISSING or (isinstance(found, ModuleType) and found.__name__ in _NAMES):
+            return None
+        if getattr(builtins, first, _MISSING) is found and not rest:
+            return None
+        return self._classified(found, dotted, find)
+
+    def _classified(self, found: Any, dotted: str, find: Callable[[str], Any]) -> Outside:
+        if isinstance(found, Function):
+            return found.callee
+        if _is_constant(found):
+            return Constant(found)
+        name = _spelling(found)
+        if name is not None:
+            return self._alias(name, dotted, find)
+        if inspect.isfunction(found):
+            return self._function(found)
+        return _described(found)
+
+    def _alias(self, name: str, dotted: str, find: Callable[[str], Any]) -> Outside:
+        """A name of the language's, unless that means something else here."""
+        if name == dotted:
+            return None
+        root = find(name.partition(".")[0])
+        if root is _MISSING or (isinstance(root, ModuleType) and root.__name__ in _NAMES):
+            return Alias(name)
+        return Unusable(f"'{name}', and '{name.partition('.')[0]}' is another name here", ("rename one of the two",))
+
+    def _function(self, function: Callable[..., Any]) -> Outside:
+        if function in self._open:
+            names = [each.__name__ for each in self._open]
+            return Recursion((*names[list(self._open).index(function) :], function.__name__))
+        if function not in self._known:
+            self._known[function] = self._compiled(function)
+        return self._known[function]
+
+    def _compiled(self, function: Callable[..., Any]) -> Outside:
+        try:
+            return self.compiled(function).callee
+        except CompileError as error:
+            return Broken(error.diagnostics)
+        except (TypeError, ValueError) as error:
+            return Unusable("a Python function that cannot be compiled", (str(error),))
+
+
+def _names_of(unit: Namespace, name: str) -> tuple[str, ...]:
+    return did_you_mean(name, unit.functions) or (f"there are {', '.join(unit.functions) or 'none'}",)
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value is a constant of the language: tuples are no deeper than a program writes them."""
+    if type(value) is tuple:
+        return all(map(_is_constant, value))
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _spelling(value: Any) -> str | None:
+    """The language's name for a function or dtype of a module that it knows: `from torch.nn.functional import relu`."""
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return str(value)
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str) and callable(value):
+        for path, known in _NAMES.items():
+            module = sys.modules.get(path)
+            if module is not None and known != "gs" and vars(module).get(name, _MISSING) is value:
+                return f"{known}.{name}"
+    return None
+
+
+def _described(value: Any) -> Unusable:
+    if isinstance(value, ModuleType):
+        return Unusable(f"the Python module '{value.__name__}'", (_ADVICE,))
+    if isinstance(value, Namespace):
+        return Unusable("a CompilationUnit", ("call one of its functions: `unit.name(…)`",))
+    if isinstance(value, type):
+        return Unusable(f"the Python class '{value.__name__}'", (_ADVICE,))
+    name = getattr(value, "__name__", "")
+    if callable(value) and OPS.overloads(name):
+        return Unusable("a function of Python's", (f"write `torch.{name}(…)`",))
+    if isinstance(value, list):
+        return Unusable("a list of Python's, which may change", ("make it a tuple, or pass it as an argument",))
+    return Unusable(f"of Python's type {type(value).__name__}", ("pass it as an argument", _ADVICE))
