@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
+.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
+	@echo "make bench-cpu time forwards and gradients by kernels in C beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
@@ -71,6 +72,10 @@ layers: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+# Forward and gradients by kernels in C; ARGS="--threads=1 --turns=15 --compile", of which none is needed.
+bench-cpu: .venv/dev.stamp
+	@$(BIN)/python benchmarks/cpu.py $(ARGS)
 
 # What backwards keep, in bytes and time; ARGS=--keep writes docs/memory.md.
 bench-memory: .venv/dev.stamp

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from gradscript.authoring.cli import doctor
 from gradscript.authoring.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path))
 
 
 def test_it_names_what_runs_kernels() -> None:

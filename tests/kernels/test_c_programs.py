@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,13 @@ from program_running import CASES, ROOT, TOLERANCES, _as, _close
 
 HAS_COMPILER = compilers.compiler() is not None
 UNIT = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADSCRIPT_CACHE", str(tmp_path_factory.mktemp("kernels")))
+        yield
 
 
 SOME = [

@@ -100,22 +100,34 @@ _PLAIN: dict[str, str] = {
             return rest < 0 ? rest + y : rest;
         }
         """,
+    "gs_philox_round": """
+        typedef struct { uint32_t w0, w1, w2, w3; } gs_philox;
+
+        INLINE gs_philox gs_philox_round(gs_philox c, uint32_t k0, uint32_t k1)
+        {
+            const uint64_t left = (uint64_t)c.w0 * 0xD2511F53u, right = (uint64_t)c.w2 * 0xCD9E8D57u;
+            const uint32_t w0 = (uint32_t)(right >> 32) ^ c.w1 ^ k0, w2 = (uint32_t)(left >> 32) ^ c.w3 ^ k1;
+            return (gs_philox){w0, (uint32_t)right, w2, (uint32_t)left};
+        }
+        """,
     "gs_uniform": """
-        /* The first word of Philox-4x32-10 (Salmon et al. 2011) at the counter under the seed, in [0, 1). */
+        /* The first word of Philox-4x32-10 (Salmon et al. 2011) at the counter under the seed, in [0, 1). Written out,
+           for a loop in a loop is not computed side by side. */
         INLINE float gs_uniform(int64_t seed, int64_t counter)
         {
-            uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)((uint64_t)counter >> 32), c2 = 0, c3 = 0;
-            uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
-            for (int round = 0; round < 10; ++round) {
-                const uint64_t left = (uint64_t)c0 * 0xD2511F53, right = (uint64_t)c2 * 0xCD9E8D57;
-                c0 = (uint32_t)(right >> 32) ^ c1 ^ k0;
-                c1 = (uint32_t)right;
-                c2 = (uint32_t)(left >> 32) ^ c3 ^ k1;
-                c3 = (uint32_t)left;
-                k0 += 0x9E3779B9;
-                k1 += 0xBB67AE85;
-            }
-            const int32_t word = (int32_t)c0;
+            const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
+            gs_philox c = {(uint32_t)counter, (uint32_t)((uint64_t)counter >> 32), 0, 0};
+            c = gs_philox_round(c, k0, k1);
+            c = gs_philox_round(c, k0 + 1u * 0x9E3779B9u, k1 + 1u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 2u * 0x9E3779B9u, k1 + 2u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 3u * 0x9E3779B9u, k1 + 3u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 4u * 0x9E3779B9u, k1 + 4u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 5u * 0x9E3779B9u, k1 + 5u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 6u * 0x9E3779B9u, k1 + 6u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 7u * 0x9E3779B9u, k1 + 7u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 8u * 0x9E3779B9u, k1 + 8u * 0xBB67AE85u);
+            c = gs_philox_round(c, k0 + 9u * 0x9E3779B9u, k1 + 9u * 0xBB67AE85u);
+            const int32_t word = (int32_t)c.w0;
             return (float)(word ^ (word >> 31)) * 4.6566127342e-10f;
         }
         """,
