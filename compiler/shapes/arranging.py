@@ -243,6 +243,10 @@ def index(a: Arguments) -> Shape:
         undecided(a)
     if len(indices) > len(shape):
         raise IndexError(f"too many indices for a tensor of {len(shape)} dimensions")
+    # Integers of no dimensions pick first, like numbers.
+    whole = [*indices, *[None] * (len(shape) - len(indices))]
+    apart = [axis for axis, i in enumerate(whole) if i is None or i.shape or not any(j and j.shape for j in whole)]
+    shape, indices = tuple([shape[axis] for axis in apart]), [whole[axis] for axis in apart]
     taken = [axis for axis, i in enumerate(indices) if i is not None]
     if not taken:
         return shape

@@ -28,6 +28,34 @@ def _add_n(terms: Sequence[torch.Tensor]) -> torch.Tensor:
     return reduce(add, terms[1:], terms[0]) if len(terms) > 1 else terms[0].clone()
 
 
+# --- subscripts ---
+
+
+def _located(tensor: torch.Tensor, indices: Sequence[Any]) -> tuple[torch.Tensor, list[Any]]:
+    """A view, and what is left of the indices in it: an integer of no dimensions picks like a number."""
+    is_number = [i is not None and not i.dim() and i.dtype not in (torch.bool, torch.uint8) for i in indices]
+    if all(index is None or number for index, number in zip(indices, is_number, strict=True)):
+        return tensor, list(indices)
+    dim = 0
+    for index, number in zip(indices, is_number, strict=True):
+        if number:
+            tensor = tensor.select(dim, int(index))
+        else:
+            dim += index.dim() if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
+    return tensor, [index for index, number in zip(indices, is_number, strict=True) if not number]
+
+
+def _index(self: torch.Tensor, indices: Sequence[Any]) -> torch.Tensor:
+    return torch.ops.aten.index(*_located(self, indices))
+
+
+def _index_put(self: torch.Tensor, indices: Sequence[Any], values: torch.Tensor, accumulate: bool) -> torch.Tensor:
+    result = self.clone()
+    view, left = _located(result, indices)
+    torch.ops.aten.index_put_(view, left, values, accumulate)
+    return result
+
+
 # --- gradients of what control flow carries ---
 
 
@@ -155,6 +183,8 @@ _OF_FLOATS: dict[str, Form] = {
 }
 FORMS: dict[str, Form] = {
     "gs::add_n": _add_n,
+    "aten::index.Tensor": _index,
+    "aten::index_put": _index_put,
     "prim::grad_size": _grad_size,
     "prim::grad_dtype": _grad_dtype,
     "prim::grad_zeros": _grad_zeros,

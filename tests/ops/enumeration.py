@@ -274,10 +274,13 @@ def main() -> None:
     parser.add_argument("--change", default=",".join(CHANGES))
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--match", default="")
+    parser.add_argument("--start", default="", help="the entry to begin with, in torch's order")
     parser.add_argument("--limit", type=int, default=10, help="samples of each entry, dtype and change")
     parser.add_argument("--reasons", action="store_true", help="print why entries do not pass")
     options = parser.parse_args()
-    chosen = [op for op in database() if re.search(options.match, name_of(op))]
+    every = database()
+    first = next((i for i, op in enumerate(every) if name_of(op) == options.start), 0)
+    chosen = [op for op in every[first:] if re.search(options.match, name_of(op))]
     if options.reasons:
         print_reasons(chosen, options.limit)
     else:

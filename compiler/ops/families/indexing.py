@@ -67,10 +67,36 @@ def subscript(indices: Sequence[Array | None]) -> tuple[Array | slice, ...]:
     )
 
 
+def located(self: Array, indices: Sequence[Array | None]) -> tuple[Array, Sequence[Array | None]]:
+    """A view, and what is left of the indices in it: as in torch, an integer of no dimensions picks like a number.
+
+    It matters beside tensors that are apart: the dimensions of these come first, of numbers none do.
+    """
+    if all(index is None or is_number(index) for index in indices):
+        return self, indices
+    places = [
+        place
+        for index in indices
+        for place in ([int(index)] if is_number(index) else [slice(None)] * _dims_of(index))  # type: ignore[arg-type]
+    ]
+    return self[(*places, ...)], [index for index in indices if not is_number(index)]
+
+
+def is_number(index: Array | None) -> bool:
+    """Whether an index tensor counts as the int in it."""
+    return index is not None and not index.ndim and dtype_of(index) not in (BOOL, UINT8)
+
+
+def _dims_of(index: Array | None) -> int:
+    """How many dimensions an entry stands for."""
+    return index.ndim if index is not None and dtype_of(index) in (BOOL, UINT8) else 1
+
+
 def _index(self: Array, indices: Sequence[Array | None]) -> Array:
     if len(indices) > self.ndim and not any(index is not None and dtype_of(index) == BOOL for index in indices):
         raise IndexError(f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})")
-    return np.asarray(self[subscript(indices)])
+    view, left = located(self, indices)
+    return np.asarray(view[subscript(left)])
 
 
 def _masked_select(self: Array, mask: Array) -> Array:

@@ -17,7 +17,7 @@ from ...types.dtypes import BOOL
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare
-from .indexing import checked, cropped, require_fit, subscript
+from .indexing import checked, cropped, located, require_fit, subscript
 
 Number = bool | int | float
 _FOLDS: dict[str, np.ufunc] = {
@@ -159,17 +159,17 @@ def _index_fill(self: Array, dim: int, index: Array, value: Number | Array) -> A
 
 
 def _index_put(self: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
-    key: Any = subscript(indices)
+    result = np.array(widen(self)) if accumulate else self.copy()
+    view, left = located(result, indices)
+    key: Any = subscript(left)
     try:
         if not accumulate:
-            result = self.copy()
-            result[key] = values.astype(self.dtype, copy=False)
+            view[key] = values.astype(self.dtype, copy=False)
             return result
-        wide = np.array(widen(self))
-        np.add.at(wide, key, widen(values.astype(self.dtype, copy=False)))
-        return cast(wide, dtype_of(self))
+        np.add.at(view, key, widen(values.astype(self.dtype, copy=False)))
+        return cast(result, dtype_of(self))
     except ValueError:
-        place = self[key].shape
+        place = view[key].shape
         raise RuntimeError(f"index_put: values of shape {values.shape} do not fit the indexed shape {place}") from None
 
 

@@ -58,8 +58,10 @@ def _cosine_similarity(x1: Array, x2: Array, dim: int, eps: float) -> Array:
     axis = wrap_dim(dim, left.ndim)
     wide_dtype = dtype_of(left)
     norms = [np.maximum(vector_norm(side, 2, axis, False, wide_dtype), eps) for side in (left, right)]
-    dots = np.sum(left.astype(np.float64) * right, axis=axis if left.ndim else None)
-    return cast(dots / norms[0] / norms[1], dtype)
+    if left.ndim:
+        norms = [np.expand_dims(norm, axis) for norm in norms]
+    units = left.astype(np.float64) / norms[0] * (right / norms[1])
+    return cast(np.sum(units, axis=axis if left.ndim else None), dtype)
 
 
 def _pairwise_distance(x1: Array, x2: Array, p: float, eps: float, keepdim: bool) -> Array:

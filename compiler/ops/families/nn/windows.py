@@ -278,7 +278,7 @@ def adaptive_avg_pool(rank: int) -> Callable[[Array, Sizes], Array]:
 def _average_bins(array: Array, axis: int, bins: int) -> Array:
     """Means of `bins` stretches that cover a dimension; neighbours may share elements."""
     starts, ends = bin_bounds(array.shape[axis], bins)
-    tail = np.zeros_like(np.take(array, [0], axis))
+    tail = np.zeros([1 if i == axis else size for i, size in enumerate(array.shape)], array.dtype)
     pairs = np.stack([starts, ends], 1).reshape(-1)
     totals = np.add.reduceat(np.concatenate([array, tail], axis), pairs, axis)
     lengths = (ends - starts).reshape([-1 if i == axis else 1 for i in range(array.ndim)])
