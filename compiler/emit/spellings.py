@@ -44,7 +44,7 @@ _CREATION = (
 NO_OUT = frozenset(
     (
         *("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "view", "reshape"),
-        *("expand", "contiguous", "clone", "detach", "size", "item", "dim", "numel"),
+        *("byte", "char", "expand", "contiguous", "clone", "detach", "size", "item", "dim", "numel"),
     )
 )
 """Methods, that is, for a function of torch may write its result somewhere."""

@@ -271,8 +271,9 @@ _GAMMALN = _scipy("gammaln")
 
 
 def _lgamma(operand: Any) -> Any:
-    """scipy's is -inf at -inf."""
-    return np.where(operand == -np.inf, np.inf, _GAMMALN(operand))
+    """scipy's is -inf at -inf, and infinite for subnormal numbers. Near 0 gamma is 1 / x."""
+    size = np.abs(operand)
+    return np.where(size < 1e-30, -np.log(size), np.where(operand == -np.inf, np.inf, _GAMMALN(operand)))
 
 
 def _sign(operand: Any) -> Any:

@@ -53,7 +53,7 @@ DRAWN = re.compile(
 )
 """Entries of random numbers, and of memory as it was found."""
 NOT_UNIQUE = re.compile(
-    r"^(svd|pca|linalg\.(svd|eig|eigh|pinv\.hermitian|qr)|cholesky_solve|native_layer_norm|kthvalue)"
+    r"^(svd|pca|linalg\.(svd|eig|eigh|pinv\.hermitian|qr)|cholesky_solve|native_layer_norm|kthvalue|topk|mode)"
 )
 """Entries whose results are one of several, and those of docs/conventions.md, "Where torch's own is not taken"."""
 

@@ -245,6 +245,14 @@ CASES: dict[str, list[Call]] = {
         call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 3, 6), rigid=True)),
         call(regular(3, 3), 1),
     ],
+    "linalg_tensorsolve": [
+        call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 3, 6), rigid=True), t(2, 3)),
+        call(Leaf(lambda rng: _invertible(rng, 6).reshape(2, 6, 3), rigid=True), t(2, 3), [1]),
+    ],
+    "angle": [call(t(3, 4)), call(t())],
+    "isreal": [call(t(3))],
+    "isin.Tensor_Tensor": [call(t(3, 4), t(2)), call(index(4, 3, 2), index(4, 3), invert=True)],
+    "isin.Tensor_Scalar": [call(index(3, 4), 1), call(t(3), 0.5, invert=True)],
     "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
     # --- places and comparisons ---
     "nonzero_numpy": [call(t(3, 4)), call(t()), call(t(0, 3))],
@@ -276,7 +284,7 @@ FLAT: dict[str, frozenset[int]] = {}
 DECOMPOSING = frozenset(
     (
         *("norm.str", "linalg_norm", "linalg_norm.ord_str", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"),
-        *("linalg_cond", "linalg_pinv", "linalg_tensorinv"),
+        *("linalg_cond", "linalg_pinv", "linalg_tensorinv", "linalg_tensorsolve"),
     )
 )
 """Ops that refuse halves where they decompose or invert a matrix, as torch does."""

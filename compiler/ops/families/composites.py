@@ -74,6 +74,7 @@ for _schema, _aliases in (
     ("aten::linalg_cond(Tensor self, Scalar? p=None) -> Tensor", ()),
     ("aten::linalg_pinv(Tensor A, *, float? rtol=None, bool hermitian=False) -> Tensor", ()),
     ("aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", ()),
+    ("aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor", ()),
     ("aten::mvlgamma(Tensor self, int p) -> Tensor", ("special_multigammaln",)),
 ):
     composite(_schema, aliases=_aliases)
@@ -84,6 +85,12 @@ composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", traits=Trait.MAY_A
 for _schema in (
     "aten::nonzero_numpy(Tensor self) -> Tensor[]",
     "aten::equal(Tensor self, Tensor other) -> bool",
+    "aten::angle(Tensor self) -> Tensor",
+    "aten::isreal(Tensor self) -> Tensor",
+    "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False,"
+    " bool invert=False) -> Tensor",
+    "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False,"
+    " bool invert=False) -> Tensor",
     "aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
 ):
     composite(_schema, traits=Trait.NONDIFFERENTIABLE)

@@ -19,7 +19,9 @@ from ...types.dtypes import (
     BY_NAME,
     DEFAULT_FLOAT,
     FLOAT64,
+    INT8,
     INT64,
+    UINT8,
     DType,
 )
 from ...types.types import TensorType, Type
@@ -353,8 +355,10 @@ declare("aten::type_as(Tensor self, Tensor other) -> Tensor", _to_other, traits=
 
 _CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
 """The methods that convert: `x.float()`."""
-for _name in _CONVERSIONS:
-    _target = ALIASES.get(_name) or BY_NAME[_name]
+_BYTES = {"byte": UINT8, "char": INT8}
+"""Those whose names are no dtype's."""
+for _name in (*_CONVERSIONS, *_BYTES):
+    _target = _BYTES.get(_name) or ALIASES.get(_name) or BY_NAME[_name]
     declare(
         f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
         _converter(_target),
