@@ -63,7 +63,7 @@ def _divide(x: Scalar, y: Scalar, rounding_mode: str | None) -> Scalar:
 
 
 def _round_decimals(x: Scalar, decimals: int) -> Scalar:
-    power = 10.0 ** abs(decimals)
+    power = 10.0 ** abs(decimals) if abs(decimals) <= 308 else math.inf
     if decimals == 0:
         return s.round_even(x)
     return s.round_even(x * power) / power if decimals > 0 else s.round_even(x / power) * power
