@@ -175,7 +175,7 @@ class Writer:
             test = self._test_variable(node, renamed, entry, results)
             if test is None:
                 test = self.text.of(header.test, OR, renamed)
-        self._moves(entry, depth)
+        self._end_of_round(node, entry, test, depth, "0")
         if header.is_while:
             self.add(depth, f"while {test}:")
         else:
@@ -183,12 +183,27 @@ class Writer:
         count = len(self.lines)
         yield self._statements(block, depth + 1)
         if not raises(block):
-            self._moves(results, depth + 1)
+            self._end_of_round(node, results, test, depth + 1, f"{self.names[block.inputs[0]]} + 1")
         if test is not None and not header.is_while:
             self.add(depth + 1, f"if {'' if header.breaks_if else 'not '}{test}:")
             self.add(depth + 2, "break")
         if len(self.lines) == count:
             self.add(depth + 1, "pass")
+
+    def _end_of_round(self, node: Node, moves: dict[str, Value], test: str | None, depth: int, count: str) -> None:
+        """What a round begins with: the carried values, the count of a `while` that needs it, and the test."""
+        (block,) = node.blocks
+        index = block.inputs[0]
+        if not self.shape.headers[node].is_while or not index.use_count:
+            self._moves(moves, depth)
+            return
+        last: dict[str, Value] = {}
+        # A test that is one of the carried values is set together with them.
+        if test is not None and test in moves and self.shape.uses.root(moves[test]).node is not block.param:
+            last[test] = moves.pop(test)
+        self._moves(moves, depth)
+        self.add(depth, f"{self.names[index]} = {count}")
+        self._moves(last, depth)
 
     def _iterable(self, node: Node) -> str:
         """What a `for` runs over."""
