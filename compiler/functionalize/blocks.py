@@ -10,8 +10,8 @@ from .branches import walk_branch
 from .calls import walk_call
 from .joins import inside
 from .loops import walk_loop
-from .memory import Scope
 from .places import Cell, Plain
+from .scopes import Scope
 from .walker import Walker
 
 

@@ -14,7 +14,6 @@ from ..ir.node import Block, Node, Value
 from ..types.types import Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_missing, is_visible, values_of
 from .lists import MAX_CHOICES, depth_of
-from .memory import Scope
 from .places import (
     Cell,
     Content,
@@ -31,6 +30,7 @@ from .places import (
     same,
     same_content,
 )
+from .scopes import Scope
 from .views import ElementStep, OpStep, Step
 from .walker import Walker
 

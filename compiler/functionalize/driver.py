@@ -11,9 +11,10 @@ from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
 from ..types.types import CLOSURE, is_tensor
 from .blocks import BLOCKS
-from .memory import Facts, Memory
+from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
+from .scopes import Facts
 
 MAX_STEPS = 60_000
 STEPS_PER_NODE = 20

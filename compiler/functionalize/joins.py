@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
-from .memory import Parts, Scope, Write, alternatives
-from .places import Choice, Either, Items, Place, Plain, Root, View
+from .places import Choice, Either, Items, Place, Plain, Root, View, alternatives
+from .scopes import Parts, Scope, Write
 from .views import ElementStep, OpStep
 from .walker import Walker
 

@@ -11,8 +11,9 @@ from typing import Any
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.types import ListType
-from .memory import Memory, Write
+from .memory import Memory
 from .places import Choice, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
+from .scopes import Write
 from .views import ElementStep, OpStep, argument_of
 
 MAX_SLOTS = 256

@@ -14,7 +14,6 @@ from ..ir.node import Node, Value
 from ..types.types import INT, ListType, Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_visible
 from .lists import MAX_CHOICES, depth_of
-from .memory import Facts, Parts, Scope, Write, alternatives
 from .places import (
     Cell,
     Choice,
@@ -27,10 +26,12 @@ from .places import (
     Slots,
     Spread,
     Whole,
+    alternatives,
     is_mutable,
     same,
     same_content,
 )
+from .scopes import Facts, Parts, Scope, Write
 from .views import GET, argument_of
 from .walker import Walker
 

@@ -6,24 +6,18 @@ kept as its snapshot, which holds until the place's root is written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
-from ...lang.diagnostics import Abort, Diagnostics
-from ...lang.source import Span
-from ..ir.builder import Builder
+from ...lang.diagnostics import Abort
 from ..ir.node import Value
 from ..types.types import ListType, Type, is_subtype, unify
+from .objects import Objects
 from .places import (
-    Base,
     Cell,
     Choice,
     Content,
     Either,
     Items,
-    Key,
     Place,
     Plain,
     Root,
@@ -32,93 +26,20 @@ from .places import (
     View,
     Whole,
     holds_mutable,
+    leaves,
     type_of,
 )
+from .scopes import Scope, Write
 from .views import GET, SET, ElementStep, FieldStep, Step
 
 COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
 COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
 
 
-Parts: TypeAlias = tuple[list[Cell], list[Cell]]
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A write of the program, for messages."""
-
-    what: str
-    span: Span
-
-
-@dataclass(eq=False, slots=True)
-class Scope:
-    """What one block has changed, and what was read in it."""
-
-    level: int
-    contents: dict[Cell, Content] = field(default_factory=dict)
-    snapshots: dict[Place, tuple[Any, Value]] = field(default_factory=dict)
-    stale: dict[Cell, Write] = field(default_factory=dict)
-
-
-@dataclass(eq=False, slots=True)
-class Facts:
-    """What walking a loop's body has shown of a round, so that the next walk starts from it. Only ever grows.
-
-    `changed` are the cells from outside that the body writes, `moved` the lists among them whose elements move,
-    `stale` those that a round leaves unknown, `links` what may be one object, `varying` the carried values that do not
-    stay one place, by index, and `types` those of what is carried.
-    """
-
-    level: int
-    changed: dict[Key, None] = field(default_factory=dict)
-    moved: dict[Key, None] = field(default_factory=dict)
-    stale: dict[Key, Write] = field(default_factory=dict)
-    links: dict[tuple[Key, Key], None] = field(default_factory=dict)
-    varying: dict[int, None] = field(default_factory=dict)
-    types: dict[int | Key, Type] = field(default_factory=dict)
-    widened: int = 0
-
-    @property
-    def size(self) -> int:
-        found = len(self.changed) + len(self.moved) + len(self.stale) + len(self.links) + len(self.varying)
-        return found + self.widened
-
-    def widen(self, key: int | Key, type: Type) -> None:
-        if self.types.get(key) != type:
-            self.types[key] = type
-            self.widened += 1
-
-
-class Memory:
+class Memory(Objects):
     """The contents of all places at one point of the program, and the builder of the graph that reads them."""
 
-    def __init__(self, builder: Builder, diagnostics: Diagnostics) -> None:
-        self.builder = builder
-        self.diagnostics = diagnostics
-        self.scopes = [Scope(0)]
-        self.cells: dict[Key, Cell] = {}
-        self.allocated: list[Cell] = []
-        self.path: tuple[object, ...] = ()
-        self.calls = 0
-        self.loops: list[Facts] = []
-        self.captured: dict[Cell, str] = {}
-        self.closures: list[tuple[int, str, dict[Cell, None]]] = []
-        """The closures around: the depth outside, the name, and what was read from there."""
-
-    @property
-    def scope(self) -> Scope:
-        return self.scopes[-1]
-
-    @contextmanager
-    def within(self, scope: Scope) -> Iterator[Scope]:
-        self.scopes.append(scope)
-        try:
-            yield scope
-        finally:
-            self.scopes.pop()
-
-    # Cells
+    # Objects
 
     def allocate(self, value: Value, content: Content | None, *, origin: Value, argument: str = "") -> Root:
         """A new object, which `value` of the new graph is the content of."""
@@ -133,95 +54,6 @@ class Memory:
         self.scope.contents[cell] = content or Whole(value)
         self.keep(cell.root, value)
         return cell.root
-
-    def forget(self, mark: int) -> None:
-        """Drop the objects allocated since there were so many: the walk that made them is made again."""
-        for cell in self.allocated[mark:]:
-            for other in cell.others:
-                other.others.pop(cell, None)
-        del self.allocated[mark:]
-
-    def knows(self, cell: Cell) -> bool:
-        """Whether the object exists here."""
-        return any(cell in scope.contents for scope in self.scopes)
-
-    def content(self, cell: Cell) -> Content:
-        for scope in reversed(self.scopes):
-            found = scope.contents.get(cell)
-            if found is not None:
-                return found
-        raise AssertionError("a cell has a content from the start")
-
-    def link(self, left: Cell, right: Cell) -> None:
-        """From now on the two, and what the second may be, may share memory."""
-        for other in (right, *right.others):
-            if other is left or other in left.others:
-                continue
-            left.others[other] = other.others[left] = None
-            for facts in self.loops:
-                if left.level <= facts.level and other.level <= facts.level:
-                    facts.links[left.key, other.key] = None
-
-    def own(self, place: Place) -> list[Cell]:
-        """The cells that a write into the place changes."""
-        found: dict[Cell, None] = {}
-        for leaf in leaves(place):
-            if isinstance(leaf, Root):
-                found[leaf.cell] = None
-            elif isinstance(leaf, View):
-                found.update(dict.fromkeys(self.elements_of(leaf.root) if leaf.of_element else self.own(leaf.root)))
-        return list(found)
-
-    def elements_of(self, place: Place) -> list[Cell]:
-        """The cells of what a container holds."""
-        found: dict[Cell, None] = {}
-        pending, seen = [place], set[Place]()
-        while pending:
-            for leaf in leaves(pending.pop()):
-                if leaf in seen:
-                    continue
-                seen.add(leaf)
-                if isinstance(leaf, View) and holds_mutable(leaf.type):
-                    holder = holds_mutable(type_of(leaf.root))
-                    pending += [leaf.root] if holder else []
-                    found.update(dict.fromkeys(() if holder else self.own(leaf.root)))
-                elif isinstance(leaf, Root):
-                    content = self.content(leaf.cell)
-                    if isinstance(content, Slots):
-                        pending += content.places
-                        found.update(dict.fromkeys(c for slot in content.places for c in self.own(slot)))
-                    elif isinstance(content, Spread):
-                        found.update(dict.fromkeys(self.own(content.place)))
-                    elif leaf.cell.elements is not None:
-                        found[leaf.cell.elements] = None
-        return list(found)
-
-    def reach(self, place: Place) -> list[Cell]:
-        """The cells of the object and of all that it holds."""
-        return list(dict.fromkeys((*self.own(place), *self.elements_of(place))))
-
-    def may_share(self, left: Place, right: Place) -> bool:
-        others = set(self.reach(right))
-        return any(cell in others or any(o in others for o in cell.others) for cell in self.reach(left))
-
-    def parts(self, place: Place) -> Parts:
-        """The cells of the object, and those of what it holds."""
-        return self.own(place), self.elements_of(place)
-
-    def join(self, cell: Cell, parts: Parts) -> None:
-        """`cell` may be the object of these parts, and hold what that holds."""
-        own, elements = parts
-        for other in own:
-            self.link(cell, other)
-        if cell.elements is not None:
-            self.hold(cell.elements, elements)
-
-    def hold(self, elements: Cell, cells: list[Cell]) -> None:
-        """A list's elements may be these, too."""
-        for cell in cells:
-            elements.repeats = elements.repeats or cell.repeats or cell is elements or cell in elements.others
-            if cell is not elements:
-                self.link(elements, cell)
 
     # Reading
 
@@ -364,13 +196,6 @@ class Memory:
                         pending.append(content.place)
         return tuple(found)
 
-    def structure(self, root: Base) -> object:
-        """What changes when elements of a list that is one value move."""
-        if not isinstance(root, Root) or not isinstance(root.cell.type, ListType):
-            return None
-        content = self.content(root.cell)
-        return content.structure if isinstance(content, Whole) else content
-
     def _is_in_position(self, view: View) -> bool:
         """Whether the elements of the list that a view counts in are where they were."""
         return view.structure is None or view.structure is self.structure(view.root)
@@ -489,22 +314,3 @@ class Memory:
             unknown = self.stale(place)
             if unknown is not None:
                 self.scope.stale[cell.elements] = unknown[1]
-
-
-def leaves(place: Place) -> list[Place]:
-    """The objects and views that a place is, through choices and tuples, each once."""
-    found: dict[Place, None] = {}
-    pending = [place]
-    while pending:
-        given = pending.pop()
-        if given in found:
-            continue
-        found[given] = None
-        if isinstance(given, Choice | Items | Either):
-            pending += alternatives(given)
-    return list(found)
-
-
-def alternatives(place: Choice | Items | Either) -> tuple[Place, ...]:
-    """The places that a place may be, or is made of."""
-    return (place.then, place.otherwise) if isinstance(place, Either) else place.slots

@@ -196,3 +196,22 @@ def type_of(place: Place) -> Type:
         case Items(slots):
             return TupleType(tuple(type_of(slot) for slot in slots))
     return place.type
+
+
+def leaves(place: Place) -> list[Place]:
+    """The objects and views that a place is, through choices and tuples, each once."""
+    found: dict[Place, None] = {}
+    pending = [place]
+    while pending:
+        given = pending.pop()
+        if given in found:
+            continue
+        found[given] = None
+        if isinstance(given, Choice | Items | Either):
+            pending += alternatives(given)
+    return list(found)
+
+
+def alternatives(place: Choice | Items | Either) -> tuple[Place, ...]:
+    """The places that a place may be, or is made of."""
+    return (place.then, place.otherwise) if isinstance(place, Either) else place.slots

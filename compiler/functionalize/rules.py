@@ -10,8 +10,8 @@ from ..types.types import ListType, TensorType, is_subtype, unify
 from .arguments import ask_argument, is_argument
 from .calls import share
 from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
-from .memory import Write
 from .places import Either, Items, Place, Plain, Root, Slots, Spread, View, is_mutable, type_of
+from .scopes import Write
 from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, step_of
 from .walker import Walker
 from .writes import POP, WRITE

@@ -9,8 +9,9 @@ from ...lang.trampoline import Walk
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Block, Node, Value
-from .memory import Facts, Memory
+from .memory import Memory
 from .places import Place
+from .scopes import Facts
 
 
 class Walker(Protocol):

@@ -21,15 +21,23 @@ from ..stores import emit_update, emit_write
 
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
 _FILLS = {"zero_": "zeros_like", "fill_": "full_like"}
+_DRAWN = {
+    "normal_": "torch.randn_like(y) * std + mean",
+    "log_normal_": "torch.exp(torch.randn_like(y) * std + mean)",
+    "uniform_": "torch.rand_like(y) * (high - low) + low",
+    "bernoulli_": "torch.bernoulli(torch.full_like(y, p))",
+    "random_": "torch.randint_like(y, low, high)",
+    "exponential_": "-torch.log1p(-torch.rand_like(y)) / rate",
+    "geometric_": "torch.ceil(torch.log1p(-torch.rand_like(y)) / math.log1p(-p))",
+    "cauchy_": "median + sigma * torch.tan(math.pi * (torch.rand_like(y) - 0.5))",
+}
+"""What in-place methods draw, in ops that are there."""
 _REFUSED = {
     **dict.fromkeys(
         ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "resize_", "resize_as_", "set_"),
         "it changes the shape of a tensor in place; bind the name anew: `y = y.t()`",
     ),
-    **dict.fromkeys(
-        ("normal_", "uniform_", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_"),
-        "draw a tensor of its own: `torch.rand_like(x)`, `torch.randn_like(x)`",
-    ),
+    **{name: f"write what it draws: `y.copy_({drawn})`" for name, drawn in _DRAWN.items()},
     **dict.fromkeys(("requires_grad_", "detach_"), "a value has a gradient or has none: write `y = x.detach()`"),
 }
 """In-place methods of torch's that do more than change elements, and what to write instead."""

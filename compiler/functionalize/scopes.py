@@ -1,0 +1,60 @@
+"""What a block has changed, what a loop has shown of its rounds, and a write, for messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...lang.source import Span
+from ..ir.node import Value
+from ..types.types import Type
+from .places import Cell, Content, Key, Place
+
+Parts: TypeAlias = tuple[list[Cell], list[Cell]]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of the program, for messages."""
+
+    what: str
+    span: Span
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """What one block has changed, and what was read in it."""
+
+    level: int
+    contents: dict[Cell, Content] = field(default_factory=dict)
+    snapshots: dict[Place, tuple[Any, Value]] = field(default_factory=dict)
+    stale: dict[Cell, Write] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Facts:
+    """What walking a loop's body has shown of a round, so that the next walk starts from it. Only ever grows.
+
+    `changed` are the cells from outside that the body writes, `moved` the lists among them whose elements move,
+    `stale` those that a round leaves unknown, `links` what may be one object, `varying` the carried values that do not
+    stay one place, by index, and `types` those of what is carried.
+    """
+
+    level: int
+    changed: dict[Key, None] = field(default_factory=dict)
+    moved: dict[Key, None] = field(default_factory=dict)
+    stale: dict[Key, Write] = field(default_factory=dict)
+    links: dict[tuple[Key, Key], None] = field(default_factory=dict)
+    varying: dict[int, None] = field(default_factory=dict)
+    types: dict[int | Key, Type] = field(default_factory=dict)
+    widened: int = 0
+
+    @property
+    def size(self) -> int:
+        found = len(self.changed) + len(self.moved) + len(self.stale) + len(self.links) + len(self.varying)
+        return found + self.widened
+
+    def widen(self, key: int | Key, type: Type) -> None:
+        if self.types.get(key) != type:
+            self.types[key] = type
+            self.widened += 1
