@@ -7,13 +7,14 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels fuzz check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
+.PHONY: help demo test test-kernels c-math fuzz check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make test     run the tests"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
+	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
@@ -49,6 +50,10 @@ test-kernels: .venv/dev.stamp
 	done
 	$(BIN)/python tests/codegen/compiled_kernels.py
 	$(BIN)/python tests/kernels/compiled_suite.py $(ARGS)
+
+# An hour for everything; ARGS="exp log" for these alone, --keep writes docs/vector_math.md.
+c-math: .venv/dev.stamp
+	$(BIN)/python tests/codegen/c_math_all_floats.py $(ARGS)
 
 # What fails is made small and printed. ARGS="--minutes=10 --seed=0 --roads=tape,vjp --keep", of which none is needed.
 fuzz: .venv/dev.stamp

@@ -16,9 +16,9 @@ import numpy as np
 from c_math import BINARY, COMPILER, SUFFIXES, UNARY, Functions, Report, build, doubles, pairs
 
 PAGE = Path(__file__).parents[2] / "docs" / "vector_math.md"
-_HEAD = "| Function | float32 | at | float64 | at |\n|---|---|---|---|---|"
+MARKS = ("<!-- measured by `make c-math` -->", "<!-- end of what was measured -->")
+_HEAD = "| function | float32 | at | float64 | at |\n|---|---|---|---|---|"
 _ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
-_SAID = re.compile(r"^Measured on .*$", re.MULTILINE)
 
 
 def main() -> None:
@@ -55,15 +55,15 @@ def _cell(found: Report, of_two: bool) -> str:
 
 
 def _keep(name: str, row: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    rows = {match[1]: match[0] for match in _ROW.finditer(text)} | {name: row}
-    table = "\n".join([_HEAD, *(rows[known] for known in (*UNARY, *BINARY) if known in rows)])
-    start, end = text.index(_HEAD), max(match.end() for match in _ROW.finditer(text + f"\n{row}"))
-    end = min(end, len(text.rstrip()))
+    """Puts a row into the table, or in place of its older one."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    table, _, after = rest.partition(MARKS[1])
+    rows = {match[1]: match[0] for match in _ROW.finditer(table)} | {name: row}
+    listed = "\n".join(rows[known] for known in (*UNARY, *BINARY) if known in rows)
     compiler = subprocess.run([str(COMPILER), "--version"], capture_output=True, text=True, check=True).stdout
     said = f"Measured on {datetime.date.today()} with {compiler.splitlines()[0]} on {platform.machine()}."
-    text = _SAID.sub(said, text[:start]) + table + text[end:]
-    PAGE.write_text(text, encoding="utf-8")
+    table = f"{MARKS[0]}\n{said}\n\n{_HEAD}\n{listed}\n{MARKS[1]}"
+    PAGE.write_text(before + table + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

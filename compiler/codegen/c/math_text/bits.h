@@ -56,17 +56,18 @@ INLINE double gs_power_of_two_f64(double n)
     return gs_of_bits_f64((gs_to_bits_f64(n + 0x1.8p52) << 52) + 0x3ff0000000000000u);
 }
 
-/* p times 2 to the n, by two factors, so that neither overflows; n / 2 has to be a normal exponent. */
+/* p times 2 to the n, by two factors, so that neither overflows. */
 INLINE float gs_scale_f32(float p, float n)
 {
-    float half = (n * 0.5f + 0x1.8p23f) - 0x1.8p23f;
-    return p * gs_power_of_two_f32(half) * gs_power_of_two_f32(n - half);
+    float shift = n > 0.0f ? 64.0f : -64.0f;
+    return p * gs_power_of_two_f32(n - shift) * (n > 0.0f ? 0x1p64f : 0x1p-64f);
 }
 
+/* p times 2 to the n, by two factors, so that neither overflows. */
 INLINE double gs_scale_f64(double p, double n)
 {
-    double half = (n * 0.5 + 0x1.8p52) - 0x1.8p52;
-    return p * gs_power_of_two_f64(half) * gs_power_of_two_f64(n - half);
+    double shift = n > 0.0 ? 512.0 : -512.0;
+    return p * gs_power_of_two_f64(n - shift) * (n > 0.0 ? 0x1p512 : 0x1p-512);
 }
 
 /* The nearest integer of a number below 2 to the 22 (51), ties to even. */
@@ -114,4 +115,18 @@ INLINE double gs_rest_f64(double a, double b, double p)
     double a_low = a - a_high, b_low = b - b_high;
     return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
 #endif
+}
+
+/* 1 - t b without loss, for t near 1 / b. */
+INLINE float gs_missing_f32(float t, float b)
+{
+    float product = t * b;
+    return GS_HAS_FMA ? __builtin_fmaf(-t, b, 1.0f) : (1.0f - product) - gs_rest_f32(t, b, product);
+}
+
+/* 1 - t b without loss, for t near 1 / b. */
+INLINE double gs_missing_f64(double t, double b)
+{
+    double product = t * b;
+    return GS_HAS_FMA ? __builtin_fma(-t, b, 1.0) : (1.0 - product) - gs_rest_f64(t, b, product);
 }

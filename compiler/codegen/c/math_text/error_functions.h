@@ -76,8 +76,7 @@ INLINE gs_tail_f64 gs_tail_of_f64(double x, double low)
     double bottom = x + 3.0;
     double bottom_low = (x - (bottom - 3.0)) + low;
     double t = 1.0 / bottom;
-    double product = t * bottom;
-    double t_low = t * (((1.0 - product) - gs_rest_f64(t, bottom, product)) - t * bottom_low);
+    double t_low = t * (gs_missing_f64(t, bottom) - t * bottom_low);
     double q = gs_fma_f64(-6.0, t_low, gs_fma_f64(-6.0, t, 1.0));
     double p = gs_fma_f64(0x1.b35c4ee71314cp-29, q, -0x1.717f8286a383cp-27);
     p = gs_fma_f64(p, q, -0x1.5c03a47bcf228p-27);
@@ -128,8 +127,7 @@ INLINE float gs_tail_of_f32(float x, float low)
     float bottom = x + 2.0f;
     float bottom_low = (x - (bottom - 2.0f)) + low;
     float t = 1.0f / bottom;
-    float product = t * bottom;
-    float t_low = t * (((1.0f - product) - gs_rest_f32(t, bottom, product)) - t * bottom_low);
+    float t_low = t * (gs_missing_f32(t, bottom) - t * bottom_low);
     float q = gs_fma_f32(-4.0f, t_low, gs_fma_f32(-4.0f, t, 1.0f));
     float p = gs_fma_f32(-0x1.fba378p-16f, q, 0x1.9c6c5ap-13f);
     p = gs_fma_f32(p, q, -0x1.7c08f8p-15f);
@@ -147,19 +145,18 @@ INLINE float gs_tail_of_f32(float x, float low)
 
 INLINE float gs_tail_times_f32(float tail, float square, float square_low)
 {
-    float bounded = square > 110.0f ? 110.0f : square;
-    float n = gs_nearest_f32(bounded * -0x1.715476p0f);
-    float r = gs_fma_f32(n, -0x1.62e4p-1f, -bounded);
+    float n = gs_nearest_f32(square * -0x1.715476p0f);
+    float r = gs_fma_f32(n, -0x1.62e4p-1f, -square);
     r = gs_fma_f32(n, -0x1.7f7d1cp-20f, r) - square_low;
     float e = gs_fma_f32(r * r, gs_exp_rest_f32(r), r);
-    return gs_scale_f32(gs_fma_f32(tail, e, tail), n);
+    return gs_fma_f32(tail, e, tail) * gs_power_of_two_f32(n + 64.0f) * 0x1p-64f;
 }
 
 /* 1 - erf(x) near 0, and the tail beyond. */
 INLINE float gs_erfc_f32(float x)
 {
     float a = __builtin_fabsf(x);
-    a = a > 20.0f ? 20.0f : a;
+    a = a > 11.0f ? 11.0f : a;
     float square = a * a;
     float far = gs_tail_times_f32(gs_tail_of_f32(a, 0.0f), square, gs_rest_f32(a, a, square));
     far = x < 0.0f ? 2.0f - far : far;
@@ -176,19 +173,28 @@ INLINE double gs_erfc_f64(double x)
     return a < 0.5 ? 1.0 - gs_erf_near_f64(x) : far;
 }
 
-/* erfc(-x / sqrt(2)) / 2, where the square of x / sqrt(2) is exact. */
+/* The same of x / sqrt(2), whose square is exact, halved; in float32 by a polynomial of its own in 1 - 7 / (|x| + 3.5). */
 INLINE float gs_ndtr_f32(float x)
 {
     float a = __builtin_fabsf(x);
-    a = a > 20.0f ? 20.0f : a;
+    a = a > 16.0f ? 16.0f : a;
+    float bottom = a + 3.5f;
+    float t = 1.0f / bottom;
+    float t_low = t * (gs_missing_f32(t, bottom) - t * (a - (bottom - 3.5f)));
+    float q = gs_fma_f32(-7.0f, t_low, gs_fma_f32(-7.0f, t, 1.0f));
+    float p = gs_fma_f32(0x1.8e7dd4p-14f, q, 0x1.a805a6p-12f);
+    p = gs_fma_f32(p, q, -0x1.f5a0ep-12f);
+    p = gs_fma_f32(p, q, -0x1.9dd148p-9f);
+    p = gs_fma_f32(p, q, 0x1.a90ed4p-8f);
+    p = gs_fma_f32(p, q, 0x1.1d15p-6f);
+    p = gs_fma_f32(p, q, -0x1.db58eap-4f);
+    p = gs_fma_f32(p, q, 0x1.42fefcp-2f);
+    p = gs_fma_f32(p, q, -0x1.219152p-1f);
+    p = gs_fma_f32(p, q, 0x1.7d241ap-1f);
     float square = 0.5f * a * a;
-    float scaled = a * 0x1.6a09e6p-1f;
-    float low = gs_rest_f32(a, 0x1.6a09e6p-1f, scaled) + a * 0x1.9fcef4p-27f;
     float rest = 0.5f * gs_rest_f32(a, a, 2.0f * square);
-    float far = 0.5f * gs_tail_times_f32(gs_tail_of_f32(scaled, low), square, rest);
-    float near = gs_fma_f32(0.5f, gs_erf_near_f32(x * 0x1.6a09e6p-1f), 0.5f);
-    float found = x < 0.0f ? far : 1.0f - far;
-    return a < 0.70710678f ? near : found;
+    float tail = gs_tail_times_f32(gs_fma_f32(p, t, p * t_low), square, rest);
+    return x < 0.0f ? tail : 1.0f - tail;
 }
 
 INLINE double gs_ndtr_f64(double x)

@@ -97,10 +97,21 @@ INLINE float gs_sigmoid_f32(float x)
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
+/* What the roundings of exp(-|x|) and of the sum lost corrects the quotient. */
 INLINE double gs_sigmoid_f64(double x)
 {
-    double e = gs_exp_f64(-__builtin_fabs(x));
-    return (x < 0.0 ? e : 1.0) / (1.0 + e);
+    double a = -__builtin_fabs(x);
+    a = a < -746.0 ? -746.0 : a;
+    double n = gs_nearest_f64(a * 0x1.71547652b82fep0);
+    double p = gs_exp_reduced_f64(a, n);
+    double e = 1.0 + p;
+    double e_low = (p - (e - 1.0)) * (n < -900.0 ? 0.0 : gs_power_of_two_f64(n));
+    e = gs_scale_f64(e, n);
+    double sum = 1.0 + e;
+    double sum_low = (e - (sum - 1.0)) + e_low;
+    double quotient = (x < 0.0 ? e : 1.0) / sum;
+    double inverse = x < 0.0 ? 1.0 - quotient : quotient;
+    return gs_fma_f64((x < 0.0 ? e_low : 0.0) - quotient * sum_low, inverse, quotient);
 }
 
 INLINE float gs_exp2_f32(float x)
