@@ -71,6 +71,9 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
             name = name.removeprefix("typing.")
             if name in NAMES:
                 return NAMES[name]
+            if name.endswith(".Tensor"):
+                # Of a module under another name: `th.Tensor`.
+                return TENSOR
             if name in ("list", "List"):
                 return ListType(TENSOR)
         case ast.BinaryOp(op="|"):

@@ -66,10 +66,11 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"the source of '{function.__name__}' is not available; pass the text to gs.CompilationUnit"
+            f"Python has no source of '{function.__name__}', as of what is typed at its prompt; "
+            "pass the text to gs.CompilationUnit"
         ) from error
-    is_wrapped = inspect.unwrap(function) is not function
-    source = _cut_out(lines, first_line, inspect.getsourcefile(function) or "<script>", is_wrapped)
+    written = inspect.unwrap(function)
+    source = _cut_out(lines, first_line, inspect.getsourcefile(written) or "<script>", written is not function)
     return functions_of(source, scopes.around(function), (_WHEN,))[function.__name__]
 
 

@@ -235,6 +235,24 @@ def test_what_cannot_be_used_is_told_where_it_stands(
     assert source.line(diagnostic.span.line).startswith(line)
 
 
+@th.no_grad()
+def detached(x: th.Tensor):  # type: ignore[no-untyped-def]
+    return x * 2
+
+
+def test_a_function_that_another_one_wraps_is_told_of_in_its_own_file() -> None:
+    with pytest.raises(gs.CompileError, match="decorators are not supported") as raised:
+        gs.script(detached)
+    assert raised.value.span.source.filename == __file__
+
+
+def test_types_of_a_module_under_another_name() -> None:
+    def typed(x: th.Tensor, y: th.Tensor | None = None) -> th.Tensor:
+        return x * 2
+
+    np.testing.assert_array_equal(gs.script(typed)(POINT), POINT * 2)
+
+
 def test_methods_are_refused() -> None:
     with pytest.raises(TypeError, match=r"'Holder\.method' is a method: write a function"):
         gs.script(Holder.method)
