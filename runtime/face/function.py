@@ -23,6 +23,7 @@ from ..settings.counters import HITS
 from ..settings.modes import TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, describe_argument, to_user
 from ..values.recorded import RecordedCall, any_recorded, taker_of
+from .in_graph import allow_in_graph
 from .pair import GradPair
 from .stages import STAGES
 
@@ -57,6 +58,7 @@ class Function(Compiled):
     ) -> None:
         super().__init__(callee, plans)
         self._definition = definition
+        allow_in_graph(self)
         self.__name__ = callee.schema.name
         self.__doc__ = definition.docstring if definition is not None else None
 

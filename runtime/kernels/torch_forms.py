@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
+from functools import partial, reduce
+from operator import add, attrgetter
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,19 @@ def _index_put(self: torch.Tensor, indices: Sequence[Any], values: torch.Tensor,
     view, left = _located(result, indices)
     torch.ops.aten.index_put_(view, left, values, accumulate)
     return result
+
+
+def _updated(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    if new.shape != old.shape:
+        size, other = list(old.shape), list(new.shape)
+        raise RuntimeError(f"output with shape {size} doesn't match the broadcast shape {other}")
+    if not torch.can_cast(new.dtype, old.dtype):
+        raise RuntimeError(f"result type {new.dtype} can't be cast to the desired output type {old.dtype}")
+    return new.to(old.dtype)
+
+
+def _index_rank(index: torch.Tensor | None) -> int:
+    return 1 if index is None or index.dtype not in (torch.bool, torch.uint8) else index.ndim
 
 
 # --- gradients of what control flow carries ---
@@ -181,6 +194,17 @@ _OF_FLOATS: dict[str, Form] = {
         for rank in (1, 2, 3)
     },
 }
+_CASTS = {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int": torch.int32,
+    "long": torch.int64,
+    "short": torch.int16,
+    "bool": torch.bool,
+}
+
 FORMS: dict[str, Form] = {
     "gs::add_n": _add_n,
     "aten::index.Tensor": _index,
@@ -194,6 +218,17 @@ FORMS: dict[str, Form] = {
     "prim::no_grads": no_grads,
     "prim::grad_defined": is_defined,
     "prim::scalar_seed": _scalar_seed,
+    "aten::_index_rank": _index_rank,
+    "aten::_updated": _updated,
+    "aten::_replaced": lambda old, new: new,
+    "aten::size": lambda a: list(a.shape),
+    "aten::size.int": lambda a, dim: a.size(dim),
+    "aten::numel": lambda a: a.numel(),
+    **{f"aten::{name}": partial(torch.Tensor.to, dtype=dtype) for name, dtype in _CASTS.items()},
+    **{f"prim::{name}": attrgetter(name) for name in ("is_cpu", "is_cuda", "requires_grad")},
+    "gs::save": lambda a: a,
+    "gs::recompute": lambda a: a,
+    "prim::device": lambda a: str(a.device),
     "prim::dtype": lambda a: _DTYPES[a.dtype].code,
     "prim::mm_tree": _mm_tree,
     "prim::mm_shared_left": lambda side, others: [side @ other for other in others],

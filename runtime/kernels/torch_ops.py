@@ -53,6 +53,11 @@ def is_literal(op: Op) -> bool:
     return not any(_holds_tensor(part.type) for part in op.schema.arguments) and _is_by_definition(op)
 
 
+def is_of_torch(op: Op) -> bool:
+    """Whether an op runs by torch's own, or moves values about, and never by its definition on arrays."""
+    return _moves_values(op) or _torch_function(op) is not None
+
+
 def _is_by_definition(op: Op) -> bool:
     return not _moves_values(op) and not op.has(Trait.RANDOM) and _torch_function(op) is None
 
@@ -130,4 +135,4 @@ def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[
     return contextlib.nullcontext()
 
 
-__all__ = ["TORCH_DTYPES", "constant_tensor", "is_literal", "op_runner", "without_autocast"]
+__all__ = ["TORCH_DTYPES", "constant_tensor", "is_literal", "is_of_torch", "op_runner", "without_autocast"]

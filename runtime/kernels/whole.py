@@ -128,3 +128,8 @@ _STRUCTURAL: dict[str, Callable[[_Interpreter, Node, list[Any]], Sequence[Any]]]
     "prim::unchecked_unwrap_optional": lambda self, node, inputs: inputs,
     "prim::unchecked_cast": lambda self, node, inputs: inputs,
 }
+
+
+def is_walked(kind: str) -> bool:
+    """Whether nodes of a kind are what the walk itself evaluates."""
+    return kind in _CONTROL or kind in _STRUCTURAL

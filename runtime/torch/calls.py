@@ -22,6 +22,7 @@ from ..kernels.c.graph import CGraph
 from ..settings.modes import runs_c
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
+from .kinds import BY_OPS, is_recorded
 from .node import is_transformed, no_forward_mode, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
@@ -54,7 +55,7 @@ class TorchCalls:
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result, several as a tuple. RuntimeFailure for data that does not fit."""
         refuse_tracers(self._function.name, self._function.graph.span)
-        key = signature(args) if not kwargs else None
+        key = signature(args) if not kwargs and not is_recorded() else None
         prepared = self._prepared.get(key)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)
 
@@ -72,7 +73,7 @@ class TorchCalls:
         if joins and self._opaque:
             self._check_opaque(values)
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
-        if key is not None:
+        if key is not None and device not in BY_OPS:
             self._prepare(device, args, values, key)
         return results[0] if len(results) == 1 else tuple(results)
 

@@ -53,10 +53,18 @@ _RUNNERS: dict[str, Runner] = {}
 def register_runner(device: str, runner: Runner) -> Callable[[], None]:
     """Have `runner` run what is called on tensors of a kind of device, as `torch.device.type` names it.
 
-    It is asked once for each graph. Returns what takes it away again; graphs that ran keep what they have.
+    It is asked once for each graph. Returns what puts back the one before; graphs that ran keep what they have.
     """
+    before = _RUNNERS.get(device)
     _RUNNERS[device] = runner
-    return lambda: _RUNNERS.pop(device, None) and None
+
+    def put_back() -> None:
+        if before is None:
+            _RUNNERS.pop(device, None)
+        else:
+            _RUNNERS[device] = before
+
+    return put_back
 
 
 def has_runner(device: str) -> bool:

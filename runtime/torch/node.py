@@ -23,8 +23,10 @@ from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
 from .kernels import kernel_program
+from .kinds import BY_OPS, SYMBOLIC
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
+from .symbolic import SymbolicMemory
 from .tensors import DTYPE_OF, Memory, device_of, on_device
 from .transforms import run_per_sample
 
@@ -51,14 +53,14 @@ class Call:
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
         device = device_of(tensors)
-        memory: Memory | DeviceMemory
+        memory: Memory | DeviceMemory | SymbolicMemory
         if device == "cpu":
             memory = Memory()
             arrays = memory.arrays(values)
             by_kernels = self.step.by_kernels.run(arrays) if runs_c() else None
             found = self.step.run(arrays) if by_kernels is None else by_kernels
         else:
-            memory = DeviceMemory(values)
+            memory = SymbolicMemory(values) if device == SYMBOLIC else DeviceMemory(values)
             found = self.step.on(device)(on_device(values))
         for i in self.step.repeated:
             found[i] = None
@@ -239,7 +241,8 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
         return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
-        if device_of(values) != "cpu" or runs_c():
+        device = device_of(values)
+        if device not in BY_OPS or (device == "cpu" and runs_c()):
             program = kernel_program(program, on_device(values), key)
         step = step_of(program, key)
         if step.input_vjps:

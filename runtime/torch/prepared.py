@@ -16,10 +16,10 @@ from ...compiler.types.types import ListType, OptionalType, Type, is_tensor
 from ..execution.differentiated import Program
 from .devices import DeviceMemory, FixedRun, GraphRun
 from .kernels import kernel_program
+from .kinds import is_on_cpu
 from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed, no_forward_mode
 from .places import Layout, Place, each
 from .steps import Step, step_of
-from .tensors import is_on_cpu
 
 Values = Sequence[Any]
 

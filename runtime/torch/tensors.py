@@ -7,8 +7,7 @@ what it saved as the other. So memory is tracked here (`Memory`), and no two ten
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -23,43 +22,24 @@ from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, to_array
 from ..values.tensor_memory import NoMemory, memory_of
-from ..values.unsuitable import Unsuitable
 from .devices import has_runner
+from .kinds import SYMBOLIC, has_dispatch, is_recorded, kind_of
 
 DTYPE_OF: dict[Any, DType] = {getattr(torch, dtype.name): dtype for dtype in DTYPES}
 """The dtypes of torch that programs compute with, as theirs."""
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
-
-is_on_cpu: Callable[[Any], bool] = attrgetter("is_cpu")
 
 
 def checked(value: Any) -> Any:
     """An argument for a Tensor: a torch tensor as it is, anything else as an array; Unsuitable for what is neither."""
     if not isinstance(value, torch.Tensor):
         return to_array(value)
-    if not value.is_cpu or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
-        check_torch(value, elsewhere=has_runner(value.device.type))
-    if type(value) not in _PLAIN and type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        return _plain(value)
-    return value
-
-
-_INSTEAD = {
-    "FakeTensor": "torch looks for shapes here and computes nothing: leave the call out of what is traced or exported",
-    "FunctionalTensor": "torch traces here: leave the call out of what is traced",
-    "DTensor": "pass this rank's part, `x.to_local()`, and distribute the result: `DTensor.from_local(…)`",
-}
-"""By the class of a tensor without memory: what to do about it."""
-
-
-def _plain(value: Any) -> Any:
-    """The tensor that one of a class with dispatch of its own stands for; Unsuitable where it stands for none."""
     if hasattr(value, "trigger_wait"):
         # What a collective of torch.distributed returns before it is done.
         return _Waited.apply(value)
-    message = f"a {type(value).__name__} has no memory of its own to compute on"
-    raise Unsuitable(message, _INSTEAD.get(type(value).__name__, "pass a plain tensor"), kind=True)
+    if not value.is_cpu or value.layout is not torch.strided or value.dtype not in DTYPE_OF or value.is_nested:
+        check_torch(value, elsewhere=value.is_meta or has_dispatch(value) or has_runner(value.device.type))
+    return value
 
 
 class _Waited(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
@@ -103,10 +83,12 @@ def has_tangent(values: Sequence[Any]) -> bool:
 
 
 def device_of(values: Sequence[Any]) -> str:
-    """The kind of device that tensors are on: the first that is not the CPU."""
+    """The kind of device that tensors are on: the first that is not the CPU; SYMBOLIC where torch records."""
+    if is_recorded():
+        return SYMBOLIC
     for value in values:
         if isinstance(value, torch.Tensor):
-            found: str = "cpu" if is_on_cpu(value) else value.device.type
+            found = kind_of(value)
         else:
             found = device_of(value) if isinstance(value, list | tuple) else "cpu"
         if found != "cpu":

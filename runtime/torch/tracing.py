@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch._C._dynamo import eval_frame
 
 from ...lang.source import Span
@@ -29,6 +30,8 @@ def leave_to_python(*functions: Callable[..., Any]) -> None:
 
 def refuse_tracers(name: str, span: Span) -> None:
     """RuntimeFailure (R003) where the run of a function is being recorded by torch."""
+    if torch._C._get_tracing_state() is None:
+        return
     try:
         refuse_constants()
     except Unsuitable as problem:

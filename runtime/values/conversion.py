@@ -71,6 +71,9 @@ def to_int(value: Any) -> int:
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
+    if type(value).__name__ == "SymInt":
+        # A size that torch.compile leaves open.
+        return value
     code = dtype_code(value)
     if code is None:
         raise _needed("an int", value, _int_advice(value))

@@ -22,16 +22,13 @@ _AS_INTS: set[Any] = set()
 def refuse_constants() -> None:
     """Unsuitable where torch records one run, as which what is computed on memory is a constant."""
     torch = sys.modules["torch"]
-    tracer = ""
     if torch._C._get_tracing_state() is not None:
-        tracer = "torch.jit.trace"
-    elif torch._C._len_torch_dispatch_stack():
-        proxies = torch._C._TorchDispatchModeKey.PROXY
-        tracer = "make_fx" if torch._C._get_dispatch_mode(proxies) is not None else ""
-    if tracer:
-        message = f"{tracer} would keep the result of this one call as a constant"
-        advice = "trace what stands around the call, or use torch.compile, which leaves the call to Python"
-        raise Unsuitable(message, advice, kind=True)
+        message = "torch.jit.trace would keep the result of this one call as a constant"
+        raise Unsuitable(message, "use torch.export or torch.compile, which see the call itself", kind=True)
+    proxies = torch._C._TorchDispatchModeKey.PROXY
+    if torch._C._len_torch_dispatch_stack() and torch._C._get_dispatch_mode(proxies) is not None:
+        message = "make_fx would keep the result of this one call as a constant"
+        raise Unsuitable(message, "trace a call of the function, `f(x)`, or of `gs.grad(f)`", kind=True)
 
 
 class NoMemory(Exception):

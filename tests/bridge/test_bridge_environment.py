@@ -63,7 +63,7 @@ def test_save_on_cpu() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-def test_torch_compile_breaks_its_graph_around_a_call() -> None:
+def test_torch_compile_has_a_call_in_its_graph() -> None:
     graphs: list[list[str]] = []
 
     def backend(module: Any, _: Any) -> Any:
@@ -78,14 +78,9 @@ def test_torch_compile_breaks_its_graph_around_a_call() -> None:
     x, w = draw(3), draw(3, seed=1)
     for _ in range(2):
         torch.testing.assert_close(compiled(x, w), around(x, w))
-    assert graphs == [["mul"], ["add"]]
+    assert graphs == [["mul", "own", "add"]]
     found = torch.autograd.grad(compiled(x, w).sum(), [x, w])
     torch.testing.assert_close(found, torch.autograd.grad(around(x, w).sum(), [x, w]))
-
-
-def test_torch_compile_says_why_a_call_is_in_no_graph() -> None:
-    with pytest.raises(RuntimeError, match="a Gradscript function is compiled"):
-        torch.compile(lambda x: UNIT.own(x, x), backend="eager", fullgraph=True)(draw(3))
 
 
 # --- arguments ---
@@ -112,14 +107,12 @@ def test_keyword_arguments() -> None:
 @pytest.mark.parametrize(
     ("make", "message", "advice"),
     [
-        (lambda: torch.ones(2, device="meta"), "the tensor is on device meta, which holds no data", "torch.empty_like"),
         (lambda: torch.eye(2).to_sparse(), "layout torch.sparse_coo is not supported", "to_dense"),
         (lambda: torch.ones(2, dtype=torch.complex64), "dtype complex64 is not supported", r"x\.to"),
         (lambda: torch.ones(2).to(torch.float8_e5m2), "dtype float8_e5m2 is not supported", r"x\.to"),
         (lambda: torch.nested.nested_tensor([torch.ones(2)]), "a nested tensor is not supported", "unbind"),
-        (lambda: _fake(), "a FakeTensor has no memory of its own", "traced or exported"),
     ],
-    ids=["meta", "sparse", "complex", "float8", "nested", "fake"],
+    ids=["sparse", "complex", "float8", "nested"],
 )
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_tensors_that_are_refused(make: Any, message: str, advice: str) -> None:
@@ -128,13 +121,6 @@ def test_tensors_that_are_refused(make: Any, message: str, advice: str) -> None:
     assert caught.value.code == "R003"
     assert caught.value.argument == "x"
     assert any(note for note in caught.value.notes if advice.replace("\\", "") in note)
-
-
-def _fake() -> Any:
-    from torch._subclasses import FakeTensorMode
-
-    with FakeTensorMode():
-        return torch.empty(2)
 
 
 def test_a_tensor_where_a_number_is_needed() -> None:
@@ -256,8 +242,7 @@ def test_numbers_beside_tensors_of_a_device() -> None:
         assert caught.value.code == "R003"
     finally:
         remove()
-    with pytest.raises(gs.RuntimeFailure, match="holds no data"):
-        UNIT.own(_meta(3), 2.0)
+    assert UNIT.own(_meta(3), 2.0).is_meta, "without a runner, torch's own ops tell shapes"
 
 
 # --- the rest of the public face ---

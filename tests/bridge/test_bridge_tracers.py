@@ -8,47 +8,177 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
+from gradscript.compiler.ops.composite import is_composite
+from gradscript.compiler.ops.registry import OPS
+from gradscript.runtime.kernels.torch_ops import is_of_torch
+from torch._subclasses import FakeTensorMode
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
+# Twice the derivative by x: what comes out tells whose backward ran.
 UNIT = gs.CompilationUnit(
     """
 def mul(x, y):
     return x * y
 
 def pair(x, y):
+    s = torch.sigmoid(x)
+
     def backward(grad):
-        return grad * y, grad * x
-    return x * y, backward
+        return 2 * grad * y * s * (1 - s), (grad * s).sum_to_size(y.size())
+
+    return s * y, backward
+
+def net(x, w, rounds: int):
+    y = x
+    for i in range(rounds):
+        y = torch.tanh(y @ w)
+    if y.dim() == 2:
+        y = y.sum(1)
+    return pair(y, y) / x.size(0)
+
+def lists(xs: List[Tensor], bias: Optional[Tensor] = None):
+    y = torch.cat(xs)
+    if bias is not None:
+        y = y + bias
+    return y, [y.float(), y.sum(0)]
+
+def norm(x, w, b):
+    return F.layer_norm(x, [x.size(1)], w, b)
 
 def noisy(x):
     return F.dropout(x * 1.0, 0.5, True)
+
+def by_data(x):
+    if bool((x > 0).all()):
+        return x * 2
+    return x * 3
 """
 )
-TRACERS: dict[str, Callable[[Callable[..., Any], Any], Any]] = {
-    "jit": lambda f, x: torch.jit.trace(f, (x, x)),
-    "real": lambda f, x: make_fx(f)(x, x),
-    "fake": lambda f, x: make_fx(f, tracing_mode="fake")(x, x),
-    "symbolic": lambda f, x: make_fx(f, tracing_mode="symbolic")(x, x),
-    "fx": lambda f, x: torch.fx.symbolic_trace(lambda x: f(x, x)),
-}
-CALLS: dict[str, Callable[[Any, Any], Any]] = {
-    "call": UNIT.mul,
-    "recorded": lambda x, y: UNIT.pair(x * torch.ones(3, requires_grad=True), y),
-    "vjp": lambda x, y: gs.vjp(UNIT.mul, x, y)[0],
-    "grad": lambda x, y: gs.grad(UNIT.pair)(x, y),
-    "forward": lambda x, y: UNIT.pair.forward(x, y)[0],
+X, Y = torch.linspace(-1, 2, 12, dtype=torch.float64).reshape(4, 3), torch.linspace(2, 1, 12).double().reshape(4, 3)
+W = torch.linspace(-0.5, 0.5, 9, dtype=torch.float64).reshape(3, 3)
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "mul": lambda x, y: UNIT.mul(x, y),
+    "pair": lambda x, y: UNIT.pair(x, y),
+    "broadcast": lambda x, y: UNIT.pair(x, y[:1]),
+    "net": lambda x, y: UNIT.net(x, x.new_full((3, 3), 0.3), 2) + y.sum(),
+    "lists": lambda x, y: UNIT.lists([x, y], bias=y[:1])[0],
+    "norm": lambda x, y: UNIT.norm(x, y[0], y[1]),
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("tracer", TRACERS)
-@pytest.mark.filterwarnings("ignore:`torch.jit.trace`")
-def test_a_call_is_no_constant_of_a_trace(tracer: str, call: str) -> None:
+def both(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The value and both gradients."""
+
+    def run(x: Any, y: Any) -> Any:
+        x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
+        out = function(x, y)
+        return out.detach(), *torch.autograd.grad((out * out).sum(), (x, y))
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_make_fx_records_ops_of_both_passes(name: str, mode: str) -> None:
+    run = both(FUNCTIONS[name])
+    traced = make_fx(run, tracing_mode=mode)(X, Y)
+    batch = torch.cat([X, Y]) if mode == "symbolic" else X.flip(0)
+    torch.testing.assert_close(traced(batch, batch + 1), run(batch, batch + 1))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tensors_without_data_have_the_shapes_of_those_with(name: str) -> None:
+    run = both(FUNCTIONS[name])
+    expected = [(tensor.shape, tensor.dtype) for tensor in run(X, Y)]
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        found = run(mode.from_tensor(X), mode.from_tensor(Y))
+        assert [(tensor.shape, tensor.dtype) for tensor in found] == expected
+    found = run(X.to("meta"), Y.to("meta"))
+    assert [(tensor.shape, tensor.dtype) for tensor in found] == expected and all(t.is_meta for t in found)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore")
+def test_torch_compile_has_both_passes_in_its_graph(name: str) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(FUNCTIONS[name], backend="aot_eager", fullgraph=True)
+    for batch in (X, torch.cat([X, Y])):
+        torch.testing.assert_close(both(compiled)(batch, batch + 1), both(FUNCTIONS[name])(batch, batch + 1))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_authors_backward_is_that_of_func_grad_of_and_in_what_is_compiled() -> None:
+    def gradient(x: Any, y: Any) -> Any:
+        return torch.func.grad(lambda x: UNIT.pair(x, y).sum())(x)
+
+    torch._dynamo.reset()
+    expected = gradient(X, Y)
+    torch.testing.assert_close(expected, 2 * Y * X.sigmoid() * (1 - X.sigmoid()))
+    torch.testing.assert_close(torch.compile(gradient, backend="aot_eager", fullgraph=True)(X, Y), expected)
+    compiled = torch.compile(lambda x: UNIT.pair(x, Y).sum(), backend="aot_eager")
+    torch.testing.assert_close(torch.func.grad(compiled)(X), expected)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.filterwarnings("ignore")
+def test_export_with_a_batch_of_any_size(strict: bool) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return UNIT.net(x, w, 2)
+
+    exported = torch.export.export(Module(), (X, W), dynamic_shapes=({0: Dim("batch")}, None), strict=strict)
+    batch = torch.cat([X, Y, X])
+    torch.testing.assert_close(exported.module()(batch, W), UNIT.net(batch, W, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("noisy", "drawn once and for all"), ("by_data", "what is in a tensor decides")]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_cannot_be_traced_is_told_and_left_to_python(name: str, reason: str) -> None:
+    function = UNIT[name]
+    for mode in ("real", "fake"):
+        with pytest.raises((gs.RuntimeFailure, RuntimeError), match=reason if mode == "fake" else ""):
+            make_fx(function, tracing_mode=mode)(X)
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match=reason):
+        torch.compile(lambda x: function(x), backend="eager", fullgraph=True)(X)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: function(x + 1) * 2, backend="eager")
+    with gs.random.local_seed(1):
+        found = compiled(X)
+    with gs.random.local_seed(1):
+        torch.testing.assert_close(found, function(X + 1) * 2)
+
+
+@pytest.mark.parametrize("trace", [lambda f: torch.jit.trace(f, (X, Y)), lambda f: torch.fx.symbolic_trace(f)])
+@pytest.mark.filterwarnings("ignore")
+def test_a_call_is_no_constant_of_other_traces(trace: Callable[[Any], Any]) -> None:
     with pytest.raises(gs.RuntimeFailure) as caught:
-        TRACERS[tracer](CALLS[call], torch.ones(3))
+        trace(lambda x, y: UNIT.mul(x, y))
     assert caught.value.notes
+
+
+def test_what_works_on_values_is_no_constant_either() -> None:
+    for run in (lambda x, y: gs.vjp(UNIT.mul, x, y)[0], lambda x, y: UNIT.pair.forward(x, y)[0]):
+        for mode in ("real", "symbolic"):
+            with pytest.raises(gs.RuntimeFailure):
+                make_fx(run, tracing_mode=mode)(X, Y)
+
+
+OWN = {"gs::uniform", "gs::random_bits", "gs::masked_dropout", "gs::cofactor", "gs::einsum_adjoint"}
+
+
+def test_most_ops_are_of_torch() -> None:
+    """What runs by its definition on arrays can neither be traced nor stay on a device."""
+    missing = {op.schema.full_name for op in OPS.all() if not is_of_torch(op) and not is_composite(op)}
+    assert missing >= OWN and len(missing) < 40, sorted(missing)
+
+
+# --- what a call leaves of torch's ---
 
 
 def test_a_storage_can_be_resized_after_a_call() -> None:
@@ -67,11 +197,10 @@ def test_what_a_collective_returns_is_waited_for() -> None:
     torch.testing.assert_close(UNIT.mul(pending, x.detach()), 2 * x.detach() ** 2)
     torch.testing.assert_close(gs.vjp(UNIT.mul, pending, x)[0], 2 * x.detach() ** 2)
 
-    parameter = torch.ones(3)
-    pending = AsyncCollectiveTensor(parameter)
+    pending = AsyncCollectiveTensor(torch.ones(3))
     pending.completed = True
     pending.requires_grad_()
-    (found,) = torch.autograd.grad(UNIT.pair(pending, x.detach()).sum(), pending)
+    (found,) = torch.autograd.grad(UNIT.mul(pending, x.detach()).sum(), pending)
     torch.testing.assert_close(found, x.detach())
 
 
