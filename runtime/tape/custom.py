@@ -163,6 +163,7 @@ class CustomNode(Node):
     """The node of a TapeFunction's call. `outputs` are the slots of its outputs, None for those without gradient."""
 
     __slots__ = ("_ctx", "_function", "_outputs")
+    takes_undefined = True
 
     def __init__(
         self,

@@ -24,10 +24,10 @@ def run_node(node: Node, gradients: list[Gradient], create_graph: bool, keeps: b
     """`node.backward` with the node's own hooks around it."""
     if node.prehooks:
         gradients = _all_hooked(node.prehooks, gradients, (), node.metadata, create_graph)
-    if all(gradient is None for gradient in gradients):
-        return (None,) * len(node.edges)
-    with grad_mode(create_graph):
-        results = node.backward(gradients, create_graph, keeps)
+    results: Sequence[Gradient] = (None,) * len(node.edges)
+    if node.takes_undefined or any(gradient is not None for gradient in gradients):
+        with grad_mode(create_graph):
+            results = node.backward(gradients, create_graph, keeps)
     if not node.hooks:
         return results
     expected = [None if edge is None else edge.node.metadata[edge.slot] for edge in node.edges]
@@ -35,9 +35,9 @@ def run_node(node: Node, gradients: list[Gradient], create_graph: bool, keeps: b
 
 
 def _hooked(hooks: dict[int, Hook], gradient: Gradient, expected: Metadata, create_graph: bool) -> Gradient:
-    """A gradient after a Variable's hooks have seen it; what they return has to fit as it does."""
+    """A gradient after a Variable's hooks have seen it, None if none came; what they return has to fit as it does."""
     for hook in list(hooks.values()):
-        result = None if gradient is None else hook(_shown(gradient))
+        result = hook(_shown(gradient))
         if result is not None:
             gradient = _kept(result, expected, create_graph)
     return gradient

@@ -68,6 +68,8 @@ class Node:
     __slots__ = ("__weakref__", "_tensor_hooks", "edges", "hooks", "metadata", "name", "prehooks", "sequence")
     rank = 1
     """Of several nodes that are ready, those of the lowest rank run first."""
+    takes_undefined = False
+    """Whether the backward runs though none of its gradients came: what is computed of none is none otherwise."""
 
     def __init__(self, name: str, edges: Sequence[Edge | None], metadata: Sequence[Metadata]) -> None:
         self.name = name

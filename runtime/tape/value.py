@@ -114,7 +114,10 @@ class TapeValue(Operand):
             self._grad = _made(gradient.copy() if before is None else np.asarray(before._data + gradient), None, 0)
 
     def register_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(grad)` whenever a gradient of this is known; what it returns, if anything, replaces that."""
+        """Call `hook(grad)` whenever a gradient of this is known; what it returns, if anything, replaces that.
+
+        As in torch, `grad` is None where what uses this gave no gradient back.
+        """
         if not self._requires_grad:
             raise RuntimeError("a hook is for a Variable that requires a gradient")
         if self.grad_fn is not None:
@@ -129,9 +132,9 @@ class TapeValue(Operand):
             return
         reference = ref(self)
 
-        def keep(gradient: TapeValue) -> None:
+        def keep(gradient: TapeValue | None) -> None:
             variable = reference()
-            if variable is not None:
+            if variable is not None and gradient is not None:
                 variable.grad = gradient if variable.grad is None else variable.grad + gradient
 
         self.register_hook(keep)

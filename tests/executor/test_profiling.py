@@ -10,6 +10,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.compiler.ir.graph import Graph
+from gradscript.runtime.execution.profiling import MAX_SPECIALIZED, PATIENCE, RUNS
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 W = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -161,3 +162,65 @@ def test_threads_share_a_profile(unit: gs.CompilationUnit) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+ROUNDS = "def f(x):\n    y = x\n    for i in range(x.size(0)):\n        y = y * x[i]\n    return y\n"
+
+
+def test_it_learns_again_after_some_failures_in_a_row_and_keeps_what_it_knew() -> None:
+    function, plain = gs.CompilationUnit(ROUNDS).f, gs.CompilationUnit(ROUNDS).f
+    special: list[bool] = []
+    with gs.settings.profiling(True):
+        for count in [2] * 4 + [3] * (PATIENCE + RUNS + 1) + [2, 3, 2, 3]:
+            x = np.linspace(0.5, 1.5, 3 * count).reshape(count, 3)
+            expected = _plainly(plain, x)
+            np.testing.assert_array_equal(function(x), expected)
+            special.append("prim::Loop" not in _kinds())
+    assert special == [False] * RUNS + [True] * 2 + [False] * (PATIENCE + RUNS) + [True] * 5
+
+
+def test_of_sizes_that_come_and_go_the_last_few_are_kept() -> None:
+    function = gs.CompilationUnit(ROUNDS).f
+    with gs.settings.profiling(True):
+        for count in range(2, 2 + MAX_SPECIALIZED + 2):
+            for _ in range(PATIENCE + RUNS + 2):
+                function(np.ones((count, 3)))
+        for count in range(2, 2 + MAX_SPECIALIZED + 2):
+            function(np.ones((count, 3)))
+            assert ("prim::Loop" not in _kinds()) == (count >= 4)
+
+
+@pytest.mark.parametrize("road", ["vjp", "tape", "torch"])
+def test_both_halves_of_a_gradient_are_specialised(road: str) -> None:
+    function = gs.CompilationUnit(ROUNDS).f
+    torch = pytest.importorskip("torch")
+
+    def gradient(count: int) -> Any:
+        x = np.linspace(0.5, 1.5, 3 * count).reshape(count, 3)
+        if road == "vjp":
+            return gs.vjp(function, x)[1](np.ones_like(x))[0]
+        if road == "tape":
+            variable = gs.tape.Variable(x)
+            function(variable).sum().backward()
+            return variable.grad.data  # type: ignore[union-attr]
+        tensor = torch.tensor(x, requires_grad=True)
+        function(tensor).sum().backward()
+        return tensor.grad.numpy()
+
+    def reference(count: int) -> Any:
+        x = torch.linspace(0.5, 1.5, 3 * count, dtype=torch.float64).reshape(count, 3).requires_grad_()
+        y = x
+        for i in range(count):
+            y = y * x[i]
+        return torch.autograd.grad(y.sum(), x)[0].numpy()
+
+    with gs.settings.profiling(True):
+        for count in (2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2):
+            np.testing.assert_allclose(gradient(count), reference(count), rtol=1e-12)
+        # The backward ran last.
+        assert "prim::Loop" not in _kinds()
+
+
+def _plainly(function: Any, x: Any) -> Any:
+    with gs.settings.profiling(False):
+        return function(x)

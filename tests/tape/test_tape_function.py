@@ -164,3 +164,57 @@ def test_mistakes() -> None:
         WrongShape.apply(v).sum().backward()
     with pytest.raises(NotImplementedError, match="static method `forward"):
         gs.tape.Function.apply(v)
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+@pytest.mark.parametrize("create_graph", [True, False])
+def test_a_backward_that_gives_none_lets_the_next_one_run(materialize: bool, create_graph: bool) -> None:
+    """As in torch: the next function gets zeros if it asks for them, hooks see None, and a leaf keeps None."""
+    torch = pytest.importorskip("torch")
+    seen: dict[str, list[Any]] = {"ours": [], "torch": []}
+
+    def plain(value: Any) -> Any:
+        return None if value is None else np.asarray(value.data).tolist()
+
+    def functions(base: Any, log: list[Any]) -> tuple[Any, Any]:
+        class Stops(base):  # type: ignore[misc]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                log.append(("stops", plain(grad)))
+                return None
+
+        class Goes(base):  # type: ignore[misc]
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                if base is gs.tape.Function:
+                    ctx.materialize_grads = materialize
+                else:
+                    ctx.set_materialize_grads(materialize)
+                return x * 3
+
+            @staticmethod
+            def backward(ctx: Any, grad: Any) -> Any:
+                log.append(("goes", plain(grad)))
+                return None if grad is None else grad * 3
+
+        return Stops, Goes
+
+    for name, base, leaf in (
+        ("ours", gs.tape.Function, lambda: gs.tape.Variable(np.ones(2))),
+        ("torch", torch.autograd.Function, lambda: torch.ones(2, dtype=torch.float64, requires_grad=True)),
+    ):
+        log = seen[name]
+        stops, goes = functions(base, log)
+        x, y = leaf(), leaf()
+        x.register_hook(lambda grad, log=log: log.append(("leaf", plain(grad))))
+        middle = goes.apply(x * y)
+        middle.register_hook(lambda grad, log=log: log.append(("tensor", plain(grad))))
+        middle.grad_fn.register_prehook(lambda grads, log=log: log.append(("before", *map(plain, grads))))
+        middle.grad_fn.register_hook(lambda *grads, log=log: log.append(("after", len(grads))))
+        stops.apply(middle).sum().backward(create_graph=create_graph)
+        log.append(("left", plain(x.grad), plain(y.grad)))
+    assert seen["ours"] == seen["torch"]
