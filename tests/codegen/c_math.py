@@ -59,7 +59,14 @@ class Functions:
     """A library of functions under test, and what its compiler said of loops."""
 
     library: ctypes.CDLL
+    text: str
     remarks: str
+
+    def is_vectorized(self, name: str, suffix: str) -> bool:
+        """Whether the loop over a function is, by the compiler's own words."""
+        heads = (f"UNARY({name}, {suffix},", f"BINARY({name}, {suffix},")
+        line = next(i for i, text in enumerate(self.text.splitlines(), 1) if text.startswith(heads))
+        return any(f"functions.c:{line}:" in said and "loop vectorized" in said for said in self.remarks.splitlines())
 
     def sweep(self, name: str, first: int, stride: int, count: int) -> Report:
         """A function of one float32, at `count` bit patterns."""
@@ -109,15 +116,15 @@ def build(names: tuple[str, ...], *flags: str) -> Functions | None:
     if COMPILER is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        text, built = Path(folder, "functions.c"), Path(folder, "functions.so")
-        text.write_text(source(names), encoding="utf-8")
+        file, built = Path(folder, "functions.c"), Path(folder, "functions.so")
+        file.write_text(source(names), encoding="utf-8")
         options = ("-O3", *(flags or ("-march=native",)), "-fopenmp", *FLAGS, "-fopt-info-vec", "-shared", "-fPIC")
-        command = [COMPILER, *options, str(text), "-o", str(built), "-lquadmath", "-lm"]
+        command = [COMPILER, *options, str(file), "-o", str(built), "-lquadmath", "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and "quadmath" in done.stderr:
             return None
         assert not done.returncode, done.stderr
-        return Functions(ctypes.CDLL(str(built)), done.stderr)
+        return Functions(ctypes.CDLL(str(built)), source(names), done.stderr)
 
 
 def doubles(random: np.random.Generator, count: int) -> np.ndarray[Any, Any]:

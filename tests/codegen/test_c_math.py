@@ -38,6 +38,13 @@ def test_only_floats_have_functions() -> None:
     assert has("exp", FLOAT32) and not has("exp", INT32) and not has("nothing", FLOAT64)
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", sorted({*UNARY, *BINARY} - {"lgamma"}))
+def test_loops_over_functions_vectorize(name: str, suffix: str) -> None:
+    functions = build((*UNARY, *BINARY))
+    assert functions is None or functions.is_vectorized(name, suffix)
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_floats_are_near_enough(name: str) -> None:
     functions = build((*UNARY, *BINARY))
