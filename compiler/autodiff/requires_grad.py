@@ -13,6 +13,7 @@ from dataclasses import replace
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
+from ..ir.kinds import carried
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
@@ -126,16 +127,16 @@ def _branch(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
 
 def _loop(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
     (body,) = node.blocks
-    carried = [i for i, value in enumerate(node.outputs) if _may_require(value.type)]
+    places = carried(node)
+    asked = [i for i, place in enumerate(places) if _may_require(place.output.type)]
     before = Builder(graph, before=node, span=node.span)
-    for index in carried:
-        node.add_input(_as_value(before, answers.get(node.inputs[index + 2], False)))
-        answers[body.inputs[index + 1]] = body.add_input(BOOL)
+    for index in asked:
+        node.add_input(_as_value(before, answers.get(places[index].initial, False)))
+        answers[places[index].parameter] = body.add_input(BOOL)
         answers[node.outputs[index]] = node.add_output(BOOL)
     yield _block(graph, body, answers)
-    results = list(body.outputs)
-    for index in carried:
-        body.ret.add_input(_as_value(Builder(body, span=node.span), answers.get(results[index + 1], False)))
+    for index in asked:
+        body.ret.add_input(_as_value(Builder(body, span=node.span), answers.get(places[index].result, False)))
 
 
 def _any(builder: Builder, answers: list[Answer]) -> Answer:

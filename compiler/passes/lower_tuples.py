@@ -29,6 +29,7 @@ from collections.abc import Sequence
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
+from ..ir.kinds import flow_of
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node, rewrite_nodes
 from ..types.types import TupleType, Type, is_subtype
@@ -57,13 +58,14 @@ def _split(node: Node) -> None:
     """Make each tuple among the results one result per element: one level, elements may be tuples again."""
     which = [_is_tuple(value.type) for value in node.outputs]
     assert node.next is not None and node.owner is not None
+    flow = flow_of(node)
+    assert flow is not None
     for block in node.blocks:
-        fixed = 1 if node.kind == "prim::Loop" else 0
-        _split_uses(block.ret, fixed, which)
-        if fixed:
-            _split_definitions(block.param, fixed, which, block.param.next)
-    if node.kind == "prim::Loop":
-        _split_uses(node, 2, which)
+        _split_uses(block.ret, flow.results, which)
+        if flow.repeats:
+            _split_definitions(block.param, flow.parameters, which, block.param.next)
+    if flow.repeats:
+        _split_uses(node, flow.inputs, which)
     _split_definitions(node, 0, which, node.next)
 
 

@@ -7,6 +7,17 @@ another order. Afterwards the order follows from the graph alone, so that a grap
 from __future__ import annotations
 
 from ..ir.graph import Graph
+from ..ir.kinds import (
+    entering,
+    flow_of,
+    is_loop,
+    leaving,
+    own_inputs,
+    own_parameters,
+    own_results,
+    parameters,
+    sources,
+)
 from ..ir.node import PARAM, RETURN, Block, Node, Value
 from ..types.types import Type
 
@@ -43,9 +54,10 @@ def _only_value(node: Node, k: int) -> Value | None:
     if node.kind == "prim::If":
         first, second = (_wrapped(block.outputs[k], node.outputs[k].type) for block in node.blocks)
         return first if first is second else None
-    param, value = node.blocks[0].inputs[k + 1], node.inputs[k + 2]
-    result = _wrapped(node.blocks[0].outputs[k + 1], param.type)
-    return value if result is param and value.type == param.type else None
+    (block,) = node.blocks
+    value, param, result = entering(node)[k], parameters(block)[k], leaving(block)[k]
+    same = _wrapped(result, param.type) is param and value.type == param.type
+    return value if same else None
 
 
 def _wrapped(value: Value, type: Type) -> Value:
@@ -57,14 +69,15 @@ def _wrapped(value: Value, type: Type) -> Value:
 
 def _drop(node: Node, k: int, value: Value) -> None:
     node.outputs[k].replace_uses_with(value)
-    fixed = 1 if node.kind == "prim::Loop" else 0
-    if fixed:
-        node.blocks[0].inputs[k + 1].replace_uses_with(value)
-        node.remove_input(k + 2)
+    flow = flow_of(node)
+    assert flow is not None
+    if flow.repeats:
+        parameters(node.blocks[0])[k].replace_uses_with(value)
+        node.remove_input(flow.inputs + k)
     for block in node.blocks:
-        block.ret.remove_input(fixed + k)
-        if fixed:
-            block.param.remove_output(k + 1)
+        block.ret.remove_input(flow.results + k)
+        if flow.repeats:
+            block.param.remove_output(flow.parameters + k)
     node.remove_output(k)
 
 
@@ -88,8 +101,8 @@ class _Ranks:
 
     def of(self, node: Node, k: int) -> tuple[int, int]:
         values = [node.outputs[k]]
-        if node.kind == "prim::Loop":
-            values.append(node.blocks[0].inputs[k + 1])
+        if is_loop(node):
+            values.append(parameters(node.blocks[0])[k])
         return min(self._ranks.get(v, len(self._ranks)) for v in values), k
 
     def _mark(self, value: Value) -> None:
@@ -99,38 +112,30 @@ class _Ranks:
             value = stack.pop()
             if value not in self._ranks:
                 self._ranks[value] = len(self._ranks)
-                stack += reversed(_sources(value))
+                stack += reversed(sources(value) if _is_merged(value) else ())
 
 
 def _own_inputs(node: Node) -> list[Value]:
     """What a node itself reads."""
-    if node.kind == "prim::Loop":
-        return node.inputs[:2]
-    owner = node.owner.node if node.owner is not None else None
-    if node.kind == RETURN and owner is not None and owner.kind in _MERGING:
-        return node.inputs[:1] if owner.kind == "prim::Loop" else []
-    return node.inputs
+    if is_loop(node):
+        return own_inputs(node)
+    block = node.owner
+    merges = block is not None and block.node is not None and block.node.kind in _MERGING
+    return own_results(block) if node.kind == RETURN and block is not None and merges else node.inputs
 
 
-def _sources(value: Value) -> list[Value]:
-    node, k = value.node, value.index
-    if node.kind == "prim::If":
-        return [block.outputs[k] for block in node.blocks]
-    if node.kind == "prim::Loop":
-        return [node.inputs[k + 2], node.blocks[0].outputs[k + 1]]
-    loop = node.owner.node if node.kind == PARAM and node.owner is not None else None
-    if loop is not None and loop.kind == "prim::Loop" and k:
-        return [loop.inputs[k + 1], loop.blocks[0].outputs[k]]
-    return []
+def _is_merged(value: Value) -> bool:
+    """Whether a branch or a loop hands the value through."""
+    node = value.node
+    holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
+    return holder is not None and holder.kind in _MERGING
 
 
 def _permute(node: Node, order: list[int]) -> None:
     node.outputs[:] = [node.outputs[k] for k in order]
-    fixed = 1 if node.kind == "prim::Loop" else 0
     for block in node.blocks:
-        values = block.outputs
-        block.ret.replace_inputs([*values[:fixed], *(values[fixed + k] for k in order)])
-    if fixed:
-        params = node.blocks[0].param.outputs
-        params[1:] = [params[k + 1] for k in order]
-        node.replace_inputs([*node.inputs[:2], *(node.inputs[k + 2] for k in order)])
+        block.ret.replace_inputs([*own_results(block), *(leaving(block)[k] for k in order)])
+    if is_loop(node):
+        (block,) = node.blocks
+        block.param.outputs = [*own_parameters(block), *(parameters(block)[k] for k in order)]
+        node.replace_inputs([*own_inputs(node), *(entering(node)[k] for k in order)])
