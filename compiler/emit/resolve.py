@@ -26,6 +26,7 @@ from ..types.types import (
     strip_optional,
 )
 from .emitter import Emitter, constant_of, described, is_constant
+from .spellings import asks_in_vain
 from .stores import is_written
 
 _FROM_TENSOR: dict[Type, str] = {INT: "aten::IntImplicit", FLOAT: "aten::FloatImplicit", NUMBER: "aten::ScalarImplicit"}
@@ -50,10 +51,20 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
         raise _no_match(e, node, what, [op.schema for op in ops], arguments, match)
     op = OPS.of(match.schema)
     assert op is not None
+    _refuse_in_vain(e, match, arguments)
     inputs = convert_arguments(e, node, match, arguments)
     types = result_types(op, [value.type for value in inputs])
     made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
     return _as_value(e, made.outputs, op.schema)
+
+
+def _refuse_in_vain(e: Emitter, match: Match, arguments: Sequence[Argued]) -> None:
+    """CompileError for an argument that asks for what no tensor here has, and would be left out of account."""
+    for argument, source in zip(match.schema.arguments, match.sources, strict=True):
+        if isinstance(source, Given) and asks_in_vain(argument.name, arguments[source.index].value):
+            given = arguments[source.index]
+            message = f"'{argument.name}' has no effect here but at its default"
+            raise e.fail("E204", message, given.span, "leave it out: tensors here are dense, contiguous and not pinned")
 
 
 def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:

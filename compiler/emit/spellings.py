@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..ir.node import Value
 from ..ops.registry import OPS
 from ..spelling.overloads import Argued
-from ..types.types import NUMBERS, is_tensor
+from ..types.types import BOOL, NUMBERS, is_tensor
 from .emitter import constant_of, is_constant
 
 _ACTIVATIONS = (
@@ -61,6 +62,14 @@ ONLY_AS_DEFAULT: dict[str, tuple[object, Callable[[str], bool]]] = {
     "_stacklevel": (3, lambda name: name in ("softmax", "log_softmax", "softmin", "gumbel_softmax")),
 }
 """Keywords of torch's that change nothing at the only value that may be given, and which functions have them."""
+
+WITHOUT_EFFECT: dict[str, tuple[object, ...]] = {
+    "pin_memory": (None, False),
+    "requires_grad": (None, False),
+    "memory_format": (None, 0, 1),
+    "layout": (None, 0),
+}
+"""Arguments of schemas that nothing here heeds, and the values at which they ask for nothing."""
 
 OTHER_OP = {"return_indices": "_with_indices", "as_tuple": "_numpy"}
 """Keywords that ask for results of another kind, and how the op's name ends that gives them."""
@@ -132,6 +141,17 @@ def _changes_nothing(name: str, argument: Argued) -> bool:
     default, has_it = ONLY_AS_DEFAULT[argument.keyword]
     is_default = type(value) is type(default) and value == default and has_it(name.removeprefix("functional_"))
     return is_default or (argument.keyword in OTHER_OP and name.endswith(OTHER_OP[argument.keyword]))
+
+
+def asks_in_vain(argument: str, value: Value) -> bool:
+    """Whether a value of an op's argument asks for what would not be done."""
+    allowed = WITHOUT_EFFECT.get(argument)
+    if allowed is None:
+        return False
+    if is_constant(value):
+        return constant_of(value) not in allowed
+    # What `x.layout` and its like say, every tensor here has.
+    return value.type == BOOL
 
 
 def symbol_for(name: str, arguments: Sequence[Argued]) -> str | None:

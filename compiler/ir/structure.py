@@ -58,7 +58,7 @@ def spelled(node: Node) -> str:
     namespace, _, name = node.schema.full_name.partition("::")
     if namespace == "prim":
         return node.schema.base_name if node.schema.base_name in OF_NUMBERS else ""
-    return "" if name.startswith("_") else node.kind
+    return "" if name.startswith("_") or node.schema.base_name.endswith("Implicit") else node.kind
 
 
 def require(holds: bool, rule: str) -> None:

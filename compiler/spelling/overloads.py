@@ -224,6 +224,9 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
     start = 0 if formals and formals[0].type == INT_LIST else 1
     if len(formals) != start + 1 or formals[start].type != INT_LIST or len(positional) <= start:
         return None
+    if formals[start].name == "self" and len(positional) == start + 1:
+        # `max(2, 3)` is of both, and `sum(2)` of no list.
+        return None
     if formals[start].fixed_size is not None:
         # One number stands for as many as the schema says.
         return None

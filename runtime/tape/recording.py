@@ -165,9 +165,17 @@ def _add(left: Any, right: Any) -> Any:
     return OPS.named("aten::add.Tensor").evaluate(left, right)
 
 
+def _number(kind: str, value: Any) -> Any:
+    """A tensor where a number is wanted; refused where its gradient would be lost."""
+    kind = f"{kind}.constant" if isinstance(value, TapeValue) and value._requires_grad else kind
+    return OPS.named(kind).evaluate(plain(value))
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "prim::AutogradAdd": _add,
     "prim::requires_grad": lambda value: isinstance(value, TapeValue),
+    "aten::FloatImplicit": lambda value: _number("aten::FloatImplicit", value),
+    "aten::ScalarImplicit": lambda value: _number("aten::ScalarImplicit", value),
 }
 """Nodes that are evaluated on Variables themselves."""
 

@@ -52,6 +52,16 @@ def test_a_number_that_would_lose_a_gradient() -> None:
     np.testing.assert_equal(pullback(1.0)[0], 3.0 * np.ones_like(X))
 
 
+@pytest.mark.parametrize("expression", ["torch.add(x, x, alpha=a)", "torch.full_like(x, a)", "F.elu(x, a)"])
+def test_a_variable_that_would_lose_its_gradient(expression: str) -> None:
+    function = gs.CompilationUnit(f"def f(x, a):\n    return ({expression}).sum()\n").f
+    with pytest.raises(gs.RuntimeFailure, match="requires a gradient") as caught:
+        function(gs.tape.Variable(X), gs.tape.Variable(np.array(2.0)))
+    assert caught.value.span.line == 2
+    value = function(gs.tape.Variable(X), gs.tape.Variable(np.array(2.0), requires_grad=False))
+    np.testing.assert_allclose(value.data, function(X, np.array(2.0)))
+
+
 def test_tuples_in_lists() -> None:
     source = "def f(x, w):\n    l = [(x, 1), (w, 2)]\n    for v, n in l:\n        x = x * v * n\n    return x\n"
     function = gs.CompilationUnit(source).f

@@ -177,3 +177,42 @@ def test_parameters_of_torch_nn_functional() -> None:
 
 KNOWN_MISSING = {name: {"weight"} for name in ("mse_loss", "l1_loss", "huber_loss")}
 """Weights of elements: multiply the loss without reduction."""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.zeros([2], pin_memory=True)",
+        "torch.zeros_like(x, pin_memory=True)",
+        "torch.tensor([1.0], requires_grad=True)",
+        "torch.tensor([1.0], requires_grad=x.requires_grad)",
+        "x.contiguous(memory_format=torch.channels_last)",
+        "x.clone(memory_format=torch.channels_last)",
+        "x.to(torch.float32, memory_format=torch.channels_last)",
+        "torch.empty_like(x, memory_format=torch.channels_last)",
+    ],
+)
+def test_what_would_be_left_out_of_account_is_refused(expression: str) -> None:
+    with pytest.raises(gs.CompileError, match="has no effect here but at its default") as caught:
+        gs.CompilationUnit(f"def f(x):\n    return {expression}\n")
+    assert caught.value.code == "E204"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "torch.zeros([2], pin_memory=False, layout=torch.strided)",
+        "torch.zeros_like(x, layout=x.layout, memory_format=torch.preserve_format)",
+        "torch.tensor([1.0], requires_grad=False)",
+        "x.contiguous(memory_format=torch.contiguous_format)",
+        "x.to(torch.float32, False, True, memory_format=None)",
+    ],
+)
+def test_defaults_may_be_said(expression: str) -> None:
+    gs.CompilationUnit(f"def f(x):\n    return {expression}\n")
+
+
+@pytest.mark.parametrize("expression", ["x.size(0).sum()", "torch.sum(x.dim())", "x.dim().max()", "max(x.dim())"])
+def test_a_number_is_no_list(expression: str) -> None:
+    with pytest.raises(gs.CompileError, match="does not take \\(int\\)"):
+        gs.CompilationUnit(f"def f(x):\n    return {expression}\n")
