@@ -150,7 +150,7 @@ def asks_in_vain(argument: str, value: Value) -> bool:
         return False
     if is_constant(value):
         return constant_of(value) not in allowed
-    # What `x.layout` and its like say, every tensor here has.
+    # A flag that only a run tells may be set.
     return value.type == BOOL
 
 

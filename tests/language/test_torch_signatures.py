@@ -202,7 +202,7 @@ def test_what_would_be_left_out_of_account_is_refused(expression: str) -> None:
     "expression",
     [
         "torch.zeros([2], pin_memory=False, layout=torch.strided)",
-        "torch.zeros_like(x, layout=x.layout, memory_format=torch.preserve_format)",
+        "torch.zeros_like(x, layout=torch.strided, memory_format=torch.preserve_format)",
         "torch.tensor([1.0], requires_grad=False)",
         "x.contiguous(memory_format=torch.contiguous_format)",
         "x.to(torch.float32, False, True, memory_format=None)",
