@@ -157,6 +157,7 @@ FLAT = {
     **dict.fromkeys(("sign", "sgn", "floor", "ceil", "trunc", "round", "round.decimals"), (0,)),
     "floor_divide": (0, 1),
     "floor_divide.Scalar": (0,),
+    "floor_divide.Scalar_Tensor": (1,),
     "copysign.Tensor": (1,),
     "nextafter": (1,),
 }
@@ -321,7 +322,7 @@ def test_products_with_zeros_have_second_derivatives(name: str, rest: list[Any])
 # --- where torch has no derivative, or one that is not that of the op ---
 
 
-@pytest.mark.parametrize("name", ("floor_divide", "floor_divide.Scalar"))
+@pytest.mark.parametrize("name", ("floor_divide", "floor_divide.Scalar", "floor_divide.Scalar_Tensor"))
 def test_a_rounded_quotient_is_flat(name: str) -> None:
     op = _ops()[name]
     arguments = _arguments(op, calls(op)[0])

@@ -64,8 +64,9 @@ OPS_UNDER_TEST = [op for op in OPS.all() if op.has(Trait.POINTWISE)]
 
 
 def reference(op: Op) -> Any:
-    """torch's own op of the same schema."""
-    return getattr(getattr(torch.ops.aten, op.schema.base_name), op.schema.overload or "default")
+    """torch's own op of the same schema, or its function, which takes numbers first where the op has no such schema."""
+    overloads = getattr(torch.ops.aten, op.schema.base_name)
+    return getattr(overloads, op.schema.overload or "default", getattr(torch, op.schema.base_name, None))
 
 
 def to_torch(value: Any) -> Any:

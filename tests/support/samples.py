@@ -379,6 +379,7 @@ def _native_layer_norm_backward(
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
+    "floor_divide.Scalar_Tensor": torch.floor_divide,
     "layer_norm": _layer_norm,
     "native_layer_norm": _native_layer_norm,
     "native_layer_norm_backward": _native_layer_norm_backward,
