@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph, with_closure
 from ..ir.rewrite import replace_node
@@ -66,6 +67,7 @@ def _spelled(graph: Graph) -> Graph:
     copied = graph.copy()
     open_grad_of(copied)
     _narrow_numbers(copied)
+    _drop_missing(copied)
     fold_constants(copied)
     for i, value in enumerate(copied.outputs):
         if value.type == UNDEFINED:
@@ -77,6 +79,24 @@ def _spelled(graph: Graph) -> Graph:
         _narrow_carried(copied)
     order_results(copied)
     return copied
+
+
+def _drop_missing(graph: Graph) -> None:
+    """Take gradients that are surely not there for what they are, as emission does, in the place of lists too."""
+    states = Definedness(graph)
+    for node in post_order(graph):
+        states.visit(node)
+    values = (value for node in graph.all_nodes() for value in node.outputs)
+    missing = [value for value in values if value.type != UNDEFINED and states[value] is State.ZERO]
+    first = graph.body.param.next
+    assert first is not None
+    if missing:
+        zero = Builder(graph, before=first).node("prim::AutogradZero", (), [UNDEFINED]).output
+        for value in missing:
+            value.replace_uses_with(zero)
+    for node in [node for node in graph.all_nodes() if node.kind == "prim::grad_list"]:
+        if node.inputs[0].type == UNDEFINED and node.owner is not None:
+            replace_node(node, [Builder(node.owner, node, node.span).op("prim::grad_zeros", node.inputs[1])])
 
 
 def _narrow_carried(graph: Graph) -> None:

@@ -101,6 +101,14 @@ def through_dropped(x):
     return (dropped(x) * x).sum()
 
 
+def unread(x, ts: List[Tensor] = [], n: int = 1):
+    y = torch.ones_like(x)
+    for i in range(n):
+        for t in ts:
+            x, y = y, x * 0.5
+    return (x * y).sum()
+
+
 def spread(x):
     return torch.var(x) * torch.norm(x)
 
@@ -119,7 +127,7 @@ UNIT = gs.CompilationUnit(SOURCE)
 POINT = np.array([1.25, -0.5, 1.5])
 NAMES = [
     *("power", "until", "nested", "gathered", "absent", "through_cube", "through_square", "through_partial"),
-    *("through_dropped", "spread"),
+    *("through_dropped", "spread", "unread"),
 ]
 
 
