@@ -10,7 +10,8 @@ from typing import Any
 
 from ...lang.diagnostics import Abort
 from ..ir.node import Value
-from ..types.types import ListType, Type, is_subtype, unify
+from ..ops.registry import OPS
+from ..types.types import ListType, Type, is_subtype, is_tensor, unify
 from .objects import Objects
 from .places import (
     Cell,
@@ -30,10 +31,15 @@ from .places import (
     type_of,
 )
 from .scopes import Scope, Write
-from .views import GET, SET, ElementStep, FieldStep, Step
+from .views import GET, SET, ElementStep, FieldStep, OpStep, Step, by_numbers, numbered
 
 COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
 COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
+
+
+TAKE = "aten::take"
+MAX_STEPS = 16
+"""How many views of each other are followed one by one."""
 
 
 class Memory(Objects):
@@ -208,7 +214,30 @@ class Memory(Objects):
         root = parent.root if isinstance(parent, View) else parent
         enters = isinstance(step, ElementStep | FieldStep) and holds_mutable(type_of(root))
         of_element = enters or (isinstance(parent, View) and parent.of_element)
-        return View(parent, step, root, type, of_element, self.structure(root) if of_element else None)
+        made = View(parent, step, root, type, of_element, self.structure(root) if of_element else None)
+        return self._shortened(made) or made
+
+    def _shortened(self, view: View) -> View | None:
+        """A view of views of views by the numbers of its elements, which no write changes: so that what many writes and
+        views in turn make stays as long as they are many."""
+        steps: list[Step] = []
+        place: Place = view
+        while isinstance(place, View):
+            steps.append(place.step)
+            place = place.parent
+        if len(steps) <= MAX_STEPS or not is_tensor(view.type) or not is_tensor(type_of(view.root)):
+            return None
+        if not all(map(by_numbers, steps)):
+            return None
+        first = steps[-1]
+        if isinstance(first, OpStep) and first.op is OPS.named(TAKE):
+            numbers: Value = first.arguments[0]
+            steps.pop()
+        else:
+            numbers = numbered(self.builder, self.read_shape(view.root))
+        for step in reversed(steps):
+            numbers = step.read(self.builder, numbers)
+        return View(view.root, OpStep(OPS.named(TAKE), (numbers,)), view.root, view.type, False, None)
 
     def write(self, place: Place, value: Value, write: Write) -> None:
         """Make `value` what stands in the place, and forget what may share memory with it."""

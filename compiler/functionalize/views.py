@@ -115,6 +115,19 @@ def may_alias(op: Op) -> bool:
     return op.has(Trait.MAY_ALIAS) or (op.has(Trait.VIEW) and not op.has(Trait.COPIES))
 
 
+def by_numbers(step: Step) -> bool:
+    """Whether the step only says where elements are, each once: so do the numbers of the elements that it takes."""
+    if isinstance(step, ElementStep):
+        return True
+    if not isinstance(step, OpStep) or step.op.schema.full_name in _MEANS_MORE:
+        return False
+    return writer_of(step.op, step.arguments) is not None
+
+
+_MEANS_MORE = ("aten::detach", "gs::save", "gs::recompute")
+"""Views that say something of gradients."""
+
+
 def writer_of(op: Op, arguments: Sequence[Argument]) -> Writer | None:
     """How a write through a view is put back; None where torch refuses it, or may."""
     name = op.schema.full_name
@@ -172,18 +185,22 @@ def _stacked(name: str) -> Writer:
 def by_positions(name: str) -> Writer:
     """Any view: see where each element was taken from."""
 
-    def write(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
-        everything = b.constant([-1])
-        size, count = b.op("aten::size", whole), b.op("aten::numel", whole)
-        device = b.op("prim::device", whole)
-        numbers = b.op("aten::reshape", b.op("aten::arange", count, dtype=None, device=device), size)
-        positions = b.op("aten::reshape", b.op(name, numbers, *args), everything)
-        index = b.list([positions], OptionalType(TENSOR))
-        flat = b.op("aten::reshape", whole, everything)
-        written = b.op("aten::index_put", flat, index, b.op("aten::reshape", part, everything))
-        return b.op("aten::reshape", written, size)
+    return lambda b, whole, part, args: _put(b, whole, part, b.op(name, numbered(b, whole), *args))
 
-    return write
+
+def numbered(b: Builder, whole: Value) -> Value:
+    """Its elements' numbers in the shape of a tensor."""
+    size, count = b.op("aten::size", whole), b.op("aten::numel", whole)
+    numbers = b.op("aten::arange", count, dtype=None, device=b.op("prim::device", whole))
+    return b.op("aten::reshape", numbers, size)
+
+
+def _put(b: Builder, whole: Value, part: Value, positions: Value) -> Value:
+    everything = b.constant([-1])
+    index = b.list([b.op("aten::reshape", positions, everything)], OptionalType(TENSOR))
+    flat = b.op("aten::reshape", whole, everything)
+    written = b.op("aten::index_put", flat, index, b.op("aten::reshape", part, everything))
+    return b.op("aten::reshape", written, b.op("aten::size", whole))
 
 
 _SELF_INVERSE = (
@@ -249,6 +266,7 @@ WRITERS: dict[str, Writer | None] = {
 """Every op whose result is surely a view of its first argument. None: torch refuses a write into it."""
 
 POSSIBLE_WRITERS: dict[str, Writer] = {
+    "aten::take": lambda b, whole, part, args: _put(b, whole, part, args[0]),
     "aten::index.Tensor": lambda b, whole, part, args: b.op("aten::index_put", whole, args[0], part),
 }
 """Ops whose result is a view for some arguments (`arguments.py`), and the inverse that it then has."""

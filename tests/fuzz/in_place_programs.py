@@ -567,3 +567,14 @@ _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [
     (_while, 1),
 ]
 _NESTED = (_if, _for, _while, _no_grad)
+
+
+def chain(seed: int, length: int) -> str:
+    """A program of views of views, with writes into the last one and into what all are views of, in turn."""
+    rng = random.Random(seed)
+    lines = ["y = x.clone()", "v = y"]
+    steps = ["v.t()", "v.transpose(0, 1)", "v[:, :]", "v.unsqueeze(0)[0]", "v.permute(1, 0)", "v.movedim(0, 1)"]
+    writes = ["v += 1", "y *= 0.5", "v[0] -= 2", "y[:, 1] += 3", "v.mul_(-0.75)", "y.t().sub_(v * 0.5)"]
+    for _ in range(length):
+        lines += [f"v = {rng.choice(steps)}", *rng.sample(writes, 2)]
+    return "\ndef f(x, w):\n    " + "\n    ".join(lines) + "\n    return y, v\n"

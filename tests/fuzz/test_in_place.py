@@ -16,6 +16,7 @@ import in_place_programs as programs
 import numpy as np
 import pytest
 import torch
+from gradscript.compiler.ir.node import walk
 from torch.utils._python_dispatch import TorchDispatchMode
 
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.5]])
@@ -152,6 +153,19 @@ def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:
     """The product of a single tensor is that tensor."""
     with pytest.raises(gs.CompileError, match="may write into 'y'"):
         gs.CompilationUnit("def f(x):\n    y = x.clone()\n    z = torch.cartesian_prod(y)\n    z += 1\n    return y\n")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_chains_of_views_and_writes(seed: int) -> None:
+    assert outcome(programs.chain(seed, 30)) == "equal"
+    assert compare_gradients(programs.chain(seed, 20))
+
+
+def test_chains_of_views_and_writes_stay_as_long_as_they_are() -> None:
+    def size(length: int) -> int:
+        return sum(1 for _ in walk(gs.CompilationUnit(programs.chain(1, length)).f.graph.body.nodes))
+
+    assert size(120) < 2.5 * size(60)
 
 
 def main(start: int, stop: int) -> None:
