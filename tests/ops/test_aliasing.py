@@ -13,14 +13,15 @@ CHANGED = 4
 @pytest.mark.parametrize("start", range(0, len(OPS_COMPARED), 150))
 def test_what_shares_memory_in_torch_is_known_to(start: int) -> None:
     lost, unseen, compared = [], [], 0
-    for op in OPS_COMPARED[start : start + 150]:
+    chosen = OPS_COMPARED[start : start + 150]
+    for op in chosen:
         found = aliasing.compare(op, CHANGED)
         lost += found.lost
         unseen += found.unseen
         compared += found.compared
     assert not lost
     assert not unseen
-    assert compared > 1000
+    assert compared > 5 * len(chosen)
 
 
 def test_nearly_every_op_on_tensors_is_compared() -> None:
