@@ -44,6 +44,8 @@ class Compiled:
 
         CompileError for a closure that is no backward of it.
         """
+        if not isinstance(graph, Graph):
+            raise TypeError(f"Function.of_graph takes a Graph, as gs.parse_ir reads it, not {type(graph).__name__}")
         return cls(callee_of(graph))
 
     @property
