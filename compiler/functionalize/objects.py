@@ -84,37 +84,42 @@ class Objects:
 
     def own(self, place: Place) -> list[Cell]:
         """The cells that a write into the place changes."""
-        found: dict[Cell, None] = {}
-        for leaf in leaves(place):
-            if isinstance(leaf, Root):
-                found[leaf.cell] = None
-            elif isinstance(leaf, View):
-                found.update(dict.fromkeys(self.elements_of(leaf.root) if leaf.of_element else self.own(leaf.root)))
-        return list(found)
+        return self._cells(place, of_elements=False)
 
     def elements_of(self, place: Place) -> list[Cell]:
         """The cells of what a container holds."""
+        return self._cells(place, of_elements=True)
+
+    def _cells(self, place: Place, *, of_elements: bool) -> list[Cell]:
+        # A list may hold what is read from it, so places lead in circles.
         found: dict[Cell, None] = {}
-        pending, seen = [place], set[Place]()
+        pending, seen = [(of_elements, place)], set[tuple[bool, Place]]()
         while pending:
-            for leaf in leaves(pending.pop()):
-                if leaf in seen:
+            elements, reached = pending.pop()
+            for leaf in leaves(reached):
+                if (elements, leaf) in seen:
                     continue
-                seen.add(leaf)
-                if isinstance(leaf, View) and holds_mutable(leaf.type):
-                    holder = holds_mutable(type_of(leaf.root))
-                    pending += [leaf.root] if holder else []
-                    found.update(dict.fromkeys(() if holder else self.own(leaf.root)))
+                seen.add((elements, leaf))
+                if isinstance(leaf, View):
+                    if not elements:
+                        pending.append((leaf.of_element, leaf.root))
+                    elif holds_mutable(leaf.type):
+                        pending.append((holds_mutable(type_of(leaf.root)), leaf.root))
                 elif isinstance(leaf, Root):
-                    content = self.content(leaf.cell)
-                    if isinstance(content, Slots):
-                        pending += content.places
-                        found.update(dict.fromkeys(c for slot in content.places for c in self.own(slot)))
-                    elif isinstance(content, Spread):
-                        found.update(dict.fromkeys(self.own(content.place)))
-                    elif leaf.cell.elements is not None:
-                        found[leaf.cell.elements] = None
+                    pending += self._below(leaf, found) if elements else ()
+                    found.update({} if elements else {leaf.cell: None})
         return list(found)
+
+    def _below(self, leaf: Root, found: dict[Cell, None]) -> list[tuple[bool, Place]]:
+        """Where the cells of what a container holds are to be looked for; those known are put in `found`."""
+        content = self.content(leaf.cell)
+        if isinstance(content, Slots):
+            return [(elements, slot) for elements in (True, False) for slot in content.places]
+        if isinstance(content, Spread):
+            return [(False, content.place)]
+        if leaf.cell.elements is not None:
+            found[leaf.cell.elements] = None
+        return []
 
     def reach(self, place: Place) -> list[Cell]:
         """The cells of the object and of all that it holds."""
