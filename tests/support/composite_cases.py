@@ -95,6 +95,7 @@ CASES: dict[str, list[Call]] = {
         call(literal([0, 0, 3]), t(5, 4), -1, scale_grad_by_freq=True),
         call(literal(1), t(5, 4)),
     ],
+    "functional_elu": [call(t(2, 3)), call(t(4), 0.5)],
     "functional_unfold": [call(t(2, 3, 5, 6), [2, 3]), call(t(3, 5, 6), [2, 2], [2, 1], [1, 1], [1, 2])],
     "lp_pool1d": [call(positive(2, 3, 8), 3.0, [2]), call(positive(3, 8), 2.0, [3], [2], True)],
     "lp_pool2d": [call(t(2, 3, 6, 5), 2.0, [2, 2]), call(positive(3, 6, 5), 3.0, [3, 2], [2, 2], True)],
@@ -253,6 +254,7 @@ CASES: dict[str, list[Call]] = {
     "isreal": [call(t(3))],
     "isin.Tensor_Tensor": [call(t(3, 4), t(2)), call(index(4, 3, 2), index(4, 3), invert=True)],
     "isin.Tensor_Scalar": [call(index(3, 4), 1), call(t(3), 0.5, invert=True)],
+    "isin.Scalar_Tensor": [call(1, index(3, 4)), call(0.5, t(3), invert=True)],
     "mvlgamma": [call(near(2.0, 5.0, 3, 4), 3), call(near(2.0, 5.0), 2)],
     # --- places and comparisons ---
     "nonzero_numpy": [call(t(3, 4)), call(t()), call(t(0, 3))],

@@ -91,6 +91,8 @@ for _schema in (
     " bool invert=False) -> Tensor",
     "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False,"
     " bool invert=False) -> Tensor",
+    "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False,"
+    " bool invert=False) -> Tensor",
     "aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
 ):
     composite(_schema, traits=Trait.NONDIFFERENTIABLE)

@@ -13,6 +13,7 @@ _REDUCTION = 'str reduction="mean"'
 for _schema in (
     # --- pointwise, softmin, normalization ---
     "gs::softsign(Tensor input) -> Tensor",
+    "gs::functional_elu(Tensor input, float alpha=1.0) -> Tensor",
     "gs::tanhshrink(Tensor input) -> Tensor",
     "gs::softmin(Tensor input, int dim, *, ScalarType? dtype=None) -> Tensor",
     "gs::normalize(Tensor input, float p=2.0, int dim=1, float eps=1e-12) -> Tensor",
