@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +63,8 @@ class Scopes:
 
     def compiled(self, function: Callable[..., Any]) -> Function:
         """A Python function, compiled: the function itself may not come up again meanwhile."""
+        if not isinstance(function, Hashable):
+            return self._compile(function, self)
         self._open[function] = None
         try:
             return self._compile(function, self)

@@ -132,7 +132,6 @@ def test_results_that_torch_cannot_view_are_copied() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: torch.ones(2, device="meta"), "device meta"),
         (lambda: torch.eye(2).to_sparse(), "layout torch.sparse_coo"),
         (lambda: torch.ones(2, dtype=torch.complex64), "dtype complex64"),
     ],
