@@ -28,6 +28,7 @@ shape_of("zeros", "ones", "empty", "full", "uniform", "random_bits")(sized("size
 shape_of("new_zeros", "new_ones", "new_empty", "new_full")(sized("size"))
 shape_of("zeros_like", "ones_like", "empty_like", "full_like", "fill", "zero", "copy")(same("self"))
 shape_of("to", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short", "bool")(same("self"))
+shape_of("byte", "char")(same("self"))
 shape_of("_replaced")(same("old"))
 shape_of("_autocast_to_full_precision", "_autocast_to_reduced_precision")(same("self"))
 shape_of("clone", "contiguous", "detach", "roll", "flip", "fliplr", "flipud")(same("self"))

@@ -203,7 +203,14 @@ _CASTS = {
     "long": torch.int64,
     "short": torch.int16,
     "bool": torch.bool,
+    "byte": torch.uint8,
+    "char": torch.int8,
 }
+
+
+def _to_dtype(dtype: torch.dtype, tensor: torch.Tensor, memory_format: int | None) -> torch.Tensor:
+    return tensor.to(dtype)
+
 
 FORMS: dict[str, Form] = {
     "gs::add_n": _add_n,
@@ -224,7 +231,7 @@ FORMS: dict[str, Form] = {
     "aten::size": lambda a: list(a.shape),
     "aten::size.int": lambda a, dim: a.size(dim),
     "aten::numel": lambda a: a.numel(),
-    **{f"aten::{name}": partial(torch.Tensor.to, dtype=dtype) for name, dtype in _CASTS.items()},
+    **{f"aten::{name}": partial(_to_dtype, dtype) for name, dtype in _CASTS.items()},
     **{f"prim::{name}": attrgetter(name) for name in ("is_cpu", "is_cuda", "requires_grad")},
     "gs::save": lambda a: a,
     "gs::recompute": lambda a: a,

@@ -8,7 +8,8 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from array_calls import CASES, OPS_BY_NAME
+from array_calls import CASES as CALLS
+from array_calls import OPS_BY_NAME
 from array_samples import LAYOUTS
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.compiler.fusion.decompose import definition, primitive_definition
@@ -26,7 +27,7 @@ from misfits import misfits
 
 TAKEN_APART = sorted(
     name
-    for name in set(CASES) & set(OPS_BY_NAME)
+    for name in set(CALLS) & set(OPS_BY_NAME)
     if primitive_definition(OPS_BY_NAME[name]) is not None or definition(OPS_BY_NAME[name]) is not None
 )
 
@@ -107,7 +108,7 @@ def test_what_an_op_is_made_of_fails_at_the_op(name: str) -> None:
     op = OPS_BY_NAME[name]
     source = Source("an op of the user's")
     span = Span(source, 0, len(source.text))
-    arguments = CASES[name][0].arguments(op, dtypes.FLOAT32, 0, LAYOUTS["contiguous"])
+    arguments = CALLS[name][0].arguments(op, dtypes.FLOAT32, 0, LAYOUTS["contiguous"])
     for given in islice(misfits(arguments), 1, 22, 7):
         graph, layouts = _graph(op, given, span)
         for error in _errors(graph, layouts):

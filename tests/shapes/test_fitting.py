@@ -60,4 +60,5 @@ def test_what_the_op_refuses_the_shapes_refuse(base_name: str) -> None:
 
 
 def test_every_check_is_of_an_op_with_samples() -> None:
-    assert set(fitting._CHECKS) == {OPS_BY_NAME[name].schema.base_name for name in DECLARED}
+    numbers = {"item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
+    assert set(fitting._CHECKS) - numbers == {OPS_BY_NAME[name].schema.base_name for name in DECLARED}

@@ -34,8 +34,9 @@ def module_of(op: Op) -> str:
 
 
 def family(op: Op) -> str:
-    """The module or folder that declares an op, to the first underscore."""
-    return module_of(op).partition(".")[0].partition("_")[0]
+    """The module or folder that declares an op, to the first underscore; none for what only the compiler writes."""
+    module = module_of(op)
+    return "" if module == "linalg.batches" else module.partition(".")[0].partition("_")[0]
 
 
 OPS_BY_NAME: dict[str, Op] = {op.schema.full_name.partition("::")[2]: op for op in OPS.all() if family(op) in FAMILIES}

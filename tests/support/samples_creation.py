@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 from array_samples import Call, call, literal, t
-from gradscript.compiler.types.dtypes import ALIASES, BFLOAT16, BOOL, FLOAT16, FLOAT64, INT32, INT64
+from gradscript.compiler.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT64, INT32, INT64
 
 _SIZE = [call([2, 3]), call([]), call([0, 2]), call([2], dtype=INT32.code)]
 _LIKE = [call(t(2, 3)), call(t()), call(t(0, 2)), call(t(2), dtype=FLOAT64.code)]
 _NEW = [call(t(2), [2, 3]), call(t(), [0]), call(t(2), [3], dtype=FLOAT64.code)]
 _INDICES = [call(3, 4), call(4, 2, 1), call(3, 3, -1), call(2, 2, dtype=INT32.code)]
 _CONVERT = [call(t(2, 3)), call(t())]
-_METHODS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
+_METHODS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool", "byte", "char")
 
 CASES: dict[str, list[Call]] = {
     "zeros": _SIZE,
@@ -73,8 +73,7 @@ CASES |= {
 
 
 def _convert(method: str) -> Any:
-    dtype = getattr(torch, ALIASES[method].name if method in ALIASES else method)
-    return lambda self, memory_format: self.to(dtype)
+    return lambda self, memory_format: getattr(self, method)()
 
 
 REFERENCES: dict[str, Any] = {
