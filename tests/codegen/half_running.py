@@ -2,7 +2,7 @@
 
 A script for a process of its own, for Triton decides when it is imported whether it interprets:
 
-    TRITON_INTERPRET=1 python half_running.py
+    TRITON_INTERPRET=1 PYTHONPATH=tests/support python tests/codegen/half_running.py
 
 prints as JSON, for each primitive and dtype: how many of the 65,536 results are not the exact one rounded once, by how
 many steps they are off at most, and whether a helper of its own spelled it; of others in float32 relative errors, and

@@ -155,7 +155,8 @@ def test_every_half_comes_out_right() -> None:
     pytest.importorskip("triton")
     pytest.importorskip("torch")
     script = Path(__file__).with_name("half_running.py")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore"}
+    support = str(script.parents[1] / "support")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": support}
     run = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
     found = json.loads(run.stdout)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
 from array_programs import check_fused
-from gradscript.compiler.fusion import assemble
 from gradscript.compiler.kernel_ir.index import constant
 from gradscript.compiler.kernel_ir.kernel import Kernel, Load
+from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.runtime.kernels import listing
 
 UNIT = gs.CompilationUnit("def f(x):\n    return x[1:].exp()\n")
 
@@ -20,14 +22,13 @@ UNIT = gs.CompilationUnit("def f(x):\n    return x[1:].exp()\n")
 @pytest.fixture
 def shifted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels that read one row too far."""
-    found = assemble.split_reductions
 
     def split(kernel: Kernel) -> Any:
-        for made in found(kernel):
+        for made in split_reductions(kernel):
             body = [replace(s, index=s.index + constant(8)) if isinstance(s, Load) else s for s in made.body]
             yield made.with_body(body)
 
-    monkeypatch.setattr(assemble, "split_reductions", split)
+    monkeypatch.setattr(listing, "fuse", partial(listing.fuse, split=split))
     yield
 
 
