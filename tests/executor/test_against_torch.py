@@ -96,7 +96,8 @@ CALLS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         [(_A, None), (_A, _A), (_A, _ROW), (_B, None), (_A, None)],
     ),
     "optional numbers": (
-        "def f(x, n: Optional[int], m: Optional[int]):\n    if n is not None:\n        x = x * n\n    return x\n",
+        "def f(x, n: Optional[int], m: Optional[int]):\n    if n is not None:\n        x = x * n\n"
+        "    if m is not None:\n        x = x + m\n    return x\n",
         [(_A, None, None), (_A, 1, None), (_A, 2, None), (_A, None, 3), (_A, 4, 5)],
     ),
     "tuples": (

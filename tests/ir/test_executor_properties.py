@@ -79,7 +79,7 @@ def test_plans_give_the_results(requires_grad: bool, everything: bool) -> None:
         graph, values = executor_graph(seed, size=20, typed=False), arguments(seed)
         before = graph.text()
         expected = evaluate(graph, values)
-        signature = Signature([value.type for value in graph.inputs])
+        signature = Signature(graph)
         flags = [requires_grad and i % 2 == seed % 2 for i in range(len(values))]
         compiled = compile_graph(graph, signature.spec(values, flags), slice_everything=everything)
         verify(compiled)
