@@ -40,7 +40,12 @@ BINARY = (
     ("{x} + 2 * {w}", "1.0", "2.0"),
     ("{x} / (1 + {w} * {w})", "1 / (1 + {w} * {w})", "-2 * {w} * {x} / (1 + {w} * {w}) ** 2"),
     ("torch.sin({x} * {w})", "torch.cos({x} * {w}) * {w}", "torch.cos({x} * {w}) * {x}"),
-    ("torch.maximum({x}, {w})", "({x} > {w}).type_as({x})", "({w} > {x}).type_as({x})"),
+    # Where both are equal, torch gives half to each.
+    (
+        "torch.maximum({x}, {w})",
+        "0.5 * (({x} > {w}).type_as({x}) + ({x} >= {w}).type_as({x}))",
+        "0.5 * (({w} > {x}).type_as({x}) + ({w} >= {x}).type_as({x}))",
+    ),
     (
         "torch.where({x} > 0, {w} * {x}, {w})",
         "torch.where({x} > 0, {w}, {w} * 0)",
