@@ -177,6 +177,8 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
         open_grad_of,
         lower_tuples,
         fold_constants,
+        # Those that stood in a list at a place that is known.
+        lower_tuples,
         eliminate_dead_code,
     ),
     # The backward, as soon as it is written down, while it still names values of the forward.

@@ -400,13 +400,20 @@ _NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("Flo
 
 
 def _refuse_in_list(node: Node) -> None:
-    """CompileError for a tuple with tensors that is put into a list, through which no gradient would come back."""
+    """CompileError for a tuple with tensors that is put into a list, through which no gradient would come back.
+
+    It may be put there in tuples, which hold it.
+    """
     if any(is_differentiable(value.type) for value in node.inputs):
-        for use in node.output.uses:
-            if use.user.kind == "prim::ListConstruct" or use.user.schema is not None:
-                message = f"no gradient flows through a list of {node.output.type}"
-                note = "keep one list for each place of the tuples"
-                raise CompileError([Diagnostic("E408", message, node.span, (note,))])
+        holders = [node]
+        for holder in holders:
+            for use in holder.output.uses:
+                if use.user.kind == "prim::TupleConstruct":
+                    holders.append(use.user)
+                elif use.user.kind == "prim::ListConstruct" or use.user.schema is not None:
+                    message = f"no gradient flows through a list of {holder.output.type}"
+                    note = "keep one list for each place of the tuples"
+                    raise CompileError([Diagnostic("E408", message, node.span, (note,))])
 
 
 def _users(graph: Graph) -> list[Node]:

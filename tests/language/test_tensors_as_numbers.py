@@ -63,8 +63,23 @@ def test_a_variable_that_would_lose_its_gradient(expression: str) -> None:
 
 
 def test_tuples_in_lists() -> None:
+    """Their gradients are known where their places are."""
     source = "def f(x, w):\n    l = [(x, 1), (w, 2)]\n    for v, n in l:\n        x = x * v * n\n    return x\n"
     function = gs.CompilationUnit(source).f
+    value, pullback = gs.vjp(function, X, X)
+    np.testing.assert_equal(value, X**3 * 2)
+    by_x, by_w = pullback(np.ones_like(X))
+    np.testing.assert_allclose(by_x, 4 * X**2)
+    np.testing.assert_allclose(by_w, 2 * X**2)
+
+
+@pytest.mark.parametrize(
+    ("items", "taken"),
+    [("(x, 1), (w, 2)", "v, n = l[i]"), ("((x, 1), 0), ((w, 2), 0)", "p, _ = l[i]\n        v, n = p")],
+)
+def test_tuples_in_lists_at_places_that_are_unknown(items: str, taken: str) -> None:
+    loop = f"    for i in range(x.size(0)):\n        {taken}\n        x = x * v * n\n    return x\n"
+    function = gs.CompilationUnit(f"def f(x, w):\n    l = [{items}]\n{loop}").f
     np.testing.assert_equal(function(X, X), X**3 * 2)
     with pytest.raises(gs.CompileError) as caught:
         gs.vjp(function, X, X)
