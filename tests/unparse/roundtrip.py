@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import unified_diff
+from itertools import takewhile
 from typing import Any
 
 from gradscript.compiler.emit import emit_unit
@@ -27,7 +28,10 @@ def compiled(text: str) -> dict[str, Callee]:
 
 
 def shape_of(graph: Graph) -> str:
-    """The graph without names. Where a constant is made and how often does not count, nor who made a list of them."""
+    """The graph without names. Where a constant is made and how often does not count, nor who made a list of them.
+
+    Nor does the order in which a block first unwraps what is known to be there: names decide it.
+    """
     numbers: dict[Value, str] = {}
     lines: list[str] = []
 
@@ -43,6 +47,11 @@ def shape_of(graph: Graph) -> str:
     def enter(block: Block, depth: int) -> None:
         lines.append(f"{depth} block({define(block.inputs)})")
 
+    def ordered(block: Block) -> list[Node]:
+        nodes = [node for node in block.nodes if node.kind not in ("prim::Constant", "prim::Uninitialized")]
+        unwrapping = list(takewhile(lambda node: node.kind == "prim::unchecked_unwrap_optional", nodes))
+        return [*sorted(unwrapping, key=lambda node: use(node.inputs[0])), *nodes[len(unwrapping) :]]
+
     stack: list[tuple[int, Node | Block | None, Block | None]] = [(0, graph.body, None)]
     while stack:
         depth, item, ending = stack.pop()
@@ -51,8 +60,8 @@ def shape_of(graph: Graph) -> str:
         elif isinstance(item, Block):
             enter(item, depth)
             stack.append((depth, None, item))
-            stack += [(depth + 1, node, None) for node in reversed(list(item.nodes))]
-        elif isinstance(item, Node) and item.kind not in ("prim::Constant", "prim::Uninitialized"):
+            stack += [(depth + 1, node, None) for node in reversed(ordered(item))]
+        elif isinstance(item, Node):
             if len(item.outputs) == 1 and constant_of(item.outputs[0]) is not None:
                 continue
             attrs = {k: v for k, v in item.attrs.items() if k != "name"}

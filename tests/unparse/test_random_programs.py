@@ -12,7 +12,7 @@ from gradscript.lang.diagnostics import CompileError
 from gradscript.runtime.failures.failure import RuntimeFailure
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from roundtrip import check_unit, compiled
 
@@ -148,6 +148,7 @@ def program(random: Random) -> str:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
+@example(83372882)
 def test_random_program(seed: int) -> None:
     source = program(Random(seed))
     try:
