@@ -87,10 +87,21 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
 
 
 def _open(node: Node, known: Mapping[Value, Any]) -> bool:
-    """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there."""
-    if not any(is_defined(known.get(value, UNKNOWN)) is True for value in node.inputs):
+    """Put the content of a prim::GradOf in its place, where a gradient that it takes is known to be there.
+
+    Where all are known to be missing, lists of them among these, its results are.
+    """
+    defined = [is_defined(known.get(value, UNKNOWN)) for value in node.inputs]
+    if True in defined:
+        splice(node, node.blocks[0])
+        return True
+    used = [value for value in node.outputs if value.use_count]
+    if UNKNOWN in defined or not used:
         return False
-    splice(node, node.blocks[0])
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    for value in used:
+        value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
     return True
 
 
