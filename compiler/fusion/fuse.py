@@ -76,6 +76,12 @@ class FusedPair:
         results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
         return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results, self.split)
 
+    def usual_seeds(self) -> list[Given | None]:
+        """What gradients of the outputs usually are: contiguous, one for each that is a tensor."""
+        outputs = self.forward.outputs[: self.gradient.num_real_outputs]
+        layouts = [self.forward.layouts.get(output.name) if isinstance(output, Ref) else None for output in outputs]
+        return [Layout.contiguous(layout.meta) if layout is not None else None for layout in layouts]
+
     def _name(self, graph: Graph) -> None:
         """Name gradients and saved values after what they belong to, so that a kernel's text tells them apart."""
         gradient, outputs = self.gradient, self.gradient.f.outputs

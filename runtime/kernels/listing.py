@@ -194,9 +194,8 @@ def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelLis
     pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
-    seeds = [pair.forward.layouts.get(name) for name in real]
     saved = _saved(pair.forward, pair.gradient.captured_outputs, {*pair.forward.inputs, *real})
-    gradients = [Layout.contiguous(s.meta) if s else None for s in seeds]
+    gradients = pair.usual_seeds()
 
     def for_processors() -> list[Program]:
         found = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supported_by_c, split_for_cpu)

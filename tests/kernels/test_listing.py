@@ -88,6 +88,12 @@ def test_the_listing_prints_a_table() -> None:
     assert lines[-1] == "saved beyond arguments and results: 32,768 bytes"
 
 
+def test_a_list_among_results_leaves_the_others_their_gradients() -> None:
+    unit = gs.CompilationUnit("def f(x, y):\n    return [torch.tanh(x)], torch.exp(x) * y\n")
+    listing = unit.f.kernels(VECTOR, VECTOR)
+    assert (len(listing.forward), len(listing.backward)) == (1, 1)
+
+
 def test_products_go_to_the_library_with_their_epilogue_beside_them() -> None:
     unit = gs.CompilationUnit("def f(x, w, b):\n    return F.gelu(torch.tanh(x) @ w + b)\n")
     listing = unit.f.kernels(of(64, 32), of(32, 48), of(48))

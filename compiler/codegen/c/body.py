@@ -31,8 +31,9 @@ from ...scheduling.nest import Accumulate, Evaluate, Item, Loop, Nest, Put, Star
 from ...scheduling.padding import identity
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ..naming import Names, Variables, is_anonymous
+from ..text import Text, Unsupported
 from .positions import Positions
-from .primitives import CHOICE, SUM, TYPES, Text, Unsupported, cast, literal, power, spelling, suffix
+from .primitives import CHOICE, SUM, TYPES, cast, literal, power, spelling, suffix
 
 INDENT = "    "
 INLINE = 48

@@ -33,11 +33,12 @@ from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedu
 from ...scheduling.nest import nest_of
 from ...types.dtypes import DType
 from ..naming import Names
+from ..text import Unsupported
 from .body import INDENT, Body
 from .functions import functions_of
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
 from .positions import Positions
-from .primitives import STORED, TYPES, Unsupported, supports
+from .primitives import STORED, TYPES, supports
 
 __all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count", "supports"]
 

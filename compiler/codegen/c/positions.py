@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel
 from ...scheduling.cpu import CpuSchedule
-from .primitives import ATOM, PRODUCT, SUM, UNARY, Text
+from ..text import ATOM, Text
+from .primitives import PRODUCT, SUM, UNARY
 
 
 class Positions:

@@ -27,8 +27,9 @@ from ...types.dtypes import (
     UINT8,
     DType,
 )
+from ..text import ATOM, Text, Unsupported
 
-ATOM, UNARY, PRODUCT, SUM, ORDER, CHOICE, ANY = range(7)
+UNARY, PRODUCT, SUM, ORDER, CHOICE, ANY = range(ATOM + 1, 7)
 """How tightly an expression binds. Of bits and shifts hardly anyone knows it: their operands are in parentheses."""
 
 TYPES = {
@@ -46,22 +47,6 @@ TYPES = {
 """Of values."""
 STORED = {**TYPES, FLOAT16: "gs_float16", BFLOAT16: "gs_bfloat16"}
 """Of elements in memory."""
-
-
-class Unsupported(Exception):
-    """What this emitter has no text for; the message says what. `supports` tells before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """An expression and how tightly it binds."""
-
-    text: str
-    level: int = ATOM
-
-    def at(self, level: int) -> str:
-        """The text, in parentheses where its place binds more tightly."""
-        return self.text if self.level <= level else f"({self.text})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,20 +26,11 @@ from ...scheduling.padding import identity, needs_mask, outside
 from ...scheduling.phases import Online, online_sums
 from ...types.dtypes import BOOL, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
+from ..text import Text, Unsupported
 from .expressions import Expressions, Scope
 from .layout import Dimension, Layout
 from .online import Rescaling
-from .primitives import (
-    COMPARE,
-    PROPAGATE,
-    TYPES,
-    Text,
-    Unsupported,
-    argument,
-    cast,
-    literal,
-    typed,
-)
+from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, typed
 
 INDENT = "    "
 INLINE = 48

@@ -30,13 +30,13 @@ from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from ..naming import Names
+from ..text import Text
 from .layout import Dimension, Layout, Positions
 from .primitives import (
     COMPARISONS,
     PRODUCT,
     SHIFT,
     Spelling,
-    Text,
     argument,
     cast,
     exact_inverse,

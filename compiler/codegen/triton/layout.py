@@ -15,7 +15,8 @@ from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Value
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across
-from .primitives import PRODUCT, SUM, UNARY, Text
+from ..text import Text
+from .primitives import PRODUCT, SUM, UNARY
 
 INT32_LIMIT = 2**31
 

@@ -39,11 +39,12 @@ from ...types.dtypes import (
     UINT8,
 )
 from ..naming import Names
+from ..text import Unsupported
 from .body import INDENT, Body
 from .expressions import Scope
 from .helpers import HELPERS
 from .layout import Dimension, Layout, layout_of, size_parameter
-from .primitives import TYPES, Unsupported, supports
+from .primitives import TYPES, supports
 
 __all__ = [
     "COMPILE_OPTIONS",

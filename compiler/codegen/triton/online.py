@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 
 from ...types.dtypes import FLOAT32, FLOAT64, DType
 from ..naming import Names
+from ..text import Text
 from .layout import Dimension, Layout
-from .primitives import TYPES, Spelling, Text
+from .primitives import TYPES, Spelling
 
 LOWEST = {FLOAT32: -3.4028234663852886e38, FLOAT64: -1.7976931348623157e308}
 """The lowest finite numbers."""

@@ -25,8 +25,9 @@ from ...types.dtypes import (
     UINT8,
     DType,
 )
+from ..text import ATOM, Text, Unsupported
 
-ATOM, UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARE = range(7)
+UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARE = range(ATOM + 1, 7)
 """How tightly an expression binds: an operand must bind as tightly as its place asks."""
 
 TYPES = {
@@ -41,22 +42,6 @@ TYPES = {
     FLOAT32: "tl.float32",
     FLOAT64: "tl.float64",
 }
-
-
-class Unsupported(Exception):
-    """What this emitter has no text for; the message says what. `supports` tells before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """An expression and how tightly it binds."""
-
-    text: str
-    level: int = ATOM
-
-    def at(self, level: int) -> str:
-        """The text, in parentheses where its place binds more tightly."""
-        return self.text if self.level <= level else f"({self.text})"
 
 
 @dataclass(frozen=True, slots=True)

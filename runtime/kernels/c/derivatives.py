@@ -14,9 +14,7 @@ from ....compiler.autodiff.flatten import flatten_signature, leaves
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import KERNEL_POLICY, FusedPair, Unfusable, fuse_pair
-from ....compiler.fusion.program import Ref
 from ....compiler.fusion.seeds import seed_inputs
-from ....compiler.kernel_ir.layout import Layout
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
@@ -128,18 +126,11 @@ class CDerivatives:
         try:
             given = [layout_of(value, settled) for value in values]
             pair = fuse_pair(graph, given, wanted, KERNEL_POLICY, supports, split_for_cpu)
-            pair.backward(_contiguous_seeds(pair))
+            pair.backward(pair.usual_seeds())
         except (Unfusable, ShapeError):
             return None
         forward = loaded(lambda: pair.forward)
         return None if forward is None else CPair(pair, forward)
-
-
-def _contiguous_seeds(pair: FusedPair) -> list[Any]:
-    """What gradients of the outputs usually are: with those the backward has to have a program."""
-    outputs = pair.forward.outputs[: pair.gradient.num_real_outputs]
-    layouts = [pair.forward.layouts.get(output.name) if isinstance(output, Ref) else None for output in outputs]
-    return [Layout.contiguous(found.meta) if found is not None else None for found in layouts]
 
 
 _DERIVATIVES: WeakKeyDictionary[Compiled, CDerivatives] = WeakKeyDictionary()

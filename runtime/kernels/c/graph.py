@@ -11,7 +11,8 @@ from weakref import WeakSet
 import numpy as np
 
 from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
-from ....compiler.codegen.c.module import Unsupported, supports
+from ....compiler.codegen.c.module import supports
+from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse
 from ....compiler.fusion.program import Program
 from ....compiler.fusion.seeds import seed_inputs
