@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from math import isfinite
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..types.dtypes import (
     INT64,
     UINT8,
     DType,
-    promote,
+    promote_ranked,
 )
 from ..types.dtypes import BOOL as BOOL_DTYPE
 
@@ -48,23 +47,14 @@ def scalar_dtype(value: bool | int | float) -> DType:
 
 
 def result_dtype(*operands: Array | bool | int | float) -> DType:
-    """torch.result_type: arrays with dimensions outrank 0-d arrays, which outrank Python numbers, within a category.
-
-    Source: torch's documentation of tensor attributes, "type promotion".
-    """
-    ranked: list[list[DType]] = [[], [], []]
+    """The dtype that arrays and Python numbers have in common, as torch.result_type says."""
+    ranks: list[list[DType]] = [[], [], []]
     for operand in operands:
         if isinstance(operand, np.ndarray):
-            ranked[0 if operand.ndim else 1].append(dtype_of(operand))
+            ranks[0 if operand.ndim else 1].append(dtype_of(operand))
         else:
-            ranked[2].append(scalar_dtype(operand))
-    result: DType | None = None
-    for dtypes in ranked:
-        if not dtypes:
-            continue
-        here = reduce(promote, dtypes)
-        if result is None or here.category > result.category:
-            result = here
+            ranks[2].append(scalar_dtype(operand))
+    result = promote_ranked(*ranks)
     assert result is not None
     return result
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..types.dtypes import BOOL as BOOL_DTYPE
-from ..types.dtypes import DEFAULT_FLOAT, FLOAT64, INT64, DType, promote
+from ..types.dtypes import DEFAULT_FLOAT, FLOAT64, INT64, DType, promote_ranked
 from ..types.types import BOOL, FLOAT, INT, TensorType, Type, may_be_none, strip_optional
 from .arrays import float_dtype
 
@@ -75,13 +75,7 @@ def promoted_dtype(types: Sequence[Type]) -> DType | None:
             ranked[2].append(_NUMBER_DTYPES[type])
         else:
             unknown_number = True
-    result: DType | None = None
-    for dtypes in filter(None, ranked):
-        here = dtypes[0]
-        for dtype in dtypes[1:]:
-            here = promote(here, dtype)
-        if result is None or here.category > result.category:
-            result = here
+    result = promote_ranked(*ranked)
     uncertain = unknown_number or any(may_be_none(type) and not is_tensor(type) for type in types)
     return None if uncertain and (result is None or not result.is_floating) else result
 

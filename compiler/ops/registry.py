@@ -15,6 +15,7 @@ from typing import Any
 
 from ..types.schema import FunctionSchema, parse_schema, returned_type
 from ..types.types import TupleType, Type
+from .arguments import Check, ElementRule, ShapeRule
 
 FAMILIES = (
     "control",
@@ -24,6 +25,7 @@ FAMILIES = (
     "activations",
     "special",
     "reductions.reductions",
+    "reductions.moments",
     "reductions.norms",
     "reductions.order",
     "reductions.scan",
@@ -37,6 +39,7 @@ FAMILIES = (
     "indexing",
     "indexing_scatter",
     "creation",
+    "conversion",
     "random",
     "nn.layers",
     "nn.losses",
@@ -90,6 +93,9 @@ class Op:
 
     `evaluate` takes one value per schema argument, in order (ndarray, number, bool, str, None, list; a dtype is
     its int code) and returns the result, a tuple for several. `scalar` is the expression of a pointwise op.
+    `shape` is the rule of the result's shape, which pointwise ops, views and ops of numbers do without; `dtype` that of
+    its dtype, where the types of the arguments (`result`) say too little and it is not the promoted one; `fits` asks
+    what `shape` does not, such as a weight's sizes.
     `aliases` are other spellings in source (`cross_entropy` for `cross_entropy_loss`).
     """
 
@@ -99,6 +105,9 @@ class Op:
     result: ResultRule | None = None
     scalar: Any = None
     aliases: tuple[str, ...] = ()
+    shape: ShapeRule | None = None
+    dtype: ElementRule | None = None
+    fits: Check | None = None
 
     def has(self, trait: Trait) -> bool:
         return bool(self.traits & trait)
@@ -182,10 +191,13 @@ def declare(
     *,
     traits: Trait = Trait.NONE,
     result: ResultRule | None = None,
+    shape: ShapeRule | None = None,
+    dtype: ElementRule | None = None,
+    fits: Check | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Op:
     """Declare an op that works on whole arrays."""
-    op = Op(parse_schema(schema), traits, evaluate, result, None, aliases)
+    op = Op(parse_schema(schema), traits, evaluate, result, None, aliases, shape, dtype, fits)
     OPS.add(op)
     return op
 

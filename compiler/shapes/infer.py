@@ -6,7 +6,7 @@
 | of tensors, that gives numbers | what it gives, if it is SHAPE_ONLY, else UNKNOWN: they are elements |
 | of no tensors, that gives numbers | what it gives |
 | POINTWISE | all tensors, broadcast together |
-| with a rule | the rule's |
+| declared with a rule (`shape`) | the rule's |
 | VIEW | those of the op on arrays that share one element, which copies nothing |
 """
 
@@ -18,24 +18,23 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.arguments import Arguments, Shapes, Undecided
 from ..ops.arrays import numpy_dtype
 from ..ops.families.control import fit_gradients
 from ..ops.families.prim import sum_to_size
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known, join
 from ..ops.registry import Op, Trait
+from ..ops.shapes import all_broadcast
 from ..types.types import (
     BOOL,
     FLOAT,
     INT,
-    ListType,
-    OptionalType,
     Type,
     VariableType,
     is_tensor,
+    leaf_of,
 )
 from .dtypes import result_dtypes
-from .fitting import require_fit
-from .rules import Arguments, Shapes, Undecided, all_broadcast, rule_of
 
 Results = Sequence[Any]
 _SOME_NUMBER: dict[Type, Any] = {BOOL: True, INT: 1, FLOAT: 1.0}
@@ -52,31 +51,36 @@ def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
         return [moved(*inputs)]
     if _is_generic(op):
         return _moved(op, inputs)
-    if not any(is_tensor(_element(result.type)) for result in op.schema.returns):
-        require_fit(op, Arguments(op, inputs))
+    if not any(is_tensor(leaf_of(result.type)) for result in op.schema.returns):
+        require_fit(op, Arguments(op.schema, inputs))
         return _numbers(op, inputs)
     try:
-        return _tensors(op, Arguments(op, _with_numbers(op, inputs, types)), count)
+        return _tensors(op, Arguments(op.schema, _with_numbers(op, inputs, types)), count)
     except Undecided:
         return [UNKNOWN] * count
 
 
 def has_rule(op: Op) -> bool:
     """Whether the shapes of an op's results can be told; those of a composite op follow from its definition."""
-    makes_tensors = any(is_tensor(_element(result.type)) for result in op.schema.returns)
+    makes_tensors = any(is_tensor(leaf_of(result.type)) for result in op.schema.returns)
     return (
         not makes_tensors
         or op.schema.full_name in _MOVED
         or _is_generic(op)
-        or rule_of(op) is not None
+        or op.shape is not None
         or op.has(Trait.POINTWISE | Trait.VIEW)
     )
 
 
-def _element(type: Type) -> Type:
-    while isinstance(type, ListType | OptionalType):
-        type = type.element
-    return type
+def require_fit(op: Op, arguments: Arguments) -> None:
+    """RuntimeError or IndexError where known arguments do not fit the op."""
+    if op.fits is None:
+        return
+    try:
+        op.fits(arguments)
+    except Undecided:
+        # What is not known before it runs is told when it runs.
+        return
 
 
 # --- lists ---
@@ -85,11 +89,11 @@ def _element(type: Type) -> Type:
 def _is_generic(op: Op) -> bool:
     """Whether an op moves values about, of whatever type they are."""
     given, made = [a.type for a in op.schema.arguments], [r.type for r in op.schema.returns]
-    gives_back = any(isinstance(_element(type), VariableType) for type in made)
-    if any(is_tensor(_element(type)) for type in made) or any(isinstance(type, VariableType) for type in given):
+    gives_back = any(isinstance(leaf_of(type), VariableType) for type in made)
+    if any(is_tensor(leaf_of(type)) for type in made) or any(isinstance(type, VariableType) for type in given):
         # What takes one value of any type, and gives none of it back, looks into it: its text, its place in a list.
         return gives_back
-    return gives_back or any(isinstance(_element(type), VariableType) for type in given)
+    return gives_back or any(isinstance(leaf_of(type), VariableType) for type in given)
 
 
 def _moved(op: Op, inputs: Sequence[Any]) -> Results:
@@ -201,22 +205,21 @@ def _with_numbers(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> list[
 def _tensors(op: Op, a: Arguments, count: int) -> Results:
     require_fit(op, a)
     if op.has(Trait.POINTWISE):
-        return [Meta(all_broadcast(a), result_dtypes(a, 1)[0])]
-    rule = rule_of(op)
-    if rule is not None:
-        return _by_rule(a, rule(a), count)
+        return [Meta(all_broadcast(a), result_dtypes(op, a, 1)[0])]
+    if op.shape is not None:
+        return _by_rule(op, a, op.shape(a), count)
     if op.has(Trait.VIEW) and all(map(is_known, a.values)):
         return [_abstract(result) for result in _unpacked(op.evaluate(*map(_stand_in, a.values)), count)]
     return [UNKNOWN] * count
 
 
-def _by_rule(a: Arguments, shapes: Shapes, count: int) -> Results:
-    returns = a.op.schema.returns
+def _by_rule(op: Op, a: Arguments, shapes: Shapes, count: int) -> Results:
+    returns = op.schema.returns
     if count == 1 and isinstance(shapes, list):
-        dtypes = result_dtypes(a, 1) * len(shapes)
+        dtypes = result_dtypes(op, a, 1) * len(shapes)
         return [[_meta(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]]
     each = shapes if isinstance(shapes, list) else [shapes] * count
-    dtypes = result_dtypes(a, count)
+    dtypes = result_dtypes(op, a, count)
     triples = zip(returns, each, dtypes, strict=True)
     return [_meta(shape, dtype) if is_tensor(result.type) else UNKNOWN for result, shape, dtype in triples]
 

@@ -23,10 +23,10 @@ from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, Meta, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
-from ..shapes import infer
+from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
+from .infer import infer
 from .loops import Combine, Memory, propagate_loop
-from .rules import broadcast
 
 Abstract: TypeAlias = Any
 """Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""

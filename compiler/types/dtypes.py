@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +68,17 @@ def promote(left: DType, right: DType) -> DType:
     if left.is_half and right.is_half:
         return FLOAT32
     return left if left.itemsize > right.itemsize else right
+
+
+def promote_ranked(*ranks: Iterable[DType]) -> DType | None:
+    """torch.result_type: a rank outranks the next within a category. None where there is nothing to promote.
+
+    The ranks are those of tensors with dimensions, of tensors without, and of numbers. Source: torch's documentation of
+    tensor attributes, "type promotion".
+    """
+    result: DType | None = None
+    for dtypes in filter(None, map(tuple, ranks)):
+        here = reduce(promote, dtypes)
+        if result is None or here.category > result.category:
+            result = here
+    return result

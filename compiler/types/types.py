@@ -169,6 +169,13 @@ def strip_optional(type: Type) -> Type:
     return type.element if isinstance(type, OptionalType) else type
 
 
+def leaf_of(type: Type) -> Type:
+    """What lists and optionals of some depth hold in the end; any other type is its own."""
+    while isinstance(type, OptionalType | ListType):
+        type = type.element
+    return type
+
+
 MAX_TYPE_DEPTH = 30
 """Lists and tuples inside each other, in a type: types are compared and printed by recursion."""
 MAX_TYPE_PARTS = 20_000
@@ -202,8 +209,7 @@ def is_tensor(type: Type) -> bool:
 
 def is_differentiable(type: Type) -> bool:
     """Whether a gradient may flow through: floating or unknown tensors, and lists and optionals of them."""
-    while isinstance(type, OptionalType | ListType):
-        type = type.element
-    if not isinstance(type, TensorType) or type.requires_grad is False:
+    leaf = leaf_of(type)
+    if not isinstance(leaf, TensorType) or leaf.requires_grad is False:
         return False
-    return type.dtype is None or type.dtype.is_floating
+    return leaf.dtype is None or leaf.dtype.is_floating

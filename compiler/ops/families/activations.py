@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ops import scalar as s
+from ...ops import shapes
 from ..arrays import Array
 from ..elementwise import pointwise
 from ..registry import Trait, declare
@@ -151,4 +152,5 @@ declare(
     _prelu,
     traits=Trait.NONE,
     result=lambda types: types[0],
+    shape=shapes.same("self"),
 )

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import BOOL, DEFAULT_FLOAT, INT64
 from ...types.types import TensorType
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of
 from ..dims import axes_of
 from ..registry import Trait, declare
@@ -35,6 +36,17 @@ def _index_tensor(indices: list[int]) -> Array:
     return np.asarray(indices, dtype=np.int64)
 
 
+# --- what is known of results ---
+
+
+def _updated_shape(a: Arguments) -> Shape:
+    """A write does not change the shape of what is written."""
+    new, old = a.shape("new"), a.shape("old")
+    if new != old:
+        raise RuntimeError(f"output with shape {list(old)} doesn't match the broadcast shape {list(new)}")
+    return old
+
+
 declare("aten::__range_length(int lo, int hi, int step) -> int", _range_length)
 declare("aten::__derive_index(int index, int start, int step) -> int", _derive_index)
 declare("aten::_float_list(int[] values) -> float[]", _float_list)
@@ -43,6 +55,8 @@ declare(
     _index_tensor,
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: TensorType(INT64, 1),
+    shape=shapes.nested,
+    dtype=lambda a: INT64,
 )
 
 # Writes
@@ -58,12 +72,18 @@ def _updated(new: Array, old: Array) -> Array:
     return cast(new, wanted)
 
 
-declare("aten::_updated(Tensor new, Tensor old) -> Tensor", _updated, result=lambda types: rules.tensor_at(types, 1))
+declare(
+    "aten::_updated(Tensor new, Tensor old) -> Tensor",
+    _updated,
+    result=lambda types: rules.tensor_at(types, 1),
+    shape=_updated_shape,
+)
 
 declare(
     "aten::_replaced(Tensor old, Tensor new) -> Tensor",
     lambda old, new: new,
     result=lambda types: rules.tensor_at(types, 0),
+    shape=shapes.same("old"),
 )
 
 # Differentiation
@@ -187,6 +207,7 @@ declare(
     _scalar_seed,
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: types[0],
+    shape=shapes.same("output"),
 )
 
 # Sizes, for the formulas

@@ -1,4 +1,4 @@
-"""Ops that make tensors from numbers, and ops that convert a tensor to another dtype.
+"""Ops that make tensors from numbers.
 
 Source: torch's documentation of each op. `empty` gives zeros: a value here never depends on what memory held.
 """
@@ -11,25 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import (
-    ALIASES,
     BOOL,
     BY_CODE,
-    BY_NAME,
     DEFAULT_FLOAT,
     FLOAT64,
-    INT8,
     INT64,
-    UINT8,
     DType,
 )
-from ...types.types import TensorType, Type
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from ..registry import Trait, declare
 
 Number = bool | int | float
-_OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 """torch's tensor options; layout, device and pin_memory make no difference to a value."""
 
 
@@ -173,200 +169,177 @@ def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) ->
     return cast(array, target)
 
 
-def _to(self: Array, dtype: int | None) -> Array:
-    return self if dtype is None else cast(self, BY_CODE[dtype])
-
-
-def _to_dtype(self: Array, dtype: int | None, *options: object) -> Array:
-    return _to(self, dtype)
-
-
-def _to_device(self: Array, device: object, dtype: int | None = None, *options: object) -> Array:
-    return _to(self, dtype)
-
-
-def _to_other(self: Array, other: Array, *options: object) -> Array:
-    return self.astype(other.dtype, copy=False)
-
-
-def _converter(dtype: DType) -> Callable[..., Array]:
-    return lambda self, *options: cast(self, dtype)
-
-
-def _fill(self: Array, value: Number | Array) -> Array:
-    if isinstance(value, np.ndarray) and value.ndim:
-        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    if not isinstance(value, np.ndarray):
-        return filled(self.shape, value, dtype_of(self))
-    return np.full(self.shape, value.astype(self.dtype), self.dtype)
-
-
-def _zero(self: Array) -> Array:
-    return np.zeros(self.shape, self.dtype)
-
-
-def _copy(self: Array, src: Array, non_blocking: bool) -> Array:
-    del non_blocking
-    try:
-        return np.broadcast_to(src.astype(self.dtype, copy=False), self.shape)
-    except ValueError:
-        raise RuntimeError(f"copy: a source of shape {src.shape} does not fit shape {self.shape}") from None
-
-
 def _asked(argument: int, default: DType | None, rank: int | None = None) -> rules.TypeRule:
     """The default, unless a dtype is asked for."""
     return rules.unless_asked(argument, rules.fixed(default, rank))
 
 
-def _as_other(types: Sequence[Type]) -> Type:
-    """The dtype of the second argument with the rank of the first."""
-    return TensorType(rules.tensor_at(types, 1).dtype, rules.tensor_at(types, 0).rank)
+# --- what is known of results ---
 
 
-def _converted(dtype: DType) -> rules.TypeRule:
-    """Another dtype, the same rank."""
-    return lambda types: TensorType(dtype, rules.tensor_at(types, 0).rank)
+def _arange_shape(a: Arguments) -> Shape:
+    return (arange_length(a.get("start", 0), a["end"], a.get("step", 1), a["dtype"]),)
 
 
-def _of_unknown_dtype(types: Sequence[Type]) -> Type:
-    return TensorType(None, rules.tensor_at(types, 0).rank)
+def _of_numbers(*names: str) -> Callable[[Arguments], DType]:
+    """int64 where all are whole, else the default float."""
+
+    def rule(a: Arguments) -> DType:
+        given = [a.get(name) for name in names]
+        return DEFAULT_FLOAT if any(isinstance(number, float) for number in given) else INT64
+
+    return rule
+
+
+def _steps_shape(a: Arguments) -> Shape:
+    return (a["steps"],)
+
+
+def _eye_shape(a: Arguments) -> Shape:
+    return a["n"], a.get("m", a["n"])
+
+
+def _triangle_shape(a: Arguments) -> Shape:
+    """One column for each element of the triangle."""
+    rows, columns, offset = a["row"], a["col"], a["offset"]
+    lower = sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
+    if a.schema.base_name == "tril_indices":
+        return 2, lower
+    return 2, rows * columns - sum(min(max(row + offset, 0), columns) for row in range(rows))
+
+
+def _of_filling(a: Arguments) -> DType:
+    return scalar_dtype(a["fill_value"])
 
 
 for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
     _overload = ".memory_format" if _name == "empty" else ""
     _more = ", MemoryFormat? memory_format=None" if _name == "empty" else ""
     declare(
-        f"aten::{_name}{_overload}(int[] size, {_OPTIONS}{_more}) -> Tensor",
+        f"aten::{_name}{_overload}(int[] size, {OPTIONS}{_more}) -> Tensor",
         _constant(_value),
         result=_asked(1, DEFAULT_FLOAT),
+        shape=shapes.sized("size"),
+        dtype=shapes.default_float,
     )
     declare(
-        f"aten::{_name}_like(Tensor self, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
+        f"aten::{_name}_like(Tensor self, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
         _constant_like(_value),
         traits=Trait.SHAPE_ONLY,
         result=rules.unless_asked(1, rules.same()),
+        shape=shapes.same("self"),
     )
     declare(
-        f"aten::new_{_name}(Tensor self, int[] size, {_OPTIONS}) -> Tensor",
+        f"aten::new_{_name}(Tensor self, int[] size, {OPTIONS}) -> Tensor",
         _new_constant(_value),
         traits=Trait.SHAPE_ONLY,
         result=rules.unless_asked(2, rules.like()),
+        shape=shapes.sized("size"),
     )
 
-declare(f"aten::full(int[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", _full)
 declare(
-    f"aten::full_like(Tensor self, Scalar fill_value, {_OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
+    f"aten::full(int[] size, Scalar fill_value, {OPTIONS}) -> Tensor",
+    _full,
+    shape=shapes.sized("size"),
+    dtype=_of_filling,
+)
+declare(
+    f"aten::full_like(Tensor self, Scalar fill_value, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
     _full_like,
     traits=Trait.SHAPE_ONLY,
     result=rules.unless_asked(2, rules.same()),
+    shape=shapes.same("self"),
 )
 declare(
-    f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {_OPTIONS}) -> Tensor",
+    f"aten::new_full(Tensor self, int[] size, Scalar fill_value, {OPTIONS}) -> Tensor",
     _new_full,
     traits=Trait.SHAPE_ONLY,
     result=rules.unless_asked(3, rules.like()),
-)
-declare(f"aten::arange(Scalar end, {_OPTIONS}) -> Tensor", _arange_end, result=rules.fixed(None, 1))
-declare(
-    f"aten::arange.start(Scalar start, Scalar end, {_OPTIONS}) -> Tensor", _arange_start, result=rules.fixed(None, 1)
+    shape=shapes.sized("size"),
 )
 declare(
-    f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {_OPTIONS}) -> Tensor",
+    f"aten::arange(Scalar end, {OPTIONS}) -> Tensor",
+    _arange_end,
+    result=rules.fixed(None, 1),
+    shape=_arange_shape,
+    dtype=_of_numbers("start", "end", "step"),
+)
+declare(
+    f"aten::arange.start(Scalar start, Scalar end, {OPTIONS}) -> Tensor",
+    _arange_start,
+    result=rules.fixed(None, 1),
+    shape=_arange_shape,
+    dtype=_of_numbers("start", "end", "step"),
+)
+declare(
+    f"aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, {OPTIONS}) -> Tensor",
     _arange,
     result=rules.fixed(None, 1),
+    shape=_arange_shape,
+    dtype=_of_numbers("start", "end", "step"),
 )
 declare(
-    f"aten::linspace(Scalar start, Scalar end, int steps, {_OPTIONS}) -> Tensor",
+    f"aten::linspace(Scalar start, Scalar end, int steps, {OPTIONS}) -> Tensor",
     _linspace,
     result=_asked(3, DEFAULT_FLOAT, 1),
+    shape=_steps_shape,
+    dtype=shapes.default_float,
 )
 declare(
-    f"aten::logspace(Scalar start, Scalar end, int steps, float base=10., {_OPTIONS}) -> Tensor",
+    f"aten::logspace(Scalar start, Scalar end, int steps, float base=10., {OPTIONS}) -> Tensor",
     _logspace,
     result=_asked(4, DEFAULT_FLOAT, 1),
+    shape=_steps_shape,
+    dtype=shapes.default_float,
 )
-declare(f"aten::eye(int n, {_OPTIONS}) -> Tensor", _eye, result=_asked(1, DEFAULT_FLOAT, 2))
-declare(f"aten::eye.m(int n, int m, {_OPTIONS}) -> Tensor", _eye_m, result=_asked(2, DEFAULT_FLOAT, 2))
+declare(
+    f"aten::eye(int n, {OPTIONS}) -> Tensor",
+    _eye,
+    result=_asked(1, DEFAULT_FLOAT, 2),
+    shape=_eye_shape,
+    dtype=shapes.default_float,
+)
+declare(
+    f"aten::eye.m(int n, int m, {OPTIONS}) -> Tensor",
+    _eye_m,
+    result=_asked(2, DEFAULT_FLOAT, 2),
+    shape=_eye_shape,
+    dtype=shapes.default_float,
+)
 for _name, _find in (("tril", np.tril_indices), ("triu", np.triu_indices)):
     declare(
-        f"aten::{_name}_indices(int row, int col, int offset=0, {_OPTIONS.replace('dtype=None', 'dtype=4')}) -> Tensor",
+        f"aten::{_name}_indices(int row, int col, int offset=0, {OPTIONS.replace('dtype=None', 'dtype=4')}) -> Tensor",
         _triangle(_find),
         result=rules.fixed(None, 2),
+        shape=_triangle_shape,
     )
 
 declare(
-    f"aten::scalar_tensor(Scalar s, {_OPTIONS}) -> Tensor", _default_scalar_tensor, result=_asked(1, DEFAULT_FLOAT, 0)
+    f"aten::scalar_tensor(Scalar s, {OPTIONS}) -> Tensor",
+    _default_scalar_tensor,
+    result=_asked(1, DEFAULT_FLOAT, 0),
+    shape=shapes.number,
+    dtype=shapes.default_float,
 )
 for _name, _more in (("tensor", ", bool requires_grad=False"), ("as_tensor", "")):
     _rest = f"*, ScalarType? dtype=None, Device? device=None{_more}) -> Tensor"
     for _kind, _default in (("bool", BOOL), ("int", INT64), ("float", DEFAULT_FLOAT), ("number", None)):
-        declare(f"aten::{_name}.{_kind}({_kind} t, {_rest}", _scalar_tensor, result=_asked(1, _default, 0))
+        declare(
+            f"aten::{_name}.{_kind}({_kind} t, {_rest}",
+            _scalar_tensor,
+            result=_asked(1, _default, 0),
+            shape=shapes.number,
+            dtype=shapes.of_leaves,
+        )
 declare(
     "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     _tensor_of_list,
+    shape=shapes.nested,
+    dtype=shapes.of_leaves,
 )
 declare(
-    "aten::as_tensor(Tensor data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
-    _to_dtype,
-    traits=Trait.MAY_ALIAS,
-    result=rules.unless_asked(1, rules.same()),
+    "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    _tensor_of_list,
+    shape=shapes.nested,
+    dtype=shapes.of_leaves,
 )
-declare("aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor", _tensor_of_list)
-
-_COPY = "bool non_blocking=False, bool copy=False"
-_COPY_AS = f"{_COPY}, MemoryFormat? memory_format=None"
-declare(
-    f"aten::to.dtype(Tensor self, ScalarType dtype, {_COPY_AS}) -> Tensor",
-    _to_dtype,
-    traits=Trait.MAY_ALIAS,
-    result=_of_unknown_dtype,
-)
-declare(
-    f"aten::to.device(Tensor self, Device device, ScalarType dtype, {_COPY_AS}) -> Tensor",
-    _to_device,
-    traits=Trait.MAY_ALIAS,
-    result=_of_unknown_dtype,
-)
-declare(
-    f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor",
-    _to_other,
-    traits=Trait.MAY_ALIAS,
-    result=_as_other,
-)
-declare(
-    f"aten::to.prim_Device(Tensor self, Device? device, int? dtype=None, {_COPY}) -> Tensor",
-    _to_device,
-    traits=Trait.MAY_ALIAS,
-    result=rules.unless_asked(2, rules.same()),
-)
-declare(
-    f"aten::to.prim_dtype(Tensor self, int? dtype=None, {_COPY}) -> Tensor",
-    _to_dtype,
-    traits=Trait.MAY_ALIAS,
-    result=rules.unless_asked(1, rules.same()),
-)
-declare(
-    f"aten::to.dtype_layout(Tensor self, {_OPTIONS}, {_COPY_AS}) -> Tensor",
-    _to_dtype,
-    traits=Trait.MAY_ALIAS,
-    result=rules.unless_asked(1, rules.same()),
-)
-declare("aten::type_as(Tensor self, Tensor other) -> Tensor", _to_other, traits=Trait.MAY_ALIAS, result=_as_other)
-
-_CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
-"""The methods that convert: `x.float()`."""
-_BYTES = {"byte": UINT8, "char": INT8}
-"""Those whose names are no dtype's."""
-for _name in (*_CONVERSIONS, *_BYTES):
-    _target = _BYTES.get(_name) or ALIASES.get(_name) or BY_NAME[_name]
-    declare(
-        f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
-        _converter(_target),
-        traits=Trait.MAY_ALIAS if _target.is_floating else Trait.MAY_ALIAS | Trait.NONDIFFERENTIABLE,
-        result=_converted(_target),
-    )
-
-declare("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", _fill, traits=Trait.SHAPE_ONLY, result=rules.same())
-declare("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same())
-declare("aten::zero(Tensor self) -> Tensor", _zero, traits=Trait.SHAPE_ONLY, result=rules.same())
-declare("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", _copy, result=rules.same())

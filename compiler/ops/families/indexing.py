@@ -7,12 +7,14 @@ count negative ones from the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...ops import rules
-from ...types.dtypes import BOOL, INT32, INT64, UINT8
+from ...ops import rules, shapes
+from ...types.dtypes import BOOL, INT32, INT64, UINT8, DType
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, result_dtype, widen
 from ..dims import along, at_least_1d, wrap_dim
 from ..registry import Trait, declare
@@ -223,17 +225,76 @@ def _square(array: Array, offset: int, dim1: int, dim2: int) -> Array:
     return block[..., :size, :size]
 
 
+# --- what is known of results ---
+
+
+def _index_select_shape(a: Arguments) -> Shape:
+    shape, index = a.shape("self"), a.shape("index")
+    if len(index) > 1:
+        raise RuntimeError(f"index_select: an index is a vector, but its shape is {list(index)}")
+    axis = wrap_dim(a["dim"], len(shape))
+    return shapes.replaced(shape, axis, *(index or (1,))) if shape else ()
+
+
+def _index_shape(a: Arguments) -> Shape:
+    """As NumPy: in the place of the dimensions indexed if those stand side by side, else in front."""
+    shape, indices = a.shape("self"), a["indices"]
+    if any(i is not None and i.dtype.name in ("bool", "uint8") for i in indices):
+        shapes.undecided(a)
+    if len(indices) > len(shape):
+        raise IndexError(f"too many indices for a tensor of {len(shape)} dimensions")
+    # Integers of no dimensions pick first, like numbers.
+    whole = [*indices, *[None] * (len(shape) - len(indices))]
+    apart = [axis for axis, i in enumerate(whole) if i is None or i.shape or not any(j and j.shape for j in whole)]
+    shape, indices = tuple([shape[axis] for axis in apart]), [whole[axis] for axis in apart]
+    taken = [axis for axis, i in enumerate(indices) if i is not None]
+    if not taken:
+        return shape
+    found = shapes.broadcast(*(indices[axis].shape for axis in taken))
+    left = [size for axis, size in enumerate(shape) if axis not in taken]
+    place = taken[0] if taken[-1] - taken[0] + 1 == len(taken) else 0
+    return (*left[:place], *found, *left[place:])
+
+
+def _take_along_dim_shape(a: Arguments) -> Shape:
+    shape, indices, dim = a.shape("self"), a.shape("indices"), a["dim"]
+    if dim is None:
+        return (prod(indices),)
+    if not shape:
+        return indices
+    axis = wrap_dim(dim, len(shape))
+    return shapes.replaced(
+        shapes.broadcast(shapes.replaced(shape, axis, 1), shapes.replaced(indices, axis, 1)), axis, indices[axis]
+    )
+
+
+def _embedding_shape(a: Arguments) -> Shape:
+    return (*a.shape("indices"), *a.shape("weight")[1:])
+
+
+def _one_hot_shape(a: Arguments) -> Shape:
+    """As many classes as the largest element asks for, unless they are counted."""
+    classes = a["num_classes"]
+    return (*a.shape("self"), classes) if classes >= 0 else shapes.undecided(a)
+
+
+def _dtype_of_places(a: Arguments) -> DType:
+    return INT32 if a["out_int32"] else INT64
+
+
 _OUT = "*, bool out_int32=False, bool right=False"
 
 declare(
     "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
     _index_select,
     result=rules.same(),
+    shape=_index_select_shape,
 )
 declare(
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     _gather,
     result=lambda types: rules.like(0, rules.tensor_at(types, 2).rank)(types),
+    shape=shapes.same("index"),
 )
 # What the source calls a subscript: one int in a tensor selects a view, as in torch.
 declare(
@@ -241,53 +302,84 @@ declare(
     _index,
     traits=Trait.MAY_ALIAS,
     result=rules.like(),
+    shape=_index_shape,
 )
-declare("aten::masked_select(Tensor self, Tensor mask) -> Tensor", _masked_select, result=rules.like(rank=1))
+declare(
+    "aten::masked_select(Tensor self, Tensor mask) -> Tensor",
+    _masked_select,
+    result=rules.like(rank=1),
+    shape=shapes.undecided,
+)
 declare(
     "aten::take(Tensor self, Tensor index) -> Tensor",
     _take,
     result=lambda types: rules.like(0, rules.tensor_at(types, 1).rank)(types),
+    shape=shapes.same("index"),
 )
 declare(
     "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
     _take_along_dim,
     result=rules.like(),
+    shape=_take_along_dim_shape,
 )
 declare(
     "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False,"
     " bool sparse=False) -> Tensor",
     _embedding,
     result=rules.like(),
+    shape=_embedding_shape,
 )
-declare("aten::nonzero(Tensor self) -> Tensor", _nonzero, traits=_N, result=rules.fixed(INT64, 2))
-declare("aten::argwhere(Tensor self) -> Tensor", _nonzero, traits=_N, result=rules.fixed(INT64, 2))
+declare(
+    "aten::nonzero(Tensor self) -> Tensor", _nonzero, traits=_N, result=rules.fixed(INT64, 2), shape=shapes.undecided
+)
+declare(
+    "aten::argwhere(Tensor self) -> Tensor", _nonzero, traits=_N, result=rules.fixed(INT64, 2), shape=shapes.undecided
+)
 declare(
     "aten::where(Tensor condition) -> Tensor[]",
     _where,
     traits=_N,
     result=rules.list_of(rules.fixed(INT64, 1)),
+    shape=shapes.undecided,
 )
-declare("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", _one_hot, traits=_N, result=rules.indices)
-for _kind, _type in (("Tensor", "Tensor"), ("Scalar", "Scalar")):
+declare(
+    "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor",
+    _one_hot,
+    traits=_N,
+    result=rules.indices,
+    shape=_one_hot_shape,
+)
+for _kind, _shape in (("Tensor", shapes.same("self")), ("Scalar", shapes.number)):
     declare(
-        f"aten::searchsorted.{_kind}(Tensor sorted_sequence, {_type} self, {_OUT}, str? side=None,"
+        f"aten::searchsorted.{_kind}(Tensor sorted_sequence, {_kind} self, {_OUT}, str? side=None,"
         " Tensor? sorter=None) -> Tensor",
         _searchsorted,
         traits=_N,
+        shape=_shape,
+        dtype=_dtype_of_places,
     )
-    declare(f"aten::bucketize.{_kind}({_type} self, Tensor boundaries, {_OUT}) -> Tensor", _bucketize, traits=_N)
+    declare(
+        f"aten::bucketize.{_kind}({_kind} self, Tensor boundaries, {_OUT}) -> Tensor",
+        _bucketize,
+        traits=_N,
+        shape=_shape,
+        dtype=_dtype_of_places,
+    )
 declare(
     "aten::select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
     _select_scatter,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 declare(
     "aten::slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
     _slice_scatter,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 declare(
     "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     _diagonal_scatter,
     result=rules.same(),
+    shape=shapes.same("self"),
 )

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import BOOL
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare
@@ -202,6 +203,17 @@ def _embedding_backward(
     return cast(sum_rows(rows[keep], at[keep], num_weights), dtype_of(grad))
 
 
+# --- what is known of results ---
+
+
+def _embedding_backward_shape(a: Arguments) -> Shape:
+    return (a["num_weights"], a.at(0)[-1])
+
+
+def _masked_scatter_shape(a: Arguments) -> Shape:
+    return shapes.broadcast(a.shape("self"), a.shape("mask"))
+
+
 _SCATTERS = (
     ("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", _scatter),
     ("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", _scatter),
@@ -222,11 +234,12 @@ _SCATTERS = (
 )
 
 for _schema, _evaluate in _SCATTERS:
-    declare(_schema, _evaluate, result=rules.same())
+    declare(_schema, _evaluate, result=rules.same(), shape=shapes.same("self"))
 declare(
     "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     _masked_scatter,
     result=rules.like(),
+    shape=_masked_scatter_shape,
 )
 declare(
     "aten::embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq,"
@@ -234,6 +247,7 @@ declare(
     _embedding_backward,
     traits=Trait.REDUCTION,
     result=rules.like(rank=2),
+    shape=_embedding_backward_shape,
 )
 declare(
     "aten::embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx,"
@@ -241,4 +255,5 @@ declare(
     _embedding_backward,
     traits=Trait.REDUCTION,
     result=rules.like(rank=2),
+    shape=_embedding_backward_shape,
 )

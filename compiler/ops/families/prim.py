@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...types.dtypes import BOOL, INT64, UINT8
+from ...ops import shapes
+from ...types.dtypes import BOOL, INT64, UINT8, DType
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, compute_dtype, dtype_of, result_dtype
 from ..registry import Trait, declare
 
@@ -41,6 +43,25 @@ def _index_rank(index: Array | None) -> int:
 def _contiguous_strides(tensor: Array) -> list[int]:
     """Strides, in elements, of a contiguous tensor of this shape: layout is no part of a value."""
     return [math.prod(max(size, 1) for size in tensor.shape[i + 1 :]) for i in range(tensor.ndim)]
+
+
+# --- what is known of results ---
+
+
+def _size_summed_to(a: Arguments) -> Shape:
+    shape, size = a.shape("self"), a["size"]
+    if size is None:
+        return shape
+    if shapes.broadcast(size, shape) != shape:
+        raise RuntimeError(f"size {list(size)} is not expandable to the shape {list(shape)} of the tensor")
+    return tuple(size)
+
+
+def _dtype_summed_to(a: Arguments) -> DType:
+    """A tensor that has the size already stays what it is, but for a 0-d one."""
+    size, tensor = a["size"], a.tensor("self")
+    is_kept = size is None or (bool(size) and tuple(size) == tensor.shape)
+    return tensor.dtype if is_kept else shapes.summed(a)
 
 
 declare("aten::size(Tensor self) -> int[]", lambda x: list(x.shape), traits=SHAPE_ONLY, aliases=("shape",))
@@ -104,6 +125,7 @@ declare(
     lambda x: x,
     traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
     result=lambda types: types[0],
+    shape=shapes.same("self"),
 )
 
 declare(
@@ -137,10 +159,18 @@ def _size_if_not_equal(size: list[int], other: list[int]) -> list[int] | None:
     return None if list(size) == list(other) else list(size)
 
 
-declare("aten::sum_to_size(Tensor self, int[] size) -> Tensor", sum_to_size, traits=Trait.REDUCTION | Trait.MAY_ALIAS)
+declare(
+    "aten::sum_to_size(Tensor self, int[] size) -> Tensor",
+    sum_to_size,
+    traits=Trait.REDUCTION | Trait.MAY_ALIAS,
+    shape=_size_summed_to,
+    dtype=_dtype_summed_to,
+)
 declare(
     "aten::_grad_sum_to_size(Tensor self, int[]? size) -> Tensor",
     lambda x, size: x if size is None else sum_to_size(x, size),
     traits=Trait.REDUCTION | Trait.MAY_ALIAS,
+    shape=_size_summed_to,
+    dtype=_dtype_summed_to,
 )
 declare("aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?", _size_if_not_equal)

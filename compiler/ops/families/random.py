@@ -17,7 +17,7 @@ from math import prod
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import BY_CODE, FLOAT32, INT64, DType
 from ..arrays import Array, cast, numpy_dtype
 from ..composite import composite
@@ -101,12 +101,14 @@ declare(
     _uniform,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.unless_asked(2, rules.fixed(FLOAT32)),
+    shape=shapes.sized("size"),
 )
 declare(
     "gs::random_bits(int seed, int[] size, *, int word=0) -> Tensor",
     _random_bits,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.fixed(INT64),
+    shape=shapes.sized("size"),
 )
 
 _OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"

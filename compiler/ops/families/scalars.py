@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops import fitting
 from ..arrays import Array
 from ..registry import Trait, declare
 
@@ -136,22 +137,41 @@ def _implicit_int(tensor: Array) -> int:
     return int(value)
 
 
-declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE)
+declare("aten::item(Tensor self) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
 for source in ("Scalar", "int", "float", "bool", "str"):
     declare(f"aten::Float.{source}({source} a) -> float", float)
     declare(f"aten::Int.{source}({source} a) -> int", int if source == "str" else _to_int)
 for source in ("Scalar", "int", "float", "bool"):
     declare(f"aten::Bool.{source}({source} a) -> bool", bool)
 for name in ("Float.Tensor", "FloatImplicit"):
-    declare(f"aten::{name}(Tensor a) -> float", lambda a: float(item(a)), traits=NONDIFFERENTIABLE)
-declare("aten::Int.Tensor(Tensor a) -> int", lambda a: _to_int(item(a)), traits=NONDIFFERENTIABLE)
-declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE)
+    declare(
+        f"aten::{name}(Tensor a) -> float",
+        lambda a: float(item(a)),
+        traits=NONDIFFERENTIABLE,
+        fits=fitting.is_one_number,
+    )
+declare(
+    "aten::Int.Tensor(Tensor a) -> int",
+    lambda a: _to_int(item(a)),
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.is_one_number,
+)
+declare("aten::IntImplicit(Tensor a) -> int", _implicit_int, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
 declare("aten::Bool.str(str a) -> bool", bool)
 declare("aten::Bool.t(t[] a) -> bool", bool)
-declare("aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE)
-declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE)
-declare("aten::FloatImplicit.constant(Tensor a) -> float", lambda a: float(_constant(a)), traits=NONDIFFERENTIABLE)
-declare("aten::ScalarImplicit.constant(Tensor a) -> Scalar", _constant, traits=NONDIFFERENTIABLE)
+declare(
+    "aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE, fits=fitting.is_one_number
+)
+declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
+declare(
+    "aten::FloatImplicit.constant(Tensor a) -> float",
+    lambda a: float(_constant(a)),
+    traits=NONDIFFERENTIABLE,
+    fits=fitting.is_one_number,
+)
+declare(
+    "aten::ScalarImplicit.constant(Tensor a) -> Scalar", _constant, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number
+)
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import BY_CODE
 from ...types.types import TensorType, Type
+from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, numpy_dtype, widen
 from ..dims import along, at_least_1d, infer_size, wrap_dim, wrap_dims
 from ..registry import Trait, declare
@@ -243,6 +244,41 @@ def _ranked_at_least(rank: int) -> TypeRule:
     return rule
 
 
+# --- what is known of results ---
+
+
+def _select_shape(a: Arguments) -> Shape:
+    """Which row it is has no say, as long as there is one."""
+    shape, index = a.shape("self"), a.glimpse("index")
+    if not shape:
+        raise RuntimeError("select() cannot be applied to a 0-dim tensor.")
+    axis = wrap_dim(a["dim"], len(shape))
+    if isinstance(index, int) and not -shape[axis] <= index < shape[axis]:
+        size = list(shape)
+        raise RuntimeError(f"select(): index {index} out of range for tensor of size {size} at dimension {axis}")
+    return shapes.replaced(shape, axis)
+
+
+def _narrow_shape(a: Arguments) -> Shape:
+    """The start is in a tensor; the length is not."""
+    shape = a.shape("self")
+    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape)), a["length"])
+
+
+def _view_dtype_shape(a: Arguments) -> Shape:
+    tensor, size = a.tensor("self"), BY_CODE[a["dtype"]].itemsize
+    if size == tensor.dtype.itemsize:
+        return tensor.shape
+    total = tensor.shape[-1] * tensor.dtype.itemsize
+    if total % size:
+        raise RuntimeError(f"view: {total} bytes in a row do not make elements of {size} bytes")
+    return (*tensor.shape[:-1], total // size)
+
+
+def _unfold_backward_shape(a: Arguments) -> Shape:
+    return tuple(a["input_sizes"])
+
+
 _VIEWS: tuple[tuple[str, Callable[..., Any], TypeRule], ...] = (
     ("aten::view(Tensor self, int[] size) -> Tensor", _reshape, rules.like()),
     ("aten::reshape(Tensor self, int[] shape) -> Tensor", _reshape, rules.like()),
@@ -270,35 +306,61 @@ _VIEWS: tuple[tuple[str, Callable[..., Any], TypeRule], ...] = (
     ("aten::squeeze.dim(Tensor self, int dim) -> Tensor", _squeeze_dims, rules.like()),
     ("aten::squeeze.dims(Tensor self, int[] dim) -> Tensor", _squeeze_dims, rules.like()),
     ("aten::unsqueeze(Tensor self, int dim) -> Tensor", _unsqueeze, rules.shifted(1)),
-    ("aten::select.int(Tensor self, int dim, int index) -> Tensor", _select, rules.shifted(-1)),
     (
         "aten::slice.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
         _slice,
         rules.same(),
     ),
     ("aten::narrow(Tensor self, int dim, int start, int length) -> Tensor", narrow, rules.same()),
-    ("aten::narrow.Tensor(Tensor self, int dim, Tensor start, int length) -> Tensor", _narrow_tensor, rules.same()),
     ("aten::unfold(Tensor self, int dimension, int size, int step) -> Tensor", _unfold, rules.like()),
-    ("aten::contiguous(Tensor self, *, MemoryFormat memory_format=0) -> Tensor", _contiguous, rules.same()),
-    ("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _same, rules.same()),
     ("aten::atleast_1d(Tensor self) -> Tensor", _atleast(1), _ranked_at_least(1)),
     ("aten::atleast_2d(Tensor self) -> Tensor", _atleast(2), _ranked_at_least(2)),
     ("aten::atleast_3d(Tensor self) -> Tensor", _atleast(3), _ranked_at_least(3)),
 )
 
 for _schema, _evaluate, _rule in _VIEWS:
-    declare(_schema, _evaluate, traits=_V | Trait.COPIES if "::clone" in _schema else _V, result=_rule)
+    declare(_schema, _evaluate, traits=_V, result=_rule)
+declare(
+    "aten::select.int(Tensor self, int dim, int index) -> Tensor",
+    _select,
+    traits=_V,
+    result=rules.shifted(-1),
+    shape=_select_shape,
+)
+declare(
+    "aten::narrow.Tensor(Tensor self, int dim, Tensor start, int length) -> Tensor",
+    _narrow_tensor,
+    traits=_V,
+    result=rules.same(),
+    shape=_narrow_shape,
+)
+declare(
+    "aten::contiguous(Tensor self, *, MemoryFormat memory_format=0) -> Tensor",
+    _contiguous,
+    traits=_V,
+    result=rules.same(),
+    shape=shapes.same("self"),
+)
+declare(
+    "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+    _same,
+    traits=_V | Trait.COPIES,
+    result=rules.same(),
+    shape=shapes.same("self"),
+)
 
 declare(
     "aten::view.dtype(Tensor self, ScalarType dtype) -> Tensor",
     _view_dtype,
     traits=_V | Trait.NONDIFFERENTIABLE,
     result=rules.fixed(None),
+    shape=_view_dtype_shape,
 )
 declare(
     "aten::unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
     _unfold_backward,
     result=rules.like(),
+    shape=_unfold_backward_shape,
 )
 declare("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", _broadcast_tensors, traits=_V)
 for _rank in (1, 2, 3):

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import fitting, rules, shapes
 from ...types.dtypes import INT64, promote
 from ...types.types import ListType, TensorType, Type
+from ..arguments import Arguments, Check, Shape, ShapeRule
 from ..arrays import Array, cast, dtype_of
 from ..dims import along, at_least_1d, wrap_dim, wrap_dims
 from ..registry import Trait, declare
@@ -210,17 +212,106 @@ def _joined(offset: int = 0) -> rules.TypeRule:
     return rule
 
 
+# --- what is known of results ---
+
+
+def _joined_shape(parts: list[Shape], dim: int) -> Shape:
+    """Along one dimension; empty vectors join anything."""
+    if not parts:
+        raise RuntimeError("expected a non-empty list of tensors")
+    kept = [shape for shape in parts if shape != (0,)]
+    if not kept:
+        return (0,)
+    axis = wrap_dim(dim, len(kept[0]))
+    if any(shapes.replaced(shape, axis) != shapes.replaced(kept[0], axis) for shape in kept):
+        raise RuntimeError(f"tensors of shapes {[list(s) for s in parts]} cannot be joined along dimension {dim}")
+    return shapes.replaced(kept[0], axis, sum(shape[axis] for shape in kept))
+
+
+def _shapes_of(a: Arguments, least: int = 0) -> list[Shape]:
+    """Those of a list of tensors, with dimensions of size 1 in front up to a rank."""
+    found = [tensor.shape for tensor in a["tensors"]]
+    return [(1,) * (least - len(shape)) + shape for shape in found]
+
+
+def _cat_shape(a: Arguments) -> Shape:
+    return _joined_shape(_shapes_of(a), a["dim"])
+
+
+def _stack_shape(a: Arguments) -> Shape:
+    parts = _shapes_of(a)
+    if not parts or any(shape != parts[0] for shape in parts):
+        raise RuntimeError("stack expects each tensor to be equal size")
+    axis = wrap_dim(a["dim"], len(parts[0]) + 1)
+    return (*parts[0][:axis], len(parts), *parts[0][axis:])
+
+
+def _hstack_shape(a: Arguments) -> Shape:
+    parts = _shapes_of(a, 1)
+    return _joined_shape(parts, 0 if len(parts[0]) == 1 else 1)
+
+
+def _vstack_shape(a: Arguments) -> Shape:
+    return _joined_shape(_shapes_of(a, 2), 0)
+
+
+def _dstack_shape(a: Arguments) -> Shape:
+    return _joined_shape([_padded(shape) for shape in _shapes_of(a)], 2)
+
+
+def _padded(shape: Shape) -> Shape:
+    """As atleast_3d: a vector becomes a row, a matrix gets a last dimension of size 1."""
+    if len(shape) > 2:
+        return shape
+    return (*shape, 1) if len(shape) == 2 else (1, *(shape or (1,)), 1)
+
+
+def _column_stack_shape(a: Arguments) -> Shape:
+    return _joined_shape([shape if len(shape) > 1 else (prod(shape), 1) for shape in _shapes_of(a)], 1)
+
+
+def _repeat_shape(a: Arguments) -> Shape:
+    shape, times = a.shape("self"), tuple(a[a.schema.arguments[1].name])
+    rank = max(len(shape), len(times))
+    padded = [(1,) * (rank - len(sizes)) + sizes for sizes in (shape, times)]
+    return tuple(size * count for size, count in zip(*padded, strict=True))
+
+
+def _repeat_interleave_shape(a: Arguments) -> Shape:
+    shape, dim = a.shape("self"), a["dim"]
+    if dim is None:
+        return (prod(shape) * a["repeats"],)
+    axis, shape = wrap_dim(dim, len(shape)), shape or (1,)
+    return shapes.replaced(shape, axis, shape[axis] * a["repeats"])
+
+
+def _rot90_shape(a: Arguments) -> Shape:
+    shape = a.shape("self")
+    if a["k"] % 2 == 0:
+        return shape
+    first, second = wrap_dims(a["dims"], len(shape))
+    return shapes.replaced(shapes.replaced(shape, first, shape[second]), second, shape[first])
+
+
+def _has_dimensions_to_roll(a: Arguments) -> None:
+    rank, dims = len(a.at(0)), a["dims"] or ()
+    if dims and not rank:
+        raise fitting.misfit(a, f"dimensions {list(dims)} of a tensor that has none")
+    for dim in dims:
+        wrap_dim(dim, rank)
+
+
 _pieces = rules.list_of(rules.same())
 
-_JOINS: tuple[tuple[str, Callable[..., Array], rules.TypeRule], ...] = (
-    ("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined()),
-    ("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined()),
-    ("aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined()),
-    ("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", _stack, _joined(1)),
-    ("aten::hstack(Tensor[] tensors) -> Tensor", _hstack, _joined()),
-    ("aten::vstack(Tensor[] tensors) -> Tensor", _vstack, _joined()),
-    ("aten::dstack(Tensor[] tensors) -> Tensor", _dstack, _joined()),
-    ("aten::column_stack(Tensor[] tensors) -> Tensor", _column_stack, _joined()),
+_JOINS: tuple[tuple[str, Callable[..., Array], rules.TypeRule, ShapeRule], ...] = (
+    ("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined(), _cat_shape),
+    ("aten::concat(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined(), _cat_shape),
+    ("aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor", _cat, _joined(), _cat_shape),
+    ("aten::stack(Tensor[] tensors, int dim=0) -> Tensor", _stack, _joined(1), _stack_shape),
+    ("aten::hstack(Tensor[] tensors) -> Tensor", _hstack, _joined(), _hstack_shape),
+    ("aten::vstack(Tensor[] tensors) -> Tensor", _vstack, _joined(), _vstack_shape),
+    ("aten::dstack(Tensor[] tensors) -> Tensor", _dstack, _joined(), _dstack_shape),
+    ("aten::column_stack(Tensor[] tensors) -> Tensor", _column_stack, _joined(), _column_stack_shape),
 )
 
 _SPLITS: tuple[tuple[str, Callable[..., list[Array]], rules.TypeRule], ...] = (
@@ -237,38 +328,55 @@ _SPLITS: tuple[tuple[str, Callable[..., list[Array]], rules.TypeRule], ...] = (
     ("aten::unbind.int(Tensor self, int dim=0) -> Tensor[]", _unbind, rules.list_of(rules.shifted(-1))),
 )
 
-_REARRANGEMENTS: tuple[tuple[str, Callable[..., Any], rules.TypeRule], ...] = (
-    ("aten::repeat(Tensor self, int[] repeats) -> Tensor", _repeat, rules.like()),
-    ("aten::tile(Tensor self, int[] dims) -> Tensor", _tile, rules.like()),
+_REARRANGEMENTS: tuple[tuple[str, Callable[..., Any], rules.TypeRule, ShapeRule, Check | None], ...] = (
+    ("aten::repeat(Tensor self, int[] repeats) -> Tensor", _repeat, rules.like(), _repeat_shape, None),
+    ("aten::tile(Tensor self, int[] dims) -> Tensor", _tile, rules.like(), _repeat_shape, None),
     (
         "aten::repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
         _repeat_interleave,
         rules.like(),
+        _repeat_interleave_shape,
+        None,
     ),
     (
         "aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None)"
         " -> Tensor",
         _repeat_interleave,
         rules.like(),
+        shapes.undecided,
+        None,
     ),
-    ("aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor", _roll, rules.same()),
-    ("aten::flip(Tensor self, int[] dims) -> Tensor", _flip, rules.same()),
-    ("aten::fliplr(Tensor self) -> Tensor", _fliplr, rules.same()),
-    ("aten::flipud(Tensor self) -> Tensor", _flipud, rules.same()),
-    ("aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", _rot90, rules.same()),
+    (
+        "aten::roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+        _roll,
+        rules.same(),
+        shapes.same("self"),
+        _has_dimensions_to_roll,
+    ),
+    ("aten::flip(Tensor self, int[] dims) -> Tensor", _flip, rules.same(), shapes.same("self"), fitting.has_dimensions),
+    ("aten::fliplr(Tensor self) -> Tensor", _fliplr, rules.same(), shapes.same("self"), fitting.is_matrix),
+    ("aten::flipud(Tensor self) -> Tensor", _flipud, rules.same(), shapes.same("self"), fitting.is_matrix),
+    (
+        "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
+        _rot90,
+        rules.same(),
+        _rot90_shape,
+        fitting.has_dimensions,
+    ),
 )
 
-for _schema, _join, _rule in _JOINS:
-    declare(_schema, _join, result=_rule)
+for _schema, _join, _rule, _shape in _JOINS:
+    declare(_schema, _join, result=_rule, shape=_shape)
 for _schema, _divide, _rule in _SPLITS:
     declare(_schema, _divide, traits=_V, result=_rule)
-for _schema, _rearrange, _rule in _REARRANGEMENTS:
-    declare(_schema, _rearrange, result=_rule)
+for _schema, _rearrange, _rule, _shape, _fits in _REARRANGEMENTS:
+    declare(_schema, _rearrange, result=_rule, shape=_shape, fits=_fits)
 declare(
     "aten::repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor",
     _repeat_indices,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.fixed(INT64, 1),
+    shape=shapes.undecided,
 )
 declare("aten::meshgrid(Tensor[] tensors) -> Tensor[]", _meshgrid, traits=_V)
 declare("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", _meshgrid, traits=_V)

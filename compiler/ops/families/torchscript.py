@@ -10,16 +10,17 @@ from math import prod
 
 import numpy as np
 
-from ...ops import rules
+from ...ops import rules, shapes
 from ...types.dtypes import BFLOAT16, BY_CODE, FLOAT16, FLOAT32, INT64, UINT8, DType
 from ...types.types import INT, NONE, TensorType, Type
+from ..arguments import Arguments, Shape, Shapes
 from ..arrays import Array, cast, dtype_of, numpy_dtype
 from ..dims import wrap_dim
 from ..registry import Trait, declare
 from .indexing_scatter import sum_rows
 from .nn.adjoints import adaptive_avg_pool_backward, avg_pool_backward
-from .nn.norm import batch_norm, batch_statistics
-from .nn.windows import Sizes
+from .nn.norm import batch_norm, batch_statistics, has_channels
+from .nn.window_shapes import Sizes
 
 # --- autocast ---
 
@@ -47,11 +48,47 @@ def _unless(*changed: DType) -> rules.TypeRule:
     return rule
 
 
+# --- what is known of results ---
+
+
+def _dim_arange_shape(a: Arguments) -> Shape:
+    shape = a.shape("like")
+    return (shape[wrap_dim(a["dim"], len(shape))],)
+
+
+def _batch_norm_shapes(a: Arguments) -> Shapes:
+    """The result, statistics of the batch while training, a reserve; the last result is no tensor."""
+    shape = a.shape("input")
+    saved = shape[1:2] if a["training"] else (0,)
+    return [shape, saved, saved, (0,), None]
+
+
+def _batch_norm_backward_shapes(a: Arguments) -> Shapes:
+    shape = a.shape("input")
+    found = (shape, shape[1:2], shape[1:2])
+    return [shape if asked else None for shape, asked in zip(found, a["output_mask"], strict=True)]
+
+
+def _full_precision_dtype(a: Arguments) -> DType:
+    return FLOAT32 if a["cpu_enabled"] else a.tensor("self").dtype
+
+
+def _reduced_precision_dtype(a: Arguments) -> DType:
+    return BY_CODE[a["cpu_dtype"]] if a["cpu_enabled"] else a.tensor("self").dtype
+
+
+def _of_weight(a: Arguments) -> DType:
+    dtype: DType = (a["weight"] or a["input"]).dtype
+    return dtype
+
+
 declare(
     "aten::_autocast_to_full_precision(Tensor self, bool cuda_enabled, bool cpu_enabled) -> Tensor",
     _autocast_to_full_precision,
     traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT16, BFLOAT16),
+    shape=shapes.same("self"),
+    dtype=_full_precision_dtype,
 )
 declare(
     "aten::_autocast_to_reduced_precision(Tensor self, bool cuda_enabled, bool cpu_enabled, ScalarType cuda_dtype,"
@@ -59,12 +96,15 @@ declare(
     _autocast_to_reduced_precision,
     traits=Trait.MAY_ALIAS,
     result=_unless(FLOAT32),
+    shape=shapes.same("self"),
+    dtype=_reduced_precision_dtype,
 )
 declare(
     "aten::_dim_arange(Tensor like, int dim) -> Tensor",
     lambda like, dim: np.arange(like.shape[wrap_dim(dim, like.ndim)], dtype=numpy_dtype(INT64)),
     traits=Trait.SHAPE_ONLY | Trait.NONDIFFERENTIABLE,
     result=rules.fixed(INT64, 1),
+    shape=_dim_arange_shape,
 )
 
 # --- pooling ---
@@ -112,6 +152,7 @@ declare(
     _max_pool2d_backward,
     traits=Trait.REDUCTION,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 declare(
     "aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding,"
@@ -119,18 +160,21 @@ declare(
     _avg_pool2d_backward,
     traits=Trait.REDUCTION,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 declare(
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
     lambda grad_output, self: adaptive_avg_pool_backward(grad_output, self.shape, grad_output.shape[-2:]),
     traits=Trait.REDUCTION,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 declare(
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
     lambda grad_output, self: adaptive_avg_pool_backward(grad_output, self.shape, grad_output.shape[-3:]),
     traits=Trait.REDUCTION,
     result=rules.same(),
+    shape=shapes.same("self"),
 )
 
 # --- batch normalization ---
@@ -208,6 +252,8 @@ declare(
     _batch_norm_impl_index,
     traits=Trait.REDUCTION,
     result=rules.results(rules.same(), _saved, _saved, rules.fixed(UINT8, 1), lambda types: INT),
+    shape=_batch_norm_shapes,
+    fits=has_channels,
 )
 declare(
     f"aten::_batch_norm_impl_index_backward(int impl_index, Tensor input, Tensor grad_output,"
@@ -216,4 +262,6 @@ declare(
     _batch_norm_impl_index_backward,
     traits=Trait.REDUCTION,
     result=rules.results(rules.same(1), rules.fixed(None, 1), rules.fixed(None, 1)),
+    shape=_batch_norm_backward_shapes,
+    dtype=_of_weight,
 )

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....ops import shapes
 from ....types.types import TENSOR_LIST, ListType, TensorType, Type
+from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array
 from ...registry import OPS, Trait, declare
 
@@ -65,12 +67,37 @@ def _element(types: Sequence[Type]) -> TensorType:
     return TensorType(inner.dtype, 2) if isinstance(inner, TensorType) else TensorType(None, 2)
 
 
+# --- what is known of results ---
+
+
+def _product_sum_shape(a: Arguments) -> Shape:
+    return shapes.product(a["left"][0].shape, a["right"][0].shape)
+
+
+def _products_of_left(a: Arguments) -> Shapes:
+    return [shapes.product(a.shape("side"), other.shape) for other in a["others"]]
+
+
+def _products_of_right(a: Arguments) -> Shapes:
+    return [shapes.product(other.shape, a.shape("side")) for other in a["others"]]
+
+
 _M = Trait.MATMUL | Trait.NONDIFFERENTIABLE
-declare("prim::mm_tree(Tensor[] left, Tensor[] right) -> Tensor", _sum_of_products, traits=_M, result=_element)
-for _name, _evaluate in {"mm_shared_left": _shared_left, "mm_shared_right": _shared_right}.items():
+declare(
+    "prim::mm_tree(Tensor[] left, Tensor[] right) -> Tensor",
+    _sum_of_products,
+    traits=_M,
+    result=_element,
+    shape=_product_sum_shape,
+)
+for _name, _evaluate, _shape in (
+    ("mm_shared_left", _shared_left, _products_of_left),
+    ("mm_shared_right", _shared_right, _products_of_right),
+):
     declare(
         f"prim::{_name}(Tensor side, Tensor[] others) -> Tensor[]",
         _evaluate,
         traits=_M,
         result=lambda types: ListType(_element(types)) if types else TENSOR_LIST,
+        shape=_shape,
     )

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....ops import rules
-from ....types.dtypes import INT64, DType, promote
+from ....ops import rules, shapes
+from ...arguments import ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
+from . import product_shapes
+from .product_shapes import dimension_labels, einsum_dtype
 
 Number = bool | int | float
 _M = Trait.MATMUL
@@ -133,45 +135,6 @@ def _einsum(equation: str, tensors: Sequence[Array], path: Sequence[int] | None)
     return cast(result, dtype)
 
 
-def einsum_dtype(equation: str, shapes: Sequence[Sequence[int]], dtypes: Sequence[DType]) -> DType:
-    """What torch's steps from the left give: products promote, matrix products ask for one dtype, sums are int64."""
-    terms, result = dimension_labels(equation, [len(shape) for shape in shapes])
-    wide = [
-        {label for label, size in zip(term, shape, strict=True) if size != 1}
-        for term, shape in zip(terms, shapes, strict=True)
-    ]
-    done, found = wide[0], dtypes[0]
-    for i, dtype in enumerate(dtypes[1:], 1):
-        wanted = set(result).union(*wide[i + 1 :])
-        left, right = found, dtype
-        left = _summed(left) if done - wide[i] - wanted else left
-        right = _summed(right) if wide[i] - done - wanted else right
-        if left != right and (done & wide[i]) - wanted:
-            raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
-        done, found = (done | wide[i]) & wanted, promote(left, right)
-    return _summed(found) if len(dtypes) == 1 and set(terms[0]) - set(result) else found
-
-
-def _summed(dtype: DType) -> DType:
-    return dtype if dtype.is_floating else INT64
-
-
-def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """The labels of each operand's dimensions, and of the result's; those that `...` stands for are numbers."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    spans = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
-    dots = [str(i) for i in range(max([s for term, s in zip(terms, spans, strict=True) if "..." in term], default=0))]
-
-    def expanded(term: str, span: int) -> list[str]:
-        before, ellipsis, after = term.partition("...")
-        return [*before, *(dots[len(dots) - span :] if ellipsis else ()), *after]
-
-    letters = sorted(c for c in set(left) if c.isalpha() and left.count(c) == 1)
-    result = expanded(right, len(dots)) if arrow else [*dots, *letters]
-    return [expanded(term, span) for term, span in zip(terms, spans, strict=True)], result
-
-
 def _einsum_adjoint(grad_output: Array, equation: str, tensors: Sequence[Array], operand: int) -> Array:
     """The gradient of einsum's operand number `operand`, whose elements do not matter.
 
@@ -224,48 +187,65 @@ def _kron(self: Array, other: Array) -> Array:
     return np.asarray(np.kron(cast(self, dtype), cast(other, dtype)))
 
 
-_PRODUCTS: tuple[tuple[str, Callable[..., Array], int | None], ...] = (
-    ("aten::matmul(Tensor self, Tensor other) -> Tensor", _matmul, None),
-    ("aten::mm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("mm", 2, 2), 2),
-    ("aten::bmm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("bmm", 3, 3), 3),
-    ("aten::mv(Tensor self, Tensor vec) -> Tensor", _ranked_product("mv", 2, 1), 1),
-    ("aten::dot(Tensor self, Tensor tensor) -> Tensor", _ranked_product("dot", 1, 1), 0),
-    ("aten::vdot(Tensor self, Tensor other) -> Tensor", _ranked_product("vdot", 1, 1), 0),
-    ("aten::inner(Tensor self, Tensor other) -> Tensor", _inner, None),
-    ("aten::outer(Tensor self, Tensor vec2) -> Tensor", _outer, 2),
-    ("aten::ger(Tensor self, Tensor vec2) -> Tensor", _outer, 2),
-    ("aten::kron(Tensor self, Tensor other) -> Tensor", _kron, None),
+_PRODUCTS: tuple[tuple[str, Callable[..., Array], int | None, ShapeRule], ...] = (
+    ("aten::matmul(Tensor self, Tensor other) -> Tensor", _matmul, None, product_shapes.matmul),
+    ("aten::mm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("mm", 2, 2), 2, product_shapes.matmul),
+    ("aten::bmm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("bmm", 3, 3), 3, product_shapes.matmul),
+    ("aten::mv(Tensor self, Tensor vec) -> Tensor", _ranked_product("mv", 2, 1), 1, product_shapes.matmul),
+    ("aten::dot(Tensor self, Tensor tensor) -> Tensor", _ranked_product("dot", 1, 1), 0, product_shapes.matmul),
+    ("aten::vdot(Tensor self, Tensor other) -> Tensor", _ranked_product("vdot", 1, 1), 0, product_shapes.matmul),
+    ("aten::inner(Tensor self, Tensor other) -> Tensor", _inner, None, product_shapes.inner),
+    ("aten::outer(Tensor self, Tensor vec2) -> Tensor", _outer, 2, product_shapes.outer),
+    ("aten::ger(Tensor self, Tensor vec2) -> Tensor", _outer, 2, product_shapes.outer),
+    ("aten::kron(Tensor self, Tensor other) -> Tensor", _kron, None, product_shapes.kron),
     (
         "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
         _tensordot,
         None,
+        product_shapes.tensordot,
     ),
-    ("aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor", _tensordot_int, None),
+    (
+        "aten::tensordot.int(Tensor self, Tensor other, int dims=2) -> Tensor",
+        _tensordot_int,
+        None,
+        product_shapes.tensordot_last,
+    ),
     (
         "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
         _bilinear,
         None,
+        product_shapes.bilinear,
     ),
 )
 """Products of the first two arguments, with the rank of the result where it is always the same."""
 
-_SUMS_OF_PRODUCTS: tuple[tuple[str, str, Callable[[Array, Array], Array], int], ...] = (
-    ("addmm", "Tensor mat1, Tensor mat2", _ranked_product("addmm", 2, 2), 2),
-    ("addmv", "Tensor mat, Tensor vec", _ranked_product("addmv", 2, 1), 1),
-    ("addbmm", "Tensor batch1, Tensor batch2", _batch_sum, 2),
-    ("baddbmm", "Tensor batch1, Tensor batch2", _ranked_product("baddbmm", 3, 3), 3),
-    ("addr", "Tensor vec1, Tensor vec2", _outer, 2),
+_SUMS_OF_PRODUCTS: tuple[tuple[str, str, Callable[[Array, Array], Array], int, ShapeRule], ...] = (
+    ("addmm", "Tensor mat1, Tensor mat2", _ranked_product("addmm", 2, 2), 2, product_shapes.added_product),
+    ("addmv", "Tensor mat, Tensor vec", _ranked_product("addmv", 2, 1), 1, product_shapes.added_product),
+    ("addbmm", "Tensor batch1, Tensor batch2", _batch_sum, 2, product_shapes.added_batch),
+    ("baddbmm", "Tensor batch1, Tensor batch2", _ranked_product("baddbmm", 3, 3), 3, product_shapes.added_product),
+    ("addr", "Tensor vec1, Tensor vec2", _outer, 2, product_shapes.added_outer),
 )
 
-for _schema, _evaluate, _rank in _PRODUCTS:
-    declare(_schema, _evaluate, traits=_M, result=rules.agreed(0, 1, rank=_rank))
+for _schema, _evaluate, _rank, _shape in _PRODUCTS:
+    declare(
+        _schema,
+        _evaluate,
+        traits=_M,
+        result=rules.agreed(0, 1, rank=_rank),
+        shape=_shape,
+        dtype=shapes.promoted_when_broadcast if "::kron" in _schema else None,
+        fits=None if _rank is None else product_shapes.have_ranks,
+    )
 
-for _name, _operands, _multiply, _rank in _SUMS_OF_PRODUCTS:
+for _name, _operands, _multiply, _rank, _shape in _SUMS_OF_PRODUCTS:
     declare(
         f"aten::{_name}(Tensor self, {_operands}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         _added(_multiply),
         traits=_M,
         result=rules.agreed(0, 1, 2, rank=_rank),
+        shape=_shape,
+        fits=product_shapes.have_ranks,
     )
 
 declare(
@@ -273,13 +253,21 @@ declare(
     _linear,
     traits=_M,
     result=rules.agreed(0, 1),
+    shape=product_shapes.linear,
+    fits=product_shapes.bias_of_linear,
 )
 declare(
-    "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", _einsum, traits=_M | Trait.MAY_ALIAS
+    "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+    _einsum,
+    traits=_M | Trait.MAY_ALIAS,
+    shape=product_shapes.einsum,
+    dtype=product_shapes.dtype_of_einsum,
 )
 declare(
     "gs::einsum_adjoint(Tensor grad_output, str equation, Tensor[] tensors, int operand) -> Tensor",
     _einsum_adjoint,
     traits=_M,
     result=rules.like(),
+    shape=product_shapes.einsum_adjoint,
+    dtype=product_shapes.dtype_of_gradient,
 )

@@ -6,11 +6,13 @@ Source: torch's documentation of each op. Signs of singular vectors and eigenvec
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
+from ...arguments import Arguments, Shape, ShapeRule, Shapes
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from .products import product
@@ -179,62 +181,160 @@ def _multi_dot(tensors: list[Array]) -> Array:
     return cast(np.linalg.multi_dot([widen(t) for t in tensors]), dtype)
 
 
+# --- what is known of results ---
+
+
+def _determinant_shape(a: Arguments) -> Shape:
+    return a.at(0)[:-2]
+
+
+def _pinverse_shape(a: Arguments) -> Shape:
+    *batch, rows, columns = a.at(0)
+    return (*batch, columns, rows)
+
+
+def _singular_values_shape(a: Arguments) -> Shape:
+    return (*a.at(0)[:-2], min(a.at(0)[-2:]))
+
+
+def _eigenvalues_shape(a: Arguments) -> Shape:
+    return a.at(0)[:-1]
+
+
+def _eigh_shapes(a: Arguments) -> Shapes:
+    return [a.at(0)[:-1], a.at(0)]
+
+
+def _solve_shape(a: Arguments) -> Shape:
+    matrix, right = a.at(0), a.at(1)
+    if len(right) == 1 or (len(matrix) - 1 == len(right) and right == matrix[:-1]):
+        return shapes.broadcast(matrix[:-1], right)
+    return (*shapes.broadcast(matrix[:-2], right[:-2]), *right[-2:])
+
+
+def _solve_triangular_shape(a: Arguments) -> Shape:
+    return (*shapes.broadcast(a.at(0)[:-2], a.at(1)[:-2]), *a.at(1)[-2:])
+
+
+def _cholesky_solve_shape(a: Arguments) -> Shape:
+    return (*shapes.broadcast(a.at(0)[:-2], a.at(1)[:-2]), *a.at(0)[-2:])
+
+
+def _factors(shape: Shape, mode: str) -> Shapes:
+    *batch, rows, columns = shape
+    if mode == "r":
+        return [(0,), (*batch, min(rows, columns), columns)]
+    inner = rows if mode == "complete" else min(rows, columns)
+    return [(*batch, rows, inner), (*batch, inner, columns)]
+
+
+def _qr_shapes(a: Arguments) -> Shapes:
+    return _factors(a.at(0), a["mode"])
+
+
+def _old_qr_shapes(a: Arguments) -> Shapes:
+    return _factors(a.at(0), "reduced" if a["some"] else "complete")
+
+
+def _singular(shape: Shape, full: bool) -> tuple[Shape, Shape, Shape]:
+    """U, S and V transposed."""
+    *batch, rows, columns = shape
+    rank = min(rows, columns)
+    left, right = (rows, columns) if full else (rank, rank)
+    return (*batch, rows, left), (*batch, rank), (*batch, right, columns)
+
+
+def _svd_shapes(a: Arguments) -> Shapes:
+    return list(_singular(a.at(0), a["full_matrices"]))
+
+
+def _old_svd_shapes(a: Arguments) -> Shapes:
+    """V itself, not transposed."""
+    u, s, (*batch, right, columns) = _singular(a.at(0), not a["some"])
+    return [u, s, (*batch, columns, right)]
+
+
+def _multi_dot_shape(a: Arguments) -> Shape:
+    factors: list[Shape] = [tensor.shape for tensor in a["tensors"]]
+    return reduce(shapes.product, factors)
+
+
 _lower = rules.shifted(-2)
 _vector = rules.shifted(-1)
 
-_UNARY: tuple[tuple[str, Callable[..., Array], rules.TypeRule], ...] = (
-    ("aten::inverse(Tensor self) -> Tensor", _inverse, rules.same()),
-    ("aten::linalg_inv(Tensor A) -> Tensor", _inverse, rules.same()),
-    ("aten::det(Tensor self) -> Tensor", _det, _lower),
-    ("aten::linalg_det(Tensor A) -> Tensor", _det, _lower),
-    ("gs::cofactor(Tensor self) -> Tensor", _cofactor, rules.same()),
-    ("aten::logdet(Tensor self) -> Tensor", _logdet, _lower),
-    ("aten::cholesky(Tensor self, bool upper=False) -> Tensor", _cholesky, rules.same()),
-    ("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", _cholesky, rules.same()),
-    ("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", _pinverse, rules.same()),
-    ("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", _svdvals, _vector),
-    ('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', _eigvalsh, _vector),
-    ("aten::matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same()),
-    ("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same()),
-    ("aten::matrix_exp(Tensor self) -> Tensor", _matrix_exp, rules.same()),
-    ("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", _solve, rules.like(1)),
+_UNARY: tuple[tuple[str, Callable[..., Array], rules.TypeRule, ShapeRule], ...] = (
+    ("aten::inverse(Tensor self) -> Tensor", _inverse, rules.same(), shapes.first),
+    ("aten::linalg_inv(Tensor A) -> Tensor", _inverse, rules.same(), shapes.first),
+    ("aten::det(Tensor self) -> Tensor", _det, _lower, _determinant_shape),
+    ("aten::linalg_det(Tensor A) -> Tensor", _det, _lower, _determinant_shape),
+    ("gs::cofactor(Tensor self) -> Tensor", _cofactor, rules.same(), shapes.first),
+    ("aten::logdet(Tensor self) -> Tensor", _logdet, _lower, _determinant_shape),
+    ("aten::cholesky(Tensor self, bool upper=False) -> Tensor", _cholesky, rules.same(), shapes.first),
+    ("aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", _cholesky, rules.same(), shapes.first),
+    ("aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", _pinverse, rules.same(), _pinverse_shape),
+    ("aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", _svdvals, _vector, _singular_values_shape),
+    ('aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor', _eigvalsh, _vector, _eigenvalues_shape),
+    ("aten::matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same(), shapes.first),
+    ("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", _matrix_power, rules.same(), shapes.first),
+    ("aten::matrix_exp(Tensor self) -> Tensor", _matrix_exp, rules.same(), shapes.same("self")),
+    ("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", _solve, rules.like(1), _solve_shape),
     (
         "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
         " -> Tensor",
         _solve_triangular,
         rules.same(1),
+        _solve_triangular_shape,
     ),
     (
         "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
         _cholesky_solve,
         rules.same(),
+        _cholesky_solve_shape,
     ),
 )
 
-_FACTORS: tuple[tuple[str, Callable[..., tuple[Array, ...]], tuple[rules.TypeRule, ...]], ...] = (
-    ("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", _slogdet, (_lower, _lower)),
-    ("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", _slogdet, (_lower, _lower)),
-    ("aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", _old_qr, (rules.same(), rules.same())),
-    ('aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', _qr, (rules.like(), rules.same())),
+_FACTORS: tuple[tuple[str, Callable[..., tuple[Array, ...]], tuple[rules.TypeRule, ...], ShapeRule], ...] = (
+    ("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", _slogdet, (_lower, _lower), _determinant_shape),
+    (
+        "aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
+        _slogdet,
+        (_lower, _lower),
+        _determinant_shape,
+    ),
+    (
+        "aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
+        _old_qr,
+        (rules.same(), rules.same()),
+        _old_qr_shapes,
+    ),
+    (
+        'aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
+        _qr,
+        (rules.like(), rules.same()),
+        _qr_shapes,
+    ),
     (
         "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
         _old_svd,
         (rules.same(), _vector, rules.same()),
+        _old_svd_shapes,
     ),
     (
         "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
         _svd,
         (rules.same(), _vector, rules.same()),
+        _svd_shapes,
     ),
     (
         'aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
         _eigh,
         (_vector, rules.same()),
+        _eigh_shapes,
     ),
 )
 
-for _schema, _evaluate, _rule in _UNARY:
-    declare(_schema, _evaluate, traits=_M, result=_rule)
-for _schema, _factor, _rules in _FACTORS:
-    declare(_schema, _factor, traits=_M, result=rules.results(*_rules))
-declare("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", _multi_dot, traits=_M)
+for _schema, _evaluate, _rule, _shape in _UNARY:
+    declare(_schema, _evaluate, traits=_M, result=_rule, shape=_shape)
+for _schema, _factor, _rules, _shapes in _FACTORS:
+    declare(_schema, _factor, traits=_M, result=rules.results(*_rules), shape=_shapes)
+declare("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", _multi_dot, traits=_M, shape=_multi_dot_shape)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import fitting, rules, shapes
+from ...arguments import Arguments, Shape
 from ...arrays import Array, cast, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
@@ -72,13 +73,41 @@ def _cross(self: Array, other: Array, dim: int | None) -> Array:
     return cast(np.stack(parts, axis), dtype)
 
 
+# --- what is known of results ---
+
+
+def _diag_shape(a: Arguments) -> Shape:
+    shape, offset = a.shape("self"), a["diagonal"]
+    if len(shape) == 1:
+        return (shape[0] + abs(offset),) * 2
+    return (max(min(shape[0] + min(offset, 0), shape[1] - max(offset, 0)), 0),)
+
+
+def _diag_embed_shape(a: Arguments) -> Shape:
+    shape = a.shape("self")
+    rank = len(shape) + 1
+    first, second = sorted(wrap_dim(a[name], rank) for name in ("dim1", "dim2"))
+    size = shape[-1] + abs(a["offset"])
+    result = [*shape[:-1]]
+    result.insert(first, size)
+    result.insert(second, size)
+    return tuple(result)
+
+
 for _name, _keep in (("tril", np.tril), ("triu", np.triu)):
-    declare(f"aten::{_name}(Tensor self, int diagonal=0) -> Tensor", _triangle(_name, _keep), result=rules.same())
-declare("aten::diag(Tensor self, int diagonal=0) -> Tensor", _diag, result=rules.like())
+    declare(
+        f"aten::{_name}(Tensor self, int diagonal=0) -> Tensor",
+        _triangle(_name, _keep),
+        result=rules.same(),
+        shape=shapes.same("self"),
+        fits=fitting.is_matrix,
+    )
+declare("aten::diag(Tensor self, int diagonal=0) -> Tensor", _diag, result=rules.like(), shape=_diag_shape)
 declare(
     "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
     _diag_embed,
     result=rules.shifted(1),
+    shape=_diag_embed_shape,
 )
 declare(
     "aten::diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
@@ -92,5 +121,15 @@ declare(
     traits=Trait.VIEW,
     result=rules.shifted(-1),
 )
-declare("aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor", _cross, result=rules.agreed(0, 1))
-declare("aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", _cross, result=rules.agreed(0, 1))
+declare(
+    "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+    _cross,
+    result=rules.agreed(0, 1),
+    shape=shapes.all_broadcast,
+)
+declare(
+    "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    _cross,
+    result=rules.agreed(0, 1),
+    shape=shapes.all_broadcast,
+)

@@ -13,22 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
-from .windows import (
-    Sizes,
-    averaged_counts,
-    bin_bounds,
-    constant_pad,
-    convolution,
-    expanded,
-    padded_places,
-    pair_widths,
-    pooling,
-    windows,
-)
+from . import window_shapes
+from .window_shapes import Sizes, expanded, pair_widths, pooling
+from .windows import averaged_counts, bin_bounds, constant_pad, convolution, padded_places, windows
 
 
 def _flat(padding: Sequence[int]) -> list[int]:
@@ -224,12 +215,14 @@ declare(
     _conv_input,
     traits=Trait.MATMUL,
     result=rules.same(2),
+    shape=shapes.sized("input_size"),
 )
 declare(
     f"gs::conv_weight(Tensor input, int[] weight_size, Tensor grad_output, {_HOW}, int groups) -> Tensor",
     _conv_weight,
     traits=Trait.MATMUL,
     result=rules.like(2),
+    shape=shapes.sized("weight_size"),
 )
 declare(
     f"aten::convolution(Tensor input, Tensor weight, Tensor? bias, {_HOW}, bool transposed, int[] output_padding,"
@@ -237,6 +230,7 @@ declare(
     _convolution,
     traits=Trait.MATMUL,
     result=rules.same(),
+    shape=window_shapes.general_convolution,
 )
 for _rank in (1, 2, 3):
     _n, _ones, _zeros = f"int[{_rank}]", [1] * _rank, [0] * _rank
@@ -247,6 +241,7 @@ for _rank in (1, 2, 3):
         _conv_transposed,
         traits=Trait.MATMUL,
         result=rules.same(),
+        shape=window_shapes.transposed_convolution,
     )
     _divisor = ", int? divisor_override" if _rank > 1 else ""
     declare(
@@ -255,16 +250,19 @@ for _rank in (1, 2, 3):
         avg_pool_backward,
         traits=Trait.REDUCTION,
         result=rules.same(),
+        shape=shapes.sized("input_size"),
     )
     declare(
         f"gs::adaptive_avg_pool{_rank}d_adjoint(Tensor grad_output, int[] input_size, {_n} output_size) -> Tensor",
         adaptive_avg_pool_backward,
         traits=Trait.REDUCTION,
         result=rules.same(),
+        shape=shapes.sized("input_size"),
     )
 
 declare(
     "gs::pad_adjoint(Tensor grad_output, int[] input_size, int[] pad, str mode) -> Tensor",
     _pad_backward,
     result=rules.same(),
+    shape=shapes.sized("input_size"),
 )

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
 from ....types.dtypes import BOOL
+from ...arguments import Arguments, Shape, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import along, wrap_dim
 from ...registry import Trait, declare
@@ -98,33 +99,79 @@ def _attention(
     return cast(product(weights, widen(value)), dtype_of(query))
 
 
+# --- what is known of results ---
+
+
+def _glu_shape(a: Arguments) -> Shape:
+    shape = a.shape("self")
+    axis = wrap_dim(a["dim"], len(shape))
+    if not shape or shape[axis] % 2:
+        raise RuntimeError(f"glu: the dimension to halve must be even, but the shape is {list(shape)}")
+    return shapes.replaced(shape, axis, shape[axis] // 2)
+
+
+def _cosine_similarity_shape(a: Arguments) -> Shape:
+    shape = shapes.all_broadcast(a)
+    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape))) if shape else ()
+
+
+def _pairwise_distance_shape(a: Arguments) -> Shape:
+    shape = shapes.all_broadcast(a)
+    return (*shape[:-1], *((1,) if a["keepdim"] and shape else ()))
+
+
+def _attention_shape(a: Arguments) -> Shape:
+    query, key, value = a.shape("query"), a.shape("key"), a.shape("value")
+    if a["enable_gqa"]:
+        key, value = ((*x[:-3], query[-3], *x[-2:]) for x in (key, value))
+    mask = a["attn_mask"]
+    scores = shapes.product(query, (*key[:-2], key[-1], key[-2]))
+    scores = shapes.broadcast(scores, mask.shape) if mask is not None else scores
+    return shapes.product(scores, value)
+
+
 _Evaluate = Callable[..., Array]
-_SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule], ...] = (
-    ("gs::masked_dropout(Tensor input, Tensor mask, float p) -> Tensor", _masked_dropout, rules.same()),
+_SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule, ShapeRule], ...] = (
+    (
+        "gs::masked_dropout(Tensor input, Tensor mask, float p) -> Tensor",
+        _masked_dropout,
+        rules.same(),
+        shapes.all_broadcast,
+    ),
     (
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         _native_dropout_backward,
         rules.same(),
+        shapes.all_broadcast,
     ),
-    ("aten::glu(Tensor self, int dim=-1) -> Tensor", _glu, rules.same()),
+    ("aten::glu(Tensor self, int dim=-1) -> Tensor", _glu, rules.same(), _glu_shape),
     (
         "aten::cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
         _cosine_similarity,
         rules.agreed(0, 1),
+        _cosine_similarity_shape,
     ),
     (
         "aten::pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
         _pairwise_distance,
         rules.agreed(0, 1),
+        _pairwise_distance_shape,
     ),
 )
 
-for _schema, _evaluate, _rule in _SIMPLE:
-    declare(_schema, _evaluate, result=_rule)
+for _schema, _evaluate, _rule, _shape in _SIMPLE:
+    declare(
+        _schema,
+        _evaluate,
+        result=_rule,
+        shape=_shape,
+        dtype=shapes.promoted_when_broadcast if "::cosine_similarity" in _schema else None,
+    )
 declare(
     "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None,"
     " float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     _attention,
     traits=Trait.MATMUL,
     result=rules.same(),
+    shape=_attention_shape,
 )

@@ -6,18 +6,21 @@ Computed in float32 at least, added up in float64, rounded once. Source: torch's
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
 from ....types.dtypes import DType, promote
 from ....types.schema import parse_schema
 from ....types.types import TensorType, Type
+from ...arguments import Check, ElementRule, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
 from ..reductions.scan import log_softmax
+from . import loss_shapes
 
 _R = Trait.REDUCTION
 NONE, MEAN, SUM = 0, 1, 2
@@ -273,30 +276,6 @@ def _by_name(evaluate: Callable[..., Any], position: int) -> Callable[..., Any]:
 
 _TARGET = "Tensor self, Tensor target"
 _WEIGHTED = f"{_TARGET}, Tensor? weight=None"
-_LOSSES: tuple[tuple[str, str, str, Callable[..., Array], tuple[str, ...]], ...] = (
-    ("mse_loss", _TARGET, "", _elementwise("mse_loss", _squared), ()),
-    ("l1_loss", _TARGET, "", _elementwise("l1_loss", _absolute), ()),
-    ("smooth_l1_loss", _TARGET, ", float beta=1.", _elementwise("smooth_l1_loss", _smooth_l1), ()),
-    ("huber_loss", _TARGET, ", float delta=1.", _elementwise("huber_loss", _huber, as_first=True), ()),
-    ("soft_margin_loss", _TARGET, "", _elementwise("soft_margin_loss", _soft_margin, as_first=True), ()),
-    ("binary_cross_entropy", _WEIGHTED, "", _cross_entropy_of_probability, ()),
-    (
-        "binary_cross_entropy_with_logits",
-        f"{_WEIGHTED}, Tensor? pos_weight=None",
-        "",
-        _cross_entropy_of_logit,
-        (),
-    ),
-    ("nll_loss", _WEIGHTED, ", int ignore_index=-100", _nll_loss, ()),
-    (
-        "cross_entropy_loss",
-        _WEIGHTED,
-        ", int ignore_index=-100, float label_smoothing=0.",
-        _cross_entropy,
-        ("cross_entropy",),
-    ),
-)
-"""Name, arguments before and after the reduction, evaluation and other names."""
 
 
 def _loss_rule(types: Any) -> Type:
@@ -309,49 +288,114 @@ def _logit_rule(types: Any) -> Type:
     return TensorType(second) if second and second.is_floating else _loss_rule(types)
 
 
-_RULES = {
-    **dict.fromkeys(("soft_margin_loss", "huber_loss"), rules.like()),
-    "binary_cross_entropy_with_logits": _logit_rule,
-}
-"""Where the dtype is not the common one of both operands."""
+@dataclass(frozen=True)
+class _Loss:
+    """A loss of an input and a target, in its two spellings: with the reduction as a code, and as a name."""
 
-for _name, _before, _after, _evaluate, _aliases in _LOSSES:
-    _rule = _RULES.get(_name, _loss_rule)
+    name: str
+    evaluate: Callable[..., Array]
+    before: str = _TARGET
+    after: str = ""
+    result: rules.TypeRule = _loss_rule
+    shape: ShapeRule = loss_shapes.elementwise_loss
+    dtype: ElementRule | None = None
+    fits: Check | None = None
+    aliases: tuple[str, ...] = ()
+
+
+_LOSSES = (
+    _Loss("mse_loss", _elementwise("mse_loss", _squared), dtype=shapes.promoted_when_broadcast),
+    _Loss("l1_loss", _elementwise("l1_loss", _absolute), dtype=shapes.promoted_when_broadcast),
+    _Loss(
+        "smooth_l1_loss",
+        _elementwise("smooth_l1_loss", _smooth_l1),
+        after=", float beta=1.",
+        dtype=shapes.promoted_when_broadcast,
+    ),
+    _Loss(
+        "huber_loss",
+        _elementwise("huber_loss", _huber, as_first=True),
+        after=", float delta=1.",
+        result=rules.like(),
+    ),
+    _Loss("soft_margin_loss", _elementwise("soft_margin_loss", _soft_margin, as_first=True), result=rules.like()),
+    _Loss(
+        "binary_cross_entropy",
+        _cross_entropy_of_probability,
+        _WEIGHTED,
+        dtype=shapes.promoted_when_broadcast,
+        fits=loss_shapes.is_as_its_target,
+    ),
+    _Loss(
+        "binary_cross_entropy_with_logits",
+        _cross_entropy_of_logit,
+        f"{_WEIGHTED}, Tensor? pos_weight=None",
+        result=_logit_rule,
+        fits=loss_shapes.is_as_its_target,
+    ),
+    _Loss(
+        "nll_loss",
+        _nll_loss,
+        _WEIGHTED,
+        ", int ignore_index=-100",
+        shape=loss_shapes.nll_loss,
+        fits=loss_shapes.has_a_class_for_each_target,
+    ),
+    _Loss(
+        "cross_entropy_loss",
+        _cross_entropy,
+        _WEIGHTED,
+        ", int ignore_index=-100, float label_smoothing=0.",
+        shape=loss_shapes.cross_entropy,
+        fits=loss_shapes.has_classes,
+        aliases=("cross_entropy",),
+    ),
+)
+
+
+def _declare_loss(loss: _Loss, schema: str, evaluate: Callable[..., Array]) -> None:
     declare(
-        f"aten::{_name}({_before}, int reduction=1{_after}) -> Tensor",
-        _evaluate,
+        schema,
+        evaluate,
         traits=_R,
-        result=_rule,
-        aliases=_aliases,
+        result=loss.result,
+        shape=loss.shape,
+        dtype=loss.dtype,
+        fits=loss.fits,
+        aliases=loss.aliases,
     )
+
+
+for _loss in _LOSSES:
+    _by_code = f"aten::{_loss.name}({_loss.before}, int reduction=1{_loss.after}) -> Tensor"
     # huber_loss is younger than the arguments that stand before the reduction of the others.
-    _star = "" if _name == "huber_loss" else "*, "
-    _text = f'aten::{_name}.str({_before.replace("self", "input")}, {_star}str reduction="mean"{_after}) -> Tensor'
-    declare(
-        _text,
-        _by_name(_evaluate, parse_schema(_text).index_of("reduction")),
-        traits=_R,
-        result=_rule,
-        aliases=_aliases,
-    )
+    _star = "" if _loss.name == "huber_loss" else "*, "
+    _before = _loss.before.replace("self", "input")
+    _text = f'aten::{_loss.name}.str({_before}, {_star}str reduction="mean"{_loss.after}) -> Tensor'
+    _declare_loss(_loss, _by_code, _loss.evaluate)
+    _declare_loss(_loss, _text, _by_name(_loss.evaluate, parse_schema(_text).index_of("reduction")))
 
 declare(
     f"aten::kl_div({_TARGET}, int reduction=1, *, bool log_target=False) -> Tensor",
     _kl_div,
     traits=_R,
     result=_loss_rule,
+    shape=loss_shapes.elementwise_loss,
 )
 declare(
     'aten::kl_div.str(Tensor input, Tensor target, *, str reduction="mean", bool log_target=False) -> Tensor',
     _kl_div_named,
     traits=_R,
     result=_loss_rule,
+    shape=loss_shapes.elementwise_loss,
 )
 declare(
     f"aten::nll_loss_nd({_WEIGHTED}, int reduction=1, int ignore_index=-100) -> Tensor",
     _nll_loss,
     traits=_R,
     result=rules.like(),
+    shape=loss_shapes.nll_loss,
+    fits=loss_shapes.has_a_class_for_each_target,
 )
 declare(
     "aten::nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index)"
@@ -359,10 +403,13 @@ declare(
     _nll_loss_forward,
     traits=_R,
     result=rules.results(rules.like(), rules.like(rank=0)),
+    shape=loss_shapes.nll_loss_forward,
+    fits=loss_shapes.has_a_class_for_each_target,
 )
 declare(
     "aten::nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction,"
     " int ignore_index, Tensor total_weight) -> Tensor",
     _nll_loss_backward,
     result=rules.same(1),
+    shape=shapes.same("self"),
 )

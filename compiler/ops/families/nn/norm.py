@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import fitting, rules, shapes
+from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array, cast, dtype_of
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
@@ -202,6 +203,54 @@ def _instance_norm(
     return cast(_affine(normal, _per_channel(weight, input.ndim), _per_channel(bias, input.ndim)), dtype)
 
 
+# --- what is known of results ---
+
+
+def _statistics_shape(a: Arguments) -> Shape:
+    """One number for each row that is normalized, the others as 1."""
+    shape, inner = a.shape("input"), a["normalized_shape"]
+    if not inner or shape[-len(inner) :] != tuple(inner):
+        raise RuntimeError(f"normalized_shape={list(inner)} is not the end of the input's shape {list(shape)}")
+    return (*shape[: len(shape) - len(inner)], *(1,) * len(inner))
+
+
+def _native_layer_norm_shapes(a: Arguments) -> Shapes:
+    return [a.shape("input"), _statistics_shape(a), _statistics_shape(a)]
+
+
+def _native_layer_norm_backward_shapes(a: Arguments) -> Shapes:
+    inner = tuple(a["normalized_shape"])
+    wanted = a["output_mask"]
+    found = (a.shape("input"), inner, inner)
+    return [shape if asked else None for shape, asked in zip(found, wanted, strict=True)]
+
+
+def _ends_in_normalized_shape(a: Arguments) -> None:
+    shape, inner = a.shape("input"), tuple(a["normalized_shape"])
+    if not inner or shape[len(shape) - len(inner) :] != inner:
+        raise fitting.misfit(a, f"normalized_shape={list(inner)} is not the end of the input's shape {list(shape)}")
+    for given in fitting.given(a, "weight", "bias"):
+        if given != inner:
+            raise fitting.misfit(a, f"weight or bias has shape {list(given)}, but normalized_shape is {list(inner)}")
+
+
+def _divides_into_groups(a: Arguments) -> None:
+    shape, groups = a.shape("input"), a["num_groups"]
+    if len(shape) < 2 or groups <= 0 or shape[1] % groups:
+        raise fitting.misfit(a, f"the channels of shape {list(shape)} do not divide into {groups} groups")
+    fitting.require_one_for_each(a, shape[1], "channels", "weight", "bias")
+
+
+def has_channels(a: Arguments) -> None:
+    shape = a.shape("input")
+    if len(shape) < 2:
+        raise fitting.misfit(a, f"expected at least 2 dimensions, but got shape {list(shape)}")
+    statistics = () if a["training"] else ("running_mean", "running_var")
+    if len(fitting.given(a, *statistics)) != len(statistics):
+        raise fitting.misfit(a, "expected running_mean and running_var when training is False")
+    fitting.require_one_for_each(a, shape[1], "channels", "weight", "bias", *statistics)
+
+
 _AFFINE = "Tensor? weight=None, Tensor? bias=None"
 _BATCH = (
     "Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool {training},"
@@ -213,33 +262,43 @@ _NORMS = (
         f"aten::layer_norm(Tensor input, int[] normalized_shape, {_AFFINE}, float eps=1e-05, bool cudnn_enable=True)"
         " -> Tensor",
         _layer_norm,
+        _ends_in_normalized_shape,
     ),
     (
         "aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
         _rms_norm,
+        _ends_in_normalized_shape,
     ),
     (
         f"aten::group_norm(Tensor input, int num_groups, {_AFFINE}, float eps=1e-05, bool cudnn_enabled=True)"
         " -> Tensor",
         _group_norm,
+        _divides_into_groups,
     ),
-    (f"aten::batch_norm({_BATCH.format(training='training')}) -> Tensor", batch_norm),
+    (f"aten::batch_norm({_BATCH.format(training='training')}) -> Tensor", batch_norm, has_channels),
     (
         f"aten::batch_norm.functional(Tensor input, Tensor? running_mean, Tensor? running_var, {_AFFINE},"
         " bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
         _functional_batch_norm,
+        has_channels,
     ),
-    (f"aten::instance_norm({_BATCH.format(training='use_input_stats')}) -> Tensor", _instance_norm),
+    (
+        f"aten::instance_norm({_BATCH.format(training='use_input_stats')}) -> Tensor",
+        _instance_norm,
+        None,
+    ),
 )
 
-for _schema, _evaluate in _NORMS:
-    declare(_schema, _evaluate, traits=_R, result=rules.same())
+for _schema, _evaluate, _fits in _NORMS:
+    declare(_schema, _evaluate, traits=_R, result=rules.same(), shape=shapes.same("input"), fits=_fits)
 declare(
     "aten::native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps)"
     " -> (Tensor, Tensor, Tensor)",
     _native_layer_norm,
     traits=_R,
     result=rules.results(rules.same(), rules.statistics(2), rules.statistics(2)),
+    shape=_native_layer_norm_shapes,
+    fits=_ends_in_normalized_shape,
 )
 declare(
     "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd,"
@@ -247,4 +306,5 @@ declare(
     _native_layer_norm_backward,
     traits=_R,
     result=rules.results(rules.same(1), rules.like(5), rules.like(6)),
+    shape=_native_layer_norm_backward_shapes,
 )

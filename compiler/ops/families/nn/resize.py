@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
+from ...arguments import Arguments, Shape
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows
 from ..reductions.reductions import require_float
+from . import window_shapes
 from .adjoints import adaptive_avg_pool_backward, add_windows
-from .windows import Sizes, adaptive_avg_pool, bin_bounds, constant_pad, expanded, place_of_largest, windows
+from .window_shapes import Sizes, expanded
+from .windows import adaptive_avg_pool, bin_bounds, constant_pad, place_of_largest, windows
 
 Scales = Sequence[float] | float | None
 Taps = tuple[Array, Array]
@@ -212,6 +215,28 @@ def _col2im(
     return cast(constant_pad(total, [-pad[1], -pad[1], -pad[0], -pad[0]], 0), dtype_of(self))
 
 
+# --- what is known of results ---
+
+
+def _interpolate_shape(a: Arguments) -> Shape:
+    shape = a.shape("input")
+    target = resized(shape[2:], a["size"], a["scale_factor"], a["recompute_scale_factor"])
+    return (*shape[:2], *(new for new, _ in target))
+
+
+def _im2col_shape(a: Arguments) -> Shape:
+    """Windows as columns, each of as many rows as it has elements."""
+    shape = a.shape("self")
+    kernel, spread, pad, steps = (expanded(a[n], 2) for n in ("kernel_size", "dilation", "padding", "stride"))
+    places = window_shapes.places(shape[-2:], [(p, p) for p in pad], kernel, steps, spread)
+    return (*shape[:-3], shape[-3] * prod(kernel), prod(places))
+
+
+def _col2im_shape(a: Arguments) -> Shape:
+    *batch, rows, _ = a.at(0)
+    return (*batch, rows // prod(expanded(a["kernel_size"], 2)), *expanded(a["output_size"], 2))
+
+
 _HOW = 'str mode="nearest", bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False'
 for _overload, _size, _scale in (
     ("", "int[]? size=None", "float[]? scale_factor=None"),
@@ -221,12 +246,14 @@ for _overload, _size, _scale in (
         f"aten::interpolate{_overload}(Tensor input, {_size}, {_scale}, {_HOW}) -> Tensor",
         _interpolate,
         result=rules.same(),
+        shape=_interpolate_shape,
     )
     declare(
         f"gs::interpolate_adjoint{_overload}(Tensor grad_output, int[] input_size, {_size.removesuffix('=None')},"
         f" {_scale.removesuffix('=None')}, str mode, bool? align_corners, bool? recompute_scale_factor) -> Tensor",
         _interpolate_adjoint,
         result=rules.same(),
+        shape=shapes.sized("input_size"),
     )
 for _rank in (1, 2, 3):
     declare(
@@ -234,21 +261,25 @@ for _rank in (1, 2, 3):
         _adaptive_max_pool(_rank),
         traits=Trait.REDUCTION,
         result=rules.results(rules.same(), rules.indices),
+        shape=window_shapes.adaptive_pool,
     )
 declare(
     "aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
     _im2col,
     result=rules.like(),
+    shape=_im2col_shape,
 )
 declare(
     "aten::col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding,"
     " int[2] stride) -> Tensor",
     _col2im,
     result=rules.like(),
+    shape=_col2im_shape,
 )
 declare(
     "aten::fold(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=[1, 1],"
     " int[2] padding=[0, 0], int[2] stride=[1, 1]) -> Tensor",
     _col2im,
     result=rules.like(),
+    shape=_col2im_shape,
 )

@@ -15,8 +15,9 @@ from ....ops import rules
 from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
+from . import window_shapes
+from .window_shapes import Sizes, conv_padding, expanded, pair_widths, pooling
 
-Sizes = Sequence[int] | int
 Number = bool | int | float
 NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -52,11 +53,6 @@ def padded_places(size: int, before: int, after: int, mode: str) -> Array:
     return np.pad(np.arange(size), grown, mode=NUMPY_MODES[mode])[first : size + sum(grown) - last]
 
 
-def pair_widths(pad: Sequence[int]) -> list[tuple[int, int]]:
-    """torch's flat list, last dimension first, as NumPy's pairs."""
-    return [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
-
-
 def constant_pad(self: Array, pad: Sequence[int], value: Number) -> Array:
     """Pads with a value; negative widths crop."""
     if not any(pad):
@@ -70,12 +66,6 @@ def constant_pad(self: Array, pad: Sequence[int], value: Number) -> Array:
     crop = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(self.shape, widths, strict=True))
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
     return np.pad(self[crop], grown, constant_values=element(value, dtype_of(self)))
-
-
-def expanded(sizes: Sizes, rank: int) -> tuple[int, ...]:
-    """One int for each spatial dimension; a single one stands for all."""
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    return given * rank if len(given) == 1 else given
 
 
 def windows(array: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Array:
@@ -119,25 +109,6 @@ def convolution(rank: int) -> Callable[..., Array]:
     return evaluate
 
 
-def conv_padding(
-    padding: Sizes | str, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> list[int]:
-    """The widths as `pad` takes them."""
-    if padding == "valid":
-        return [0] * (2 * len(kernel))
-    if padding == "same":
-        if any(s != 1 for s in stride):
-            raise RuntimeError("padding='same' is not supported for strided convolutions")
-        totals = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-        return [width for total in reversed(totals) for width in (total // 2, total - total // 2)]
-    if isinstance(padding, str):
-        raise RuntimeError(f'padding must be "valid", "same" or integers, not {padding!r}')
-    widths = expanded(padding, len(kernel))
-    if min(widths, default=0) < 0:
-        raise RuntimeError(f"negative padding is not supported: {list(widths)}")
-    return [width for size in reversed(widths) for width in (size, size)]
-
-
 def convolve(
     input: Array, weight: Array, bias: Array | None, stride: Sequence[int], dilation: Sequence[int], groups: int
 ) -> Array:
@@ -159,30 +130,6 @@ def convolve(
     if bias is not None:
         result = result + widen(bias).reshape(-1, *(1,) * rank)
     return cast(result, dtype_of(input))
-
-
-def pooling(
-    shape: Sequence[int], rank: int, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], list[int], list[int]]:
-    """Kernel, stride and dilation for each dimension, the padding as `pad` takes it, and what ceil_mode adds to it."""
-    if len(shape) not in (rank + 1, rank + 2):
-        raise RuntimeError(f"pooling: expected {rank + 1} or {rank + 2} dimensions, but the shape is {tuple(shape)}")
-    kernel, spread, pad = (expanded(sizes, rank) for sizes in (kernel_size, dilation, padding))
-    steps = expanded(stride, rank) if isinstance(stride, int) or stride else kernel
-    if any(p < 0 for p in pad):
-        raise RuntimeError(f"pad must not be negative, but is {list(pad)}")
-    if any(2 * p > k for p, k in zip(pad, kernel, strict=True)):
-        raise RuntimeError(
-            f"pad should be at most half of effective kernel size, but got {list(pad)} and {list(kernel)}"
-        )
-    extra = [0] * rank
-    for i, size in enumerate(shape[len(shape) - rank :]):
-        free = size + 2 * pad[i] - spread[i] * (kernel[i] - 1) - 1
-        last = -(-free // steps[i]) * steps[i]
-        if ceil_mode and last < size + pad[i]:
-            extra[i] = max(last - free, 0)
-    flat = [width for size in reversed(pad) for width in (size, size)]
-    return kernel, steps, spread, flat, [width for size in reversed(extra) for width in (0, size)]
 
 
 def _avg_pool(rank: int) -> Callable[..., Array]:
@@ -302,6 +249,8 @@ for _rank in (1, 2, 3):
             _conv,
             traits=Trait.MATMUL,
             result=rules.same(),
+            shape=window_shapes.convolution,
+            fits=window_shapes.bias_of_convolution,
         )
 
 for _rank in (1, 2, 3):
@@ -314,12 +263,14 @@ for _rank in (1, 2, 3):
         _avg_pool(_rank),
         traits=Trait.REDUCTION,
         result=rules.same(),
+        shape=window_shapes.pool,
     )
     declare(
         f"aten::max_pool{_rank}d({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False) -> Tensor",
         _first(_max_pool),
         traits=Trait.REDUCTION,
         result=rules.same(),
+        shape=window_shapes.pool,
     )
     declare(
         f"aten::max_pool{_rank}d_with_indices({_sizes}, {_n} dilation={_ones}, bool ceil_mode=False)"
@@ -327,17 +278,25 @@ for _rank in (1, 2, 3):
         _max_pool,
         traits=Trait.REDUCTION,
         result=rules.results(rules.same(), rules.indices),
+        shape=window_shapes.pool,
     )
     declare(
         f"aten::adaptive_avg_pool{_rank}d(Tensor self, {_n} output_size) -> Tensor",
         adaptive_avg_pool(_rank),
         traits=Trait.REDUCTION,
         result=rules.same(),
+        shape=window_shapes.adaptive_pool,
     )
 
 declare(
     'aten::pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     _pad,
     result=rules.same(),
+    shape=window_shapes.pad,
 )
-declare("aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", constant_pad, result=rules.same())
+declare(
+    "aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+    constant_pad,
+    result=rules.same(),
+    shape=window_shapes.pad,
+)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....ops import shapes
 from ....types.types import ListType, TensorType, Type
 from ...arrays import Array
 from ...registry import OPS, declare
@@ -43,4 +44,4 @@ def _common(types: Sequence[Type]) -> Type:
     return TensorType(element.dtype, element.rank) if isinstance(element, TensorType) else TensorType()
 
 
-declare("gs::add_n(Tensor[] terms) -> Tensor", _add_n, result=_common)
+declare("gs::add_n(Tensor[] terms) -> Tensor", _add_n, result=_common, shape=shapes.all_broadcast)

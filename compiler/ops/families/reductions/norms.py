@@ -10,13 +10,14 @@ from math import inf
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import rules, shapes
 from ....types.dtypes import BY_CODE, DType
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...composite import composite
 from ...dims import axes_of, count
 from ...registry import Trait, declare
 from .reductions import require_float
+from .shapes import reduced
 
 Dims = Sequence[int] | int | None
 Number = bool | int | float
@@ -60,23 +61,28 @@ def _dist(self: Array, other: Array, p: Number) -> Array:
     return vector_norm(widen(cast(self, dtype)) - widen(cast(other, dtype)), p, None, False, dtype)
 
 
-declare("aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", _norm, traits=_R, result=rules.like(rank=0))
+declare(
+    "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", _norm, traits=_R, result=rules.like(rank=0), shape=reduced
+)
 declare(
     "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
     _norm,
     traits=_R,
     result=rules.like(),
+    shape=reduced,
 )
 declare(
     "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
     _norm_dtype,
     traits=_R,
     result=rules.fixed(None, 0),
+    shape=reduced,
 )
 declare(
     "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
     _norm,
     traits=_R,
+    shape=reduced,
 )
 composite(
     "aten::norm.str(Tensor self, str p, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"
@@ -87,7 +93,12 @@ declare(
     _vector_norm,
     traits=_R,
     result=rules.unless_asked(4, rules.like()),
+    shape=reduced,
 )
 declare(
-    "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", _dist, traits=_R, result=rules.agreed(0, 1, rank=0)
+    "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
+    _dist,
+    traits=_R,
+    result=rules.agreed(0, 1, rank=0),
+    shape=shapes.number,
 )

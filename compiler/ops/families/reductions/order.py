@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import fitting, rules, shapes
+from ...arguments import Arguments, Shape
 from ...arrays import Array, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim
 from ...registry import Trait, declare
 from .reductions import pick
+from .shapes import reduced
 
 _R = Trait.REDUCTION
 _PAIR = "-> (Tensor values, Tensor indices)"
@@ -115,49 +117,79 @@ def _mode(self: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     return pick(self, dim, np.moveaxis(np.take_along_axis(order, last, -1), -1, axis), keepdim)
 
 
+# --- what is known of results ---
+
+
+def _topk_shape(a: Arguments) -> Shape:
+    shape = a.shape("self")
+    return shapes.replaced(shape, wrap_dim(a["dim"], len(shape)), a["k"]) if shape else ()
+
+
 _values_and_indices = rules.results(rules.like(), rules.indices)
 _sorted = rules.results(rules.same(), rules.indices)
 
-declare(f"aten::sort(Tensor self, int dim=-1, bool descending=False) {_PAIR}", sort, result=_sorted)
+declare(
+    f"aten::sort(Tensor self, int dim=-1, bool descending=False) {_PAIR}",
+    sort,
+    result=_sorted,
+    shape=shapes.same("self"),
+    fits=fitting.has_dimension,
+)
 declare(
     f"aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) {_PAIR}",
     _sort_stable,
     result=_sorted,
+    shape=shapes.same("self"),
+    fits=fitting.has_dimension,
 )
 declare(
     "aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
     _argsort,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.indices,
+    shape=shapes.same("self"),
+    fits=fitting.has_dimension,
 )
 declare(
     "aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
     _argsort_stable,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.indices,
+    shape=shapes.same("self"),
+    fits=fitting.has_dimension,
 )
 declare(
     f"aten::topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) {_PAIR}",
     _topk,
     result=_sorted,
+    shape=_topk_shape,
 )
 declare(
     f"aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) {_PAIR}",
     _kthvalue,
     traits=_R,
     result=_values_and_indices,
+    shape=reduced,
 )
 declare(
     f"aten::mode(Tensor self, int dim=-1, bool keepdim=False) {_PAIR}",
     _mode,
     traits=_R,
     result=_values_and_indices,
+    shape=reduced,
 )
 for _name, _ignore_nan in (("median", False), ("nanmedian", True)):
-    declare(f"aten::{_name}(Tensor self) -> Tensor", _median(_ignore_nan), traits=_R, result=rules.like(rank=0))
+    declare(
+        f"aten::{_name}(Tensor self) -> Tensor",
+        _median(_ignore_nan),
+        traits=_R,
+        result=rules.like(rank=0),
+        shape=reduced,
+    )
     declare(
         f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) {_PAIR}",
         _median_dim(_name, _ignore_nan),
         traits=_R,
         result=_values_and_indices,
+        shape=reduced,
     )

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import fitting, rules, shapes
 from ....types.dtypes import BY_CODE, INT64, DType
 from ....types.dtypes import UINT8 as UINT8_DTYPE
 from ...arrays import Array, cast, dtype_of, float_dtype, result_dtype, widen
 from ...dims import at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare
+from .shapes import reduced
 
 Dims = Sequence[int] | int | None
 _R = Trait.REDUCTION
@@ -166,59 +167,6 @@ def _logsumexp(self: Array, dim: Dims, keepdim: bool) -> Array:
     return cast(total if keepdim else np.squeeze(total, axes), dtype)
 
 
-_MAX_STEPS = 100_000
-
-
-def _by_steps(wide: Array, axes: tuple[int, ...], divisor: float) -> tuple[Array, Array]:
-    """Variance and mean by Welford's steps, as torch takes them: what they lose to overflow is lost here, too."""
-    kept = [1 if axis in axes else size for axis, size in enumerate(wide.shape)]
-    sizes = [size for axis, size in enumerate(wide.shape) if axis not in axes]
-    rows = np.moveaxis(wide, axes, range(len(axes))).reshape(-1, *sizes)
-    mean, total = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
-    for number, row in enumerate(rows, 1):
-        step = row - mean
-        mean = mean + step / number
-        total = total + step * (row - mean)
-    return np.true_divide(total, divisor).reshape(kept), mean.reshape(kept)
-
-
-def moments(
-    self: Array, dim: Dims, correction: float, keepdim: bool, *, in_steps: bool = False
-) -> tuple[Array, Array, DType]:
-    """Variance and mean in the accumulator's precision, and the dtype to round them to."""
-    dtype = require_float("var", dtype_of(self))
-    axes = axes_of(dim, self.ndim)
-    size = count(self, axes)
-    mean = np.true_divide(accumulate(np.sum, self, axes, True, dtype), size)
-    squares = np.square(self.astype(np.float64) - mean)
-    divisor = max(size - correction, 0.0) if size else 0.0
-    variance = np.true_divide(np.sum(squares, axis=axes, keepdims=True), divisor)
-    if in_steps and 0 < size <= _MAX_STEPS and not np.all(np.isfinite(variance)):
-        variance, mean = _by_steps(self.astype(np.float64), axes, divisor)
-    if keepdim:
-        return variance, mean, dtype
-    return np.squeeze(variance, axes), np.squeeze(mean, axes), dtype
-
-
-def _identity(variance: Array) -> Array:
-    return variance
-
-
-def _moment(
-    finish: Callable[[Array], Any], with_mean: bool
-) -> Callable[[Array, Dims, float, bool], Array | tuple[Array, Array]]:
-    """var, std, var_mean or std_mean, by what becomes of the variance."""
-
-    def evaluate(self: Array, dim: Dims, correction: float, keepdim: bool) -> Array | tuple[Array, Array]:
-        variance, mean, dtype = moments(
-            self, dim, correction, keepdim, in_steps=with_mean or keepdim or dim not in (None, [], ())
-        )
-        spread = cast(finish(variance), dtype)
-        return (spread, cast(mean, dtype)) if with_mean else spread
-
-    return evaluate
-
-
 def _truth(fold: Callable[..., Any]) -> Callable[..., Array]:
     def evaluate(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         found = np.asarray(fold(self != 0, axis=axes_of(dim, self.ndim), keepdims=keepdim))
@@ -242,61 +190,83 @@ declare(
     _whole(_sum),
     traits=_R,
     result=rules.accumulated(1, 0),
+    shape=reduced,
+    dtype=shapes.summed,
 )
 declare(
     "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     _sum,
     traits=_R,
     result=rules.accumulated(3),
+    shape=reduced,
+    dtype=shapes.summed,
 )
 declare(
     "aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
     _whole(_mean),
     traits=_R,
     result=rules.unless_asked(1, rules.like(rank=0)),
+    shape=reduced,
 )
 declare(
     "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     _mean,
     traits=_R,
     result=rules.unless_asked(3, rules.like()),
+    shape=reduced,
 )
 declare(
     "aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
     _whole(_prod),
     traits=_R,
     result=rules.accumulated(1, 0),
+    shape=reduced,
+    dtype=shapes.summed,
 )
 declare(
     "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     _prod,
     traits=_R,
     result=rules.accumulated(3),
+    shape=reduced,
+    dtype=shapes.summed,
 )
 declare(
     "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     _nansum,
     traits=_R,
     result=rules.accumulated(3),
+    shape=reduced,
+    dtype=shapes.summed,
 )
 declare(
     "aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     _nanmean,
     traits=_R,
     result=rules.unless_asked(3, rules.like()),
+    shape=reduced,
 )
 declare(
     "aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     _logsumexp,
     traits=_R,
     result=rules.floating(rules.like()),
+    shape=reduced,
 )
-declare("aten::trace(Tensor self) -> Tensor", _trace, traits=_R, result=rules.accumulated(None, 0))
+declare(
+    "aten::trace(Tensor self) -> Tensor",
+    _trace,
+    traits=_R,
+    result=rules.accumulated(None, 0),
+    shape=shapes.number,
+    fits=fitting.is_matrix,
+)
 declare(
     "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     _aminmax,
     traits=_R,
     result=rules.results(rules.like(), rules.like()),
+    shape=reduced,
 )
 
 for _name, _fold, _find, _binary in (
@@ -308,79 +278,63 @@ for _name, _fold, _find, _binary in (
         _extreme(_fold),
         traits=_R,
         result=rules.like(),
+        shape=reduced,
     )
-    declare(f"aten::{_name}(Tensor self) -> Tensor", _extreme(_fold), traits=_R, result=rules.like(rank=0))
+    declare(
+        f"aten::{_name}(Tensor self) -> Tensor", _extreme(_fold), traits=_R, result=rules.like(rank=0), shape=reduced
+    )
     declare(
         f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
         _extreme_along(_find),
         traits=_R,
         result=rules.results(rules.like(), rules.indices),
+        shape=reduced,
     )
     declare(
         f"aten::{_name}.other(Tensor self, Tensor other) -> Tensor",
         _binary_extreme(_binary),
         traits=Trait.COMMUTATIVE,
         result=rules.agreed(0, 1),
+        shape=shapes.all_broadcast,
     )
     declare(
         f"aten::arg{_name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
         _arg_extreme(_find),
         traits=_TRUTH,
         result=rules.indices,
-    )
-
-for _name, _finish, _with_mean in (
-    ("var", _identity, False),
-    ("std", np.sqrt, False),
-    ("var_mean", _identity, True),
-    ("std_mean", np.sqrt, True),
-):
-    _moments = _moment(_finish, _with_mean)
-    _returns = "(Tensor, Tensor)" if _with_mean else "Tensor"
-    _like = rules.results(rules.like(), rules.like()) if _with_mean else rules.like()
-    declare(
-        f"aten::{_name}(Tensor self, bool unbiased=True) -> {_returns}",
-        lambda self, unbiased, _f=_moments: _f(self, None, int(unbiased), False),
-        traits=_R,
-        result=_like,
-    )
-    declare(
-        f"aten::{_name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> {_returns}",
-        lambda self, dim, unbiased, keepdim, _f=_moments: _f(self, dim, int(unbiased), keepdim),
-        traits=_R,
-        result=_like,
-    )
-    declare(
-        f"aten::{_name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)"
-        f" -> {_returns}",
-        lambda self, dim, correction, keepdim, _f=_moments: _f(
-            self, dim, 1 if correction is None else correction, keepdim
-        ),
-        traits=_R,
-        result=_like,
+        shape=reduced,
     )
 
 for _name, _test in (("all", np.all), ("any", np.any)):
-    declare(f"aten::{_name}(Tensor self) -> Tensor", _truth(_test), traits=_TRUTH, result=rules.truth(rank=0))
+    declare(
+        f"aten::{_name}(Tensor self) -> Tensor", _truth(_test), traits=_TRUTH, result=rules.truth(rank=0), shape=reduced
+    )
     declare(
         f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
         _truth(_test),
         traits=_TRUTH,
         result=rules.truth(),
+        shape=reduced,
     )
     declare(
         f"aten::{_name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
         _truth(_test),
         traits=_TRUTH,
         result=rules.truth(),
+        shape=reduced,
     )
 
 declare(
-    "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor", _count_nonzero, traits=_TRUTH, result=rules.indices
+    "aten::count_nonzero(Tensor self, int? dim=None) -> Tensor",
+    _count_nonzero,
+    traits=_TRUTH,
+    result=rules.indices,
+    shape=reduced,
 )
 declare(
     "aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
     _count_nonzero,
     traits=_TRUTH,
     result=rules.indices,
+    shape=reduced,
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import rules
+from ....ops import fitting, rules, shapes
 from ....types.dtypes import BY_CODE, FLOAT32
 from ...arrays import Array, cast, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim
@@ -117,14 +117,26 @@ for _name, _fold in (("cumsum", np.add), ("cumprod", np.multiply)):
         _scan(_fold),
         traits=_R,
         result=lambda types: rules.accumulated(2, rules.tensor_at(types, 0).rank)(types),
+        shape=shapes.same("self"),
+        dtype=shapes.summed,
+        fits=fitting.has_dimension,
     )
-declare("aten::logcumsumexp(Tensor self, int dim) -> Tensor", _logcumsumexp, traits=_R, result=rules.same())
+declare(
+    "aten::logcumsumexp(Tensor self, int dim) -> Tensor",
+    _logcumsumexp,
+    traits=_R,
+    result=rules.same(),
+    shape=shapes.same("self"),
+    fits=fitting.has_dimension,
+)
 for _name, _extreme in (("cummax", np.maximum), ("cummin", np.minimum)):
     declare(
         f"aten::{_name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         _running_extreme(_extreme),
         traits=_R,
         result=rules.results(rules.same(), rules.indices),
+        shape=shapes.same("self"),
+        fits=fitting.has_dimension,
     )
 
 _Vjp = Callable[[Array, Array, int], Array]
@@ -140,16 +152,21 @@ for _name, _forward, _vjp in _SOFT:
         _evaluate,
         traits=_R,
         result=rules.unless_asked(2, rules.same()),
+        shape=shapes.same("self"),
+        fits=fitting.has_dimension,
     )
     declare(
         f"aten::_{_name}(Tensor self, int dim, bool half_to_float) -> Tensor",
         _soft_native(_evaluate),
         traits=_R,
         result=lambda types: rules.fixed(None, rules.tensor_at(types, 0).rank)(types),
+        shape=shapes.same("self"),
+        fits=fitting.has_dimension,
     )
     declare(
         f"aten::_{_name}_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
         _backward_data(_vjp),
         traits=_R,
         result=lambda types: rules.fixed(None, rules.tensor_at(types, 0).rank)(types),
+        shape=shapes.same("grad_output"),
     )

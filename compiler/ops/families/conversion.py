@@ -1,0 +1,172 @@
+"""Ops that convert a tensor to another dtype, and ops that fill one in the place of what it held.
+
+Source: torch's documentation of each op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...ops import rules, shapes
+from ...types.dtypes import (
+    ALIASES,
+    BY_CODE,
+    BY_NAME,
+    INT8,
+    UINT8,
+    DType,
+)
+from ...types.types import TensorType, Type
+from ..arrays import Array, cast, dtype_of
+from ..registry import Trait, declare
+from .creation import OPTIONS, Number, filled
+
+
+def _to(self: Array, dtype: int | None) -> Array:
+    return self if dtype is None else cast(self, BY_CODE[dtype])
+
+
+def _to_dtype(self: Array, dtype: int | None, *options: object) -> Array:
+    return _to(self, dtype)
+
+
+def _to_device(self: Array, device: object, dtype: int | None = None, *options: object) -> Array:
+    return _to(self, dtype)
+
+
+def _to_other(self: Array, other: Array, *options: object) -> Array:
+    return self.astype(other.dtype, copy=False)
+
+
+def _converter(dtype: DType) -> Callable[..., Array]:
+    return lambda self, *options: cast(self, dtype)
+
+
+def _fill(self: Array, value: Number | Array) -> Array:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if not isinstance(value, np.ndarray):
+        return filled(self.shape, value, dtype_of(self))
+    return np.full(self.shape, value.astype(self.dtype), self.dtype)
+
+
+def _zero(self: Array) -> Array:
+    return np.zeros(self.shape, self.dtype)
+
+
+def _copy(self: Array, src: Array, non_blocking: bool) -> Array:
+    del non_blocking
+    try:
+        return np.broadcast_to(src.astype(self.dtype, copy=False), self.shape)
+    except ValueError:
+        raise RuntimeError(f"copy: a source of shape {src.shape} does not fit shape {self.shape}") from None
+
+
+def _as_other(types: Sequence[Type]) -> Type:
+    """The dtype of the second argument with the rank of the first."""
+    return TensorType(rules.tensor_at(types, 1).dtype, rules.tensor_at(types, 0).rank)
+
+
+def _converted(dtype: DType) -> rules.TypeRule:
+    """Another dtype, the same rank."""
+    return lambda types: TensorType(dtype, rules.tensor_at(types, 0).rank)
+
+
+def _of_unknown_dtype(types: Sequence[Type]) -> Type:
+    return TensorType(None, rules.tensor_at(types, 0).rank)
+
+
+declare(
+    "aten::as_tensor(Tensor data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+    shape=shapes.same("data"),
+    dtype=shapes.of_leaves,
+)
+
+_COPY = "bool non_blocking=False, bool copy=False"
+_COPY_AS = f"{_COPY}, MemoryFormat? memory_format=None"
+declare(
+    f"aten::to.dtype(Tensor self, ScalarType dtype, {_COPY_AS}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=_of_unknown_dtype,
+    shape=shapes.same("self"),
+)
+declare(
+    f"aten::to.device(Tensor self, Device device, ScalarType dtype, {_COPY_AS}) -> Tensor",
+    _to_device,
+    traits=Trait.MAY_ALIAS,
+    result=_of_unknown_dtype,
+    shape=shapes.same("self"),
+)
+declare(
+    f"aten::to.other(Tensor self, Tensor other, {_COPY_AS}) -> Tensor",
+    _to_other,
+    traits=Trait.MAY_ALIAS,
+    result=_as_other,
+    shape=shapes.same("self"),
+)
+declare(
+    f"aten::to.prim_Device(Tensor self, Device? device, int? dtype=None, {_COPY}) -> Tensor",
+    _to_device,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(2, rules.same()),
+    shape=shapes.same("self"),
+)
+declare(
+    f"aten::to.prim_dtype(Tensor self, int? dtype=None, {_COPY}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+    shape=shapes.same("self"),
+)
+declare(
+    f"aten::to.dtype_layout(Tensor self, {OPTIONS}, {_COPY_AS}) -> Tensor",
+    _to_dtype,
+    traits=Trait.MAY_ALIAS,
+    result=rules.unless_asked(1, rules.same()),
+    shape=shapes.same("self"),
+)
+declare(
+    "aten::type_as(Tensor self, Tensor other) -> Tensor",
+    _to_other,
+    traits=Trait.MAY_ALIAS,
+    result=_as_other,
+    shape=shapes.same("self"),
+)
+
+_CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
+"""The methods that convert: `x.float()`."""
+_BYTES = {"byte": UINT8, "char": INT8}
+"""Those whose names are no dtype's."""
+for _name in (*_CONVERSIONS, *_BYTES):
+    _target = _BYTES.get(_name) or ALIASES.get(_name) or BY_NAME[_name]
+    declare(
+        f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
+        _converter(_target),
+        traits=Trait.MAY_ALIAS if _target.is_floating else Trait.MAY_ALIAS | Trait.NONDIFFERENTIABLE,
+        result=_converted(_target),
+        shape=shapes.same("self"),
+    )
+
+declare(
+    "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor",
+    _fill,
+    traits=Trait.SHAPE_ONLY,
+    result=rules.same(),
+    shape=shapes.same("self"),
+)
+declare("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", _fill, result=rules.same(), shape=shapes.same("self"))
+declare(
+    "aten::zero(Tensor self) -> Tensor", _zero, traits=Trait.SHAPE_ONLY, result=rules.same(), shape=shapes.same("self")
+)
+declare(
+    "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+    _copy,
+    result=rules.same(),
+    shape=shapes.same("self"),
+)

@@ -1,0 +1,71 @@
+"""The shapes of losses, and what shapes they take."""
+
+from __future__ import annotations
+
+from ....ops import fitting, shapes
+from ...arguments import Arguments, Shape, Shapes
+
+
+def _is_reduced(a: Arguments) -> bool:
+    """Whether a loss is one number; the codes of reductions are torch's."""
+    return a["reduction"] not in (0, "none")
+
+
+def elementwise_loss(a: Arguments) -> Shape:
+    shape = shapes.all_broadcast(a)
+    return () if _is_reduced(a) else shape
+
+
+def nll_loss(a: Arguments) -> Shape:
+    return () if _is_reduced(a) else a.shape("target")
+
+
+def nll_loss_forward(a: Arguments) -> Shapes:
+    return [nll_loss(a), ()]
+
+
+def cross_entropy(a: Arguments) -> Shape:
+    """The target holds classes, or probabilities of all of them."""
+    if _is_reduced(a):
+        return ()
+    shape, target = a.at(0), a.tensor("target")
+    if target.shape == shape and target.dtype.is_floating:
+        return shapes.replaced(shape, 1 if len(shape) > 1 else 0)
+    return target.shape
+
+
+def is_as_its_target(a: Arguments) -> None:
+    shape, target = a.at(0), a.shape("target")
+    if shape != target:
+        raise fitting.misfit(a, f"the target's shape {list(target)} is not the input's {list(shape)}")
+    shapes.broadcast(shape, *fitting.given(a, "weight", "pos_weight"))
+
+
+def has_a_class_for_each_target(a: Arguments) -> None:
+    _require_classes(a, a.at(0), a.shape("target"))
+
+
+def has_classes(a: Arguments) -> None:
+    """The target holds classes, or probabilities of all of them."""
+    shape, target = a.at(0), a.tensor("target")
+    if not target.dtype.is_floating:
+        _require_classes(a, shape, target.shape)
+    elif target.shape != shape or not shape:
+        raise fitting.misfit(
+            a, f"probabilities of shape {list(target.shape)} do not fit an input of shape {list(shape)}"
+        )
+    else:
+        fitting.require_one_for_each(a, shape[0 if len(shape) == 1 else 1], "classes", "weight")
+
+
+def _require_classes(a: Arguments, shape: Shape, target: Shape) -> None:
+    axis = 0 if len(shape) == 1 else 1
+    batch = shape[:axis] + shape[axis + 1 :]
+    if not shape or target != batch:
+        expected = f"expected a target of shape {list(batch)} for an input of shape {list(shape)}"
+        raise fitting.misfit(a, f"{expected}, got {list(target)}")
+    for weight in fitting.given(a, "weight"):
+        if weight != (shape[axis],):
+            raise fitting.misfit(
+                a, f"expected one weight for each of {shape[axis]} classes, but got shape {list(weight)}"
+            )
