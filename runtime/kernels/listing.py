@@ -40,6 +40,7 @@ from ...compiler.types.types import is_tensor
 from ..failures.failed_node import misfit
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
+from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
 from .triton.compile import Binary, compile_offline
 
@@ -276,7 +277,7 @@ def layout_of(value: Any, *, settled: bool) -> Any:
         found = Layout(value.shape, BY_NAME[value.dtype.name], strides)
         return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
     if is_torch(value):
-        return Layout(tuple(value.shape), BY_NAME[str(value.dtype).rpartition(".")[2]], tuple(value.stride()))
+        return Layout(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
     return UNKNOWN if isinstance(value, float) and not settled else value
 
 

@@ -11,7 +11,8 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
 from ..failures.failed_node import failure_at
-from .torch_ops import TORCH_DTYPES, constant_tensor, is_literal, op_runner, without_autocast
+from ..values.torch_dtypes import torch_dtypes
+from .torch_ops import constant_tensor, is_literal, op_runner, without_autocast
 from .triton.kernel import TritonKernel, current_stream
 
 Slots = list[Any]
@@ -94,7 +95,7 @@ class DeviceProgram:
         buffers = [self._slot[step.arguments[buffer.name]] for buffer in step.kernel.buffers]
         numbers = [self._slot[step.arguments[parameter.name]] for parameter in step.kernel.parameters]
         made = [(n, b) for n, b in zip(buffers, step.kernel.buffers, strict=True) if self._is_new(b, step)]
-        allocate = [(n, b.shape, contiguous_strides(b.shape), TORCH_DTYPES[b.dtype]) for n, b in made]
+        allocate = [(n, b.shape, contiguous_strides(b.shape), torch_dtypes()[b.dtype]) for n, b in made]
         # It takes half of the time that `torch.empty` does to parse its arguments.
         device, launch, empty = self.device, kernel.launch, torch.empty_strided
 
@@ -173,7 +174,7 @@ class DeviceProgram:
 def _as_planned(value: Any, layout: Layout) -> Any:
     """A result of the library as kernels were planned for: contiguous, where it may be another view, and of the dtype,
     where the statistics of halves may be float32."""
-    dtype = TORCH_DTYPES[layout.dtype]
+    dtype = torch_dtypes()[layout.dtype]
     return (value if value.dtype is dtype else value.to(dtype)).contiguous()
 
 

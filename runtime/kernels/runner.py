@@ -16,11 +16,12 @@ from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError
 from ...lang.collection import collection_paused
+from ..values.torch_dtypes import dtypes_of_torch
 from .program import DeviceProgram
-from .torch_ops import TORCH_DTYPES, without_autocast
+from .torch_ops import without_autocast
 from .whole import run_graph
 
-DTYPE_OF = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}
+_DTYPE_OF = dtypes_of_torch()
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
@@ -83,7 +84,7 @@ def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
 def given(value: Any, settled: bool) -> Any:
     """What is known of an argument before it runs: the layout of a tensor; of a float nothing, unless `settled`."""
     if isinstance(value, torch.Tensor):
-        return Layout(tuple(value.shape), DTYPE_OF[value.dtype], tuple(value.stride()))
+        return Layout(tuple(value.shape), _DTYPE_OF[value.dtype], tuple(value.stride()))
     if isinstance(value, list):
         return [given(item, settled) for item in value]
     return UNKNOWN if isinstance(value, float) and not settled else value

@@ -12,11 +12,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from ...compiler.ops.families.control import fit_gradients, grad_list, is_defined, no_grads
+from ...compiler.ops.families.conversion import CONVERSIONS
 from ...compiler.ops.registry import OPS
-from ...compiler.types.dtypes import BY_NAME, DEFAULT_FLOAT, DType
-
-TORCH_DTYPES: dict[DType, torch.dtype] = {dtype: getattr(torch, name) for name, dtype in BY_NAME.items()}
-_DTYPES = {torch_dtype: dtype for dtype, torch_dtype in TORCH_DTYPES.items()}
+from ...compiler.types.dtypes import DEFAULT_FLOAT
+from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes
 
 Form = Callable[..., Any]
 Sizes = Sequence[int]
@@ -77,7 +76,7 @@ def _grad_size(primal: torch.Tensor | None) -> list[int]:
 
 
 def _grad_dtype(primal: torch.Tensor | None) -> int:
-    return (DEFAULT_FLOAT if primal is None else _DTYPES[primal.dtype]).code
+    return (DEFAULT_FLOAT if primal is None else dtypes_of_torch()[primal.dtype]).code
 
 
 def _grad_zeros(primal: Any) -> list[Any]:
@@ -194,18 +193,6 @@ _OF_FLOATS: dict[str, Form] = {
         for rank in (1, 2, 3)
     },
 }
-_CASTS = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "int": torch.int32,
-    "long": torch.int64,
-    "short": torch.int16,
-    "bool": torch.bool,
-    "byte": torch.uint8,
-    "char": torch.int8,
-}
 
 
 def _to_dtype(dtype: torch.dtype, tensor: torch.Tensor, memory_format: int | None) -> torch.Tensor:
@@ -231,12 +218,12 @@ FORMS: dict[str, Form] = {
     "aten::size": lambda a: list(a.shape),
     "aten::size.int": lambda a, dim: a.size(dim),
     "aten::numel": lambda a: a.numel(),
-    **{f"aten::{name}": partial(_to_dtype, dtype) for name, dtype in _CASTS.items()},
+    **{f"aten::{name}": partial(_to_dtype, torch_dtypes()[dtype]) for name, dtype in CONVERSIONS.items()},
     **{f"prim::{name}": attrgetter(name) for name in ("is_cpu", "is_cuda", "requires_grad")},
     "gs::save": lambda a: a,
     "gs::recompute": lambda a: a,
     "prim::device": lambda a: str(a.device),
-    "prim::dtype": lambda a: _DTYPES[a.dtype].code,
+    "prim::dtype": lambda a: dtypes_of_torch()[a.dtype].code,
     "prim::mm_tree": _mm_tree,
     "prim::mm_shared_left": lambda side, others: [side @ other for other in others],
     "prim::mm_shared_right": lambda side, others: [other @ side for other in others],

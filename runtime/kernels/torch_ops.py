@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 
 from ...compiler.ops.registry import Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, Type
+from ..values.tensor_memory import memory_of
+from ..values.torch_dtypes import tensor_of
 from .capture import outside_of_capture
-from .torch_forms import FORMS, TORCH_DTYPES, takes
+from .torch_forms import FORMS, takes
 
 Evaluate = Callable[[Sequence[Any]], Any]
 
@@ -104,19 +105,13 @@ def _by_definition(op: Op, arguments: Sequence[Any], device: torch.device) -> An
 
 def _to_array(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        held = value.detach().cpu()
-        if held.dtype == torch.bfloat16:
-            return held.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-        return held.numpy()
+        return memory_of(value.detach().cpu())
     return [_to_array(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _to_tensor(value: Any, device: torch.device) -> Any:
     if isinstance(value, np.ndarray | np.generic):
-        array = np.ascontiguousarray(value).reshape(np.shape(value))
-        if array.dtype == np.dtype(ml_dtypes.bfloat16):
-            return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16).to(device)
-        return torch.from_numpy(array.copy()).to(device)
+        return tensor_of(np.array(value, order="C")).to(device)
     return type(value)(_to_tensor(item, device) for item in value) if isinstance(value, list | tuple) else value
 
 
@@ -135,4 +130,4 @@ def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[
     return contextlib.nullcontext()
 
 
-__all__ = ["TORCH_DTYPES", "constant_tensor", "is_literal", "is_of_torch", "op_runner", "without_autocast"]
+__all__ = ["constant_tensor", "is_literal", "is_of_torch", "op_runner", "without_autocast"]

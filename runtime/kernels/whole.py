@@ -15,7 +15,8 @@ from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE
 from ...lang.trampoline import Walk, run
 from ..failures.failed_node import failure_at
-from .torch_ops import TORCH_DTYPES, constant_tensor, op_runner
+from ..values.torch_dtypes import torch_dtypes
+from .torch_ops import constant_tensor, op_runner
 
 _OF_THE_DEVICE = (torch.OutOfMemoryError, torch.AcceleratorError)
 """Errors that are none of the data's: programs catch them by these types."""
@@ -106,7 +107,7 @@ class _Interpreter:
         gradient, size, dtype = inputs
         if gradient is not None:
             return [gradient]
-        return [torch.zeros(size, dtype=TORCH_DTYPES[BY_CODE[dtype]], device=self.device)]
+        return [torch.zeros(size, dtype=torch_dtypes()[BY_CODE[dtype]], device=self.device)]
 
 
 _CONTROL: dict[str, Callable[[_Interpreter, Node, list[Any]], Walk]] = {

@@ -10,24 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch.autograd import forward_ad
 
 from ...compiler.ops.arrays import Array
-from ...compiler.types.dtypes import DTYPES, DType
 from ...compiler.types.schema import Argument
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, to_array
 from ..values.tensor_memory import NoMemory, memory_of
+from ..values.torch_dtypes import dtypes_of_torch, tensor_of
 from .devices import has_runner
 from .kinds import SYMBOLIC, has_dispatch, is_recorded, kind_of
 
-DTYPE_OF: dict[Any, DType] = {getattr(torch, dtype.name): dtype for dtype in DTYPES}
-"""The dtypes of torch that programs compute with, as theirs."""
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+DTYPE_OF = dtypes_of_torch()
 
 
 def checked(value: Any) -> Any:
@@ -134,16 +131,6 @@ def array_of(tensor: Any) -> Array:
         message = f"a tensor has no memory to share: {str(error).splitlines()[0]}"
         notes = ["batches of gradients go through torch.func: `torch.func.vmap`, `torch.func.jacrev`"]
         raise RuntimeFailure("R003", "", message, notes=notes) from error
-
-
-def tensor_of(array: Array) -> Any:
-    """A tensor of an array's memory, or of a copy where torch takes no such memory: read-only, reversed."""
-    # An array of one element counts as contiguous with any strides, and torch looks at them all.
-    if not array.flags.behaved or min(array.strides, default=0) < 0:
-        array = array.copy()
-    if array.dtype == _BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
 
 
 def _owner(array: Array) -> Any:

@@ -10,20 +10,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
-from ...compiler.types.dtypes import BY_NAME, DTYPES, DType
+from ...compiler.types.dtypes import DTYPES, DType
 from .containers import parts
 from .describe import describe
 from .tensor_memory import NoMemory, memory_of, refuse_constants
+from .torch_dtypes import dtypes_of_torch, tensor_of, torch_name
 from .unsuitable import Unsuitable
 
 NATIVE = frozenset(numpy_dtype(dtype) for dtype in DTYPES)
 """The NumPy dtypes that ops compute with."""
 SUPPORTED = ", ".join(dtype.name for dtype in DTYPES)
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 """Of int64. A range would be walked to find an int of a subclass in it."""
 
@@ -75,7 +74,7 @@ def describe_argument(value: Any) -> str:
     if is_torch(value):
         if value.is_nested:
             return "a nested torch tensor"
-        return f"a torch tensor of {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        return f"a torch tensor of {torch_name(value.dtype)}{list(value.shape)}"
     if isinstance(value, np.ndarray):
         return f"an array of {describe(value)}"
     if isinstance(value, bool | int | float | str):
@@ -125,10 +124,9 @@ def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
         raise Unsuitable(message, "make it dense: `x.to_dense()`", kind=True)
     if not elsewhere and tensor.device.type != "cpu":
         raise Unsuitable(f"the tensor is on device {tensor.device}", "move it to the CPU: `x.cpu()`", kind=True)
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in BY_NAME:
+    if tensor.dtype not in dtypes_of_torch():
         advice = f"convert it with `x.to(…)`; supported are {SUPPORTED}"
-        raise Unsuitable(f"dtype {name} is not supported", advice, kind=True)
+        raise Unsuitable(f"dtype {torch_name(tensor.dtype)} is not supported", advice, kind=True)
 
 
 def _from_torch(tensor: Any) -> Array:
@@ -144,23 +142,13 @@ def _from_torch(tensor: Any) -> Array:
         raise Unsuitable(f"the tensor has no memory to share: {error}", "pass a plain tensor", kind=True) from error
 
 
-def _to_torch(array: Array) -> Any:
-    torch = sys.modules["torch"]
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides) or not array.flags.aligned:
-        # An expanded or reversed view: torch shares no such memory.
-        array = array.copy()
-    if array.dtype == _BFLOAT16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
-
-
 # --- results ---
 
 
 def to_user(value: Any, as_torch: bool) -> Any:
     """A result as the user gets it: torch tensors if one was passed, else arrays. Lists are the user's own."""
     if isinstance(value, np.ndarray):
-        return _to_torch(value) if as_torch else value
+        return tensor_of(value) if as_torch else value
     if isinstance(value, list):
         return [to_user(item, as_torch) for item in value]
     if isinstance(value, tuple):
@@ -206,8 +194,7 @@ def dtype_code(value: Any) -> int | None:
             raise Unsuitable(f"dtype {dtype} is not supported", f"supported are {SUPPORTED}")
         return dtype_of(np.empty(0, dtype)).code
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
-        name = str(value).removeprefix("torch.")
-        if name not in BY_NAME:
-            raise Unsuitable(f"dtype {name} is not supported", f"supported are {SUPPORTED}")
-        return BY_NAME[name].code
+        if value not in dtypes_of_torch():
+            raise Unsuitable(f"dtype {torch_name(value)} is not supported", f"supported are {SUPPORTED}")
+        return dtypes_of_torch()[value].code
     return None

@@ -10,6 +10,7 @@ import numpy as np
 from ...compiler.ir.node import Node
 from ...compiler.ops.meta import UNKNOWN, Meta
 from .recorded import Recorded
+from .torch_dtypes import torch_name
 
 MAX_ITEMS = 6
 """Elements of a list that a message shows."""
@@ -29,7 +30,7 @@ def describe(value: Any) -> str:
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "shape"):
         # Of a tensor on a device the elements would have to be waited for.
-        return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+        return f"{torch_name(value.dtype)}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, list | tuple):
         shown = ", ".join([describe(item) for item in value[:MAX_ITEMS]])
         more = f", … {len(value)} in all" if len(value) > MAX_ITEMS else ""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ...compiler.ops.arrays import Array, numpy_dtype
-from ...compiler.types.dtypes import BY_NAME
+from .torch_dtypes import BFLOAT16, dtypes_of_torch
 from .unsuitable import Unsuitable
 
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _TYPES: dict[Any, str] = {}
 """torch's dtypes as NumPy's array interface writes them."""
 _AS_INTS: set[Any] = set()
@@ -66,12 +64,12 @@ def memory_of(tensor: Any) -> Array:
         "data": (address, False),
     }
     array: Array = np.asarray(lent)
-    return array.view(_BFLOAT16) if dtype in _AS_INTS else array
+    return array.view(BFLOAT16) if dtype in _AS_INTS else array
 
 
 def _type_of(dtype: Any) -> str:
-    native = numpy_dtype(BY_NAME[str(dtype).removeprefix("torch.")])
-    if native == _BFLOAT16:
+    native = numpy_dtype(dtypes_of_torch()[dtype])
+    if native == BFLOAT16:
         _AS_INTS.add(dtype)
         native = np.dtype(np.int16)
     return _TYPES.setdefault(dtype, native.str)

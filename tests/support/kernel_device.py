@@ -17,8 +17,8 @@ from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, given
 from gradscript.runtime.torch import calls, node, prepared
 from gradscript.runtime.torch.devices import register_runner
-from gradscript.runtime.torch.tensors import tensor_of
 from gradscript.runtime.values.arrays import any_torch
+from gradscript.runtime.values.torch_dtypes import tensor_of
 
 NAME = "kernels"
 

@@ -12,8 +12,9 @@ import numpy as np
 from ...ops import rules, shapes
 from ...types.dtypes import (
     ALIASES,
+    BFLOAT16,
+    BOOL,
     BY_CODE,
-    BY_NAME,
     INT8,
     UINT8,
     DType,
@@ -139,12 +140,9 @@ declare(
     shape=shapes.same("self"),
 )
 
-_CONVERSIONS = ("float", "double", "half", "bfloat16", "int", "long", "short", "bool")
-"""The methods that convert: `x.float()`."""
-_BYTES = {"byte": UINT8, "char": INT8}
-"""Those whose names are no dtype's."""
-for _name in (*_CONVERSIONS, *_BYTES):
-    _target = _BYTES.get(_name) or ALIASES.get(_name) or BY_NAME[_name]
+CONVERSIONS = {**ALIASES, "bfloat16": BFLOAT16, "bool": BOOL, "byte": UINT8, "char": INT8}
+"""The methods that convert, `x.float()`, and what to."""
+for _name, _target in CONVERSIONS.items():
     declare(
         f"aten::{_name}(Tensor self, MemoryFormat? memory_format=None) -> Tensor",
         _converter(_target),
