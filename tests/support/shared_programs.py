@@ -1,4 +1,4 @@
-"""Programs that the tape and the bridge both run, in source and in torch, with the shapes of their inputs."""
+"""Programs that the tape and the bridge to torch both run, in source and in torch, with the shapes of their inputs."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from bridge_programs import CASES, UNIT, draw
 from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, jvp, vjp, vmap
+from torch_programs import CASES, UNIT, draw
 
 X, W, B = draw(4, 3, grad=False), draw(3, 2, grad=False, seed=1), draw(2, grad=False, seed=2)
 BATCH = draw(5, 4, 3, grad=False, seed=3)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from bridge_programs import CASES, Case, leaves
+from torch_programs import CASES, Case, leaves
 
 MASKS = [(name, mask) for name, case in CASES.items() for mask in product((False, True), repeat=len(case.shapes))]
 

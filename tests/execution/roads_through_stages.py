@@ -1,6 +1,6 @@
 """Every road from a function to a value and its gradient, and which stages of the pipeline see the two on their way.
 
-`python tests/executor/roads_through_stages.py` prints the table that docs/architecture.md shows.
+`python tests/execution/roads_through_stages.py` prints the table that docs/architecture.md shows.
 """
 
 from __future__ import annotations

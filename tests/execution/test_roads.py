@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.pipeline import EXECUTOR, InvalidPass
+from kernel_device import kernel_device
 from roads_through_stages import (
     CALL,
     FORWARD,
@@ -30,10 +30,6 @@ from roads_through_stages import (
     table,
     text,
 )
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "bridge"))
-
-from kernel_device import kernel_device
 
 Road = Callable[[Any], Any]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "architecture.md"

@@ -1,4 +1,4 @@
-"""Around the bridge: torch.compile, checkpoints, modules, devices, what is refused, the rest of the public face."""
+"""Around the bridge to torch: torch.compile, checkpoints, modules, devices, what is refused, the rest of the face."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from bridge_programs import CASES, UNIT, draw
 from gradscript.compiler.ir.graph import Graph
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 from torch.utils.checkpoint import checkpoint
+from torch_programs import CASES, UNIT, draw
 
 # --- torch around a call ---
 

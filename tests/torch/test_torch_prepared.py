@@ -8,9 +8,9 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from bridge_programs import CASES
 from gradscript.runtime.torch.prepared import NodeCall, PlainCall, signature
 from kernel_device import KernelRuns, kernel_device
+from torch_programs import CASES
 
 UNIT = gs.CompilationUnit("""
 def scaled(x, w, factor: float = 2.0, times: int = 3):

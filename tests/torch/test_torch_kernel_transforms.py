@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from bridge_programs import CASES
 from kernel_device import kernel_device
 from torch.func import grad, vmap
+from torch_programs import CASES
 
 
 def _flat(result: Any) -> list[Any]:

@@ -11,8 +11,8 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from bridge_programs import UNIT, draw, leaves
 from torch.autograd.graph import saved_tensors_hooks
+from torch_programs import UNIT, draw, leaves
 
 
 def _leaf(*values: float) -> Any:

@@ -1,4 +1,4 @@
-"""Programs for the bridge, in source and in torch, with the shapes of their inputs."""
+"""Programs for the bridge to torch, in source and in torch, with the shapes of their inputs."""
 
 from __future__ import annotations
 

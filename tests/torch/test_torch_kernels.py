@@ -12,8 +12,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from bridge_programs import CASES
 from kernel_device import KernelRuns, kernel_device
+from torch_programs import CASES
 
 SUITE = gs.CompilationUnit(
     (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from bridge_programs import CASES, UNIT, draw, leaves
 from torch.autograd import gradcheck, gradgradcheck
+from torch_programs import CASES, UNIT, draw, leaves
 
 STOPPED = "gradients that stop"
 """Finite differences see through `detach`."""
