@@ -11,16 +11,19 @@ from ..lang.diagnostics import CompileError
 from ..runtime.face.function import Function
 from ..runtime.failures.failure import RuntimeFailure
 from ..runtime.values.arrays import on_host
-from .repair.blame import Blame, blame_shape, blame_value, returned_span, second_span
+from .repair.blame import returned_span, second_span
+from .repair.explain import Explainer, percent
 from .trials.evaluation import Subject, flat
 from .trials.examples import examples_beside
+from .trials.excuses import excuse_refused_shapes, forgive_negative_counts, sum_where_broadcast
 from .trials.inputs import InputSearch
 from .trials.leaves import floating_leaves
 from .trials.recipes import Recipe, TensorEntry, example_recipe
 from .trials.report import Case, CheckReport, Failure
 from .trials.second import NotTwice, SecondFinding, check_second
-from .trials.shapes import kind_of, signature
-from .trials.trial import Finding, Trial, run_trial
+from .trials.shapes import kind_of
+from .trials.survey import Survey, way_text
+from .trials.trial import Trial, run_trial
 
 ATTEMPTS = 8
 """Points tried before a finite difference that does not settle is taken as it is."""
@@ -55,27 +58,77 @@ class Checker:
         self._seed = seed
         self._progress = progress
         self._trials: list[Trial] = []
+        self._survey = Survey(self.subject, np.random.default_rng(seed + 1))
 
     def run(self, examples: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] | None = None) -> CheckReport:
         """Check on examples, each positional and named arguments, or on what can be found."""
         recipes = self._recipes(examples)
-        for done, recipe in enumerate(recipes):
-            if self._progress is not None:
-                self._progress(done, len(recipes))
-            trial = self._settled_trial(recipe, basis=done == 0)
-            if trial is not None:
-                self._forgive_detached(trial)
-                self._trials.append(trial)
-        self._sum_where_broadcast()
-        self._excuse_refused_shapes()
+        self._try(recipes, len(recipes))
+        if self._trials:
+            self._try(self._survey.recipes(), len(recipes))
+        explainer = Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
+        self._forgive(explainer)
         for trial in self._trials:
             self._record(trial)
-        self._explain()
+        self.report.failures += explainer.failures()
+        self._at_kinks(explainer)
         self._compare_with_autodiff()
         self._second_order()
+        self._account()
         if self._progress is not None:
             self._progress(len(recipes), len(recipes))
         return self.report
+
+    def _try(self, recipes: Sequence[Recipe], total: int) -> None:
+        for done, recipe in enumerate(recipes):
+            if self._progress is not None:
+                self._progress(min(done, total), total)
+            trial = self._settled_trial(recipe, basis=not self._trials)
+            if trial is not None:
+                self._forgive_detached(trial)
+                self._trials.append(trial)
+                self._survey.see(trial)
+
+    def _forgive(self, explainer: Explainer) -> None:
+        """What differentiation mends, and what nobody means, is no error."""
+        mended = sum_where_broadcast(self.subject, self._trials)
+        for trial, finding in {finding.index: (trial, finding) for trial, finding in reversed(mended)}.values():
+            message = "the gradient of '{name}' is not summed where it was broadcast; differentiation sums it"
+            self.report.warnings.append(explainer.warning("shape", finding, trial, message))
+        refused = excuse_refused_shapes(self.subject, self._trials)
+        if refused:
+            shown = ", ".join(refused[:3])
+            note = f"the forward takes shapes that the backward does not: {shown}; an `assert` can say so"
+            self.report.notes.append(note)
+        for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
+            message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
+            self.report.warnings.append(explainer.warning(finding.kind or "value", finding, trial, message))
+
+    def _at_kinks(self, explainer: Explainer) -> None:
+        """Hold gradients to the conventions where finite differences say nothing."""
+        known = {failure.argument for failure in self.report.failures}
+        found: dict[tuple[int, str], Any] = {}
+        for finding in self._survey.kinks(self._sound_trials()):
+            if self.names[finding.index] not in known:
+                found.setdefault((finding.index, finding.kind), finding)
+        for finding in found.values():
+            failure = explainer.kink(finding)
+            self.report.failures.append(failure)
+            shapes = self._trials[0].recipe.shapes
+            name = self.names[finding.index]
+            self.report.cases.append(Case(name, 1, f"{name}: {finding.tried}", shapes, "float64", None, finding.kind))
+
+    def _account(self) -> None:
+        """What was reached; what was not is a failure, for nothing is right that has not run."""
+        self.report.coverage = self._survey.coverage(self._trials)
+        if not self._trials:
+            return
+        for side in self._survey.missing():
+            text = " ".join(side.span.text.split())
+            what = f"`{text}`" if len(text) <= 60 else f"`{text[:57]}...`"
+            notes = [f"give arguments that do: `def {self.report.function}_examples(): return [(…), …]`"]
+            message = f"{what} was never {way_text(side)}: what follows from that is not checked"
+            self._fail(None, "unreached", message, side.span, notes)
 
     # --- arguments ---
 
@@ -137,48 +190,6 @@ class Checker:
                 best = other
         return best
 
-    def _sum_where_broadcast(self) -> None:
-        """A backward written for operands of one shape is summed by differentiation where they were broadcast.
-
-        That is no fault of it, if it has such shapes and leaves the summing alone altogether.
-        """
-        if self.subject.sums_to_sizes or not any(_shapes_fit(trial) for trial in _ordinary(self._trials)):
-            return
-        self.subject.sums_where_broadcast = True
-        wrong = {f.index for t in self._trials for f in t.findings if f.kind == "value"}
-        for trial in self._trials:
-            for finding in trial.findings:
-                if finding.kind == "shape" and finding.unsummed:
-                    finding.kind = None
-                    trial.sum_gradient(finding.index)
-                elif finding.kind == "shape" and finding.summable and finding.index in wrong:
-                    # Summing does not make it right because it is wrong already where nothing is summed.
-                    finding.kind = "unsupported"
-
-    def _excuse_refused_shapes(self) -> None:
-        """A backward may refuse shapes that the forward takes, and be right all the same on those it is written for.
-
-        A pointwise function has no such excuse, and neither has a wrong value, nor a gradient that only lacks the sum
-        over broadcast dimensions, unless the formula sums for that input elsewhere.
-        """
-        home = None if self.subject.is_pointwise else _home(self._trials)
-        if home is None:
-            return
-        excused: dict[str, None] = {}
-        for trial in self._trials:
-            if trial.recipe.shapes and signature(trial.recipe.shapes) != signature(home.recipe.shapes):
-                wrong = [f for f in trial.findings if f.kind is not None]
-                only_sums = all(f.unsummed for f in wrong)
-                for finding in wrong:
-                    sums_elsewhere = _is_broadcast(home, finding.index)
-                    if finding.kind == "error" or (finding.kind == "shape" and (sums_elsewhere or not only_sums)):
-                        finding.kind = "unsupported"
-                        excused["·".join(map(str, trial.recipe.shapes))] = None
-        if excused:
-            shown = ", ".join(list(excused)[:3])
-            note = f"the forward takes shapes that the backward does not: {shown}; an `assert` can say so"
-            self.report.notes.append(note)
-
     def _record(self, trial: Trial) -> None:
         for finding in trial.findings:
             empty = all(not leaf.size for p, leaf in floating_leaves(trial.values).items() if p[0] == finding.index)
@@ -189,57 +200,6 @@ class Checker:
         recipe = trial.recipe
         tried = recipe.describe(self.names)
         self.report.cases.append(Case(argument, order, tried, recipe.shapes, recipe.dtype, error, verdict))
-
-    def _explain(self) -> None:
-        """One failure for each parameter and kind: of the trials that show it, the one that tells most."""
-        found: dict[tuple[int, str], list[tuple[Trial, Finding]]] = {}
-        settled = {f.index for t in self._trials for f in t.findings if f.kind is None and f.error is not None}
-        for trial in self._trials:
-            for finding in trial.findings:
-                if finding.kind is None or finding.kind == "unsupported":
-                    continue
-                if finding.kind == "unreliable" and finding.index in settled:
-                    continue
-                found.setdefault((finding.index, finding.kind), []).append((trial, finding))
-        for (index, kind), shown in found.items():
-            if kind == "error" and any(f.argument is not None and f.kind == "error" for f in self.report.failures):
-                continue
-            self._explain_one(index, kind, shown)
-
-    def _explain_one(self, index: int, kind: str, shown: list[tuple[Trial, Finding]]) -> None:
-        trial, finding = max(shown, key=lambda pair: _tells(pair[0], index)) if kind == "value" else shown[0]
-        name = self.names[index]
-        blame = self._blame(trial, finding, kind)
-        message = _MESSAGES[kind].format(name=name, detail=finding.message, off=_percent(finding.error))
-        if kind == "value" and finding.message:
-            message = f"the gradient of '{name}' {finding.message}"
-        notes = [f"tried with {trial.recipe.describe(self.names)}"]
-        if self._is_right_elsewhere(index, {signature(t.recipe.shapes) for t, _ in shown}):
-            notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
-        if kind == "shape" and blame.message:
-            message = f"{message}: {blame.message}"
-        elif blame.message:
-            message = f"the gradient of '{name}' is wrong: {blame.message}"
-        self._fail(name, kind, message, blame.span, notes)
-
-    def _is_right_elsewhere(self, index: int, wrong: set[Any]) -> bool:
-        """Whether the gradient is right on ordinary shapes, and wrong only on shapes unlike those."""
-        if self.subject.is_pointwise:
-            return False
-        home = _home([t for t in self._trials if signature(t.recipe.shapes) not in wrong])
-        return home is not None and any(f.index == index for f in home.findings)
-
-    def _blame(self, trial: Trial, finding: Finding, kind: str) -> Blame:
-        path = finding.path or (finding.index,)
-        if kind == "shape":
-            return blame_shape(self.subject, trial, path)
-        if kind == "error" and finding.cause is not None and finding.cause.span.end:
-            return Blame(finding.cause.span)
-        if kind == "value" and trial.recipe.dtype == "float64":
-            exact = self._settled_trial(trial.recipe, basis=True)
-            usable = exact is not None and path in exact.probes
-            return blame_value(self.subject, exact if exact is not None and usable else trial, path)
-        return Blame(returned_span(self.subject, finding.index))
 
     # --- against autodiff ---
 
@@ -319,7 +279,7 @@ class Checker:
         if pair is not None and pair.second is not None:
             seeds = len(pair.grad_outputs)
             position = finding.index - count if finding.index >= count else finding.index + seeds
-        detail = finding.message or f"is off by {_percent(finding.error)}"
+        detail = finding.message or f"is off by {percent(finding.error)}"
         message = f"the derivative of the gradient in '{finding.name}' {detail}"
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
         if pair is not None and pair.second is None and finding.message == "":
@@ -334,49 +294,6 @@ class Checker:
         self.report.failures.append(Failure(argument, kind, message, span, tuple(notes), order))
 
 
-_MESSAGES = {
-    "value": "the gradient of '{name}' is off by {off}",
-    "shape": "the gradient of '{name}' {detail}",
-    "dtype": "the gradient of '{name}' {detail}",
-    "nan": "the gradient of '{name}' {detail}",
-    "none": "the gradient of '{name}' is None, yet the result depends on it",
-    "error": "the backward raises: {detail}",
-    "unreliable": "finite differences in '{name}' do not settle: is the function continuous?",
-}
-
-
-def _percent(error: float | None) -> str:
-    if error is None:
-        return "an unknown amount"
-    return f"{error:.0%}" if error >= 0.01 else f"{error:.1e} of its size"
-
-
-def _home(trials: Sequence[Trial]) -> Trial | None:
-    """The first trial where all is right: the shapes that a formula is written for. Matrices before vectors."""
-    return next((t for t in _ordinary(trials) if all(f.kind is None for f in t.findings)), None)
-
-
-def _ordinary(trials: Sequence[Trial]) -> list[Trial]:
-    """Trials that are not empty, of matrices or more where there are any."""
-    full = [t for t in trials if all(leaf.size for leaf in floating_leaves(t.values).values())]
-    least = min(2, max(map(_rank, full), default=0))
-    return [trial for trial in full if _rank(trial) >= least]
-
-
-def _shapes_fit(trial: Trial) -> bool:
-    return bool(trial.findings) and not any(f.kind in ("shape", "error") for f in trial.findings)
-
-
-def _rank(trial: Trial) -> int:
-    return max((leaf.ndim for leaf in floating_leaves(trial.values).values()), default=0)
-
-
-def _is_broadcast(trial: Trial, index: int) -> bool:
-    """Whether a parameter has fewer dimensions than others, so that its gradient must have been summed."""
-    own = [leaf for path, leaf in floating_leaves(trial.values).items() if path[0] == index]
-    return any(leaf.ndim < _rank(trial) or 1 in leaf.shape for leaf in own)
-
-
 def _unreliable(trial: Trial) -> int:
     return sum(finding.kind == "unreliable" for finding in trial.findings)
 
@@ -384,10 +301,3 @@ def _unreliable(trial: Trial) -> int:
 def _is_wrong_anyway(trial: Trial) -> bool:
     """Whether another point would tell nothing new."""
     return not trial.probes or any(f.kind in ("error", "shape", "dtype", "nan") for f in trial.findings)
-
-
-def _tells(trial: Trial, index: int) -> tuple[bool, bool, int]:
-    """How much a trial tells about a parameter: float64, ordinary numbers, many elements (but not too many)."""
-    size = sum(leaf.size for path, leaf in floating_leaves(trial.values).items() if path[0] == index)
-    plain = all(getattr(entry, "domain", "real") in ("real", "positive", "index") for entry in trial.recipe.entries)
-    return trial.recipe.dtype == "float64", plain, size if size <= 24 else 0

@@ -16,6 +16,7 @@ from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
 from ...compiler.ir.node import Value, copy_nodes
+from ...compiler.link import reachable
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.specialize.optionals import specialize_optionals
@@ -73,6 +74,22 @@ class Subject:
         inline_functions(graph)
         return all(use.user.kind == "aten::detach" for use in graph.inputs[index].uses)
 
+    @cached_property
+    def numbers(self) -> list[float]:
+        """The numbers that the source names, in the function and in what it calls, in order."""
+        found: dict[float, None] = {}
+        for callee in reachable(self.function.callee, self.function.name):
+            for node in callee.graph.all_nodes():
+                value = node.attrs.get("value") if node.kind == "prim::Constant" else None
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    found[value] = None
+        return list(found)
+
+    @cached_property
+    def _bare(self) -> Function:
+        """The function without its backward."""
+        return Function(Callee(self.schema, self.function.graph.without_closure()))
+
     # --- values ---
 
     @repeatable
@@ -103,9 +120,17 @@ class Subject:
     @repeatable
     def autodiff(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         """One gradient per parameter by `gs.vjp`."""
+        return self._pulled_back(self.function, values, seeds)
+
+    @repeatable
+    def forward_gradient(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+        """One gradient per parameter of the forward as the library differentiates it, whatever its backward says."""
+        return self._pulled_back(self._bare, values, seeds)
+
+    def _pulled_back(self, function: Function, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         positional = [v for a, v in zip(self.schema.arguments, values, strict=True) if not a.keyword_only]
         keywords = {a.name: v for a, v in zip(self.schema.arguments, values, strict=True) if a.keyword_only}
-        outputs, pullback = vjp(self.function, *positional, **keywords)
+        outputs, pullback = vjp(function, *positional, **keywords)
         count = len(outputs) if isinstance(outputs, tuple) else 1
         return list(pullback(seeds[0] if count == 1 else tuple(seeds)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice, product
+from itertools import chain, combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from ...compiler.types.types import NONE, OptionalType
 from ...lang.diagnostics import CompileError
 from ...runtime.failures.failure import RuntimeFailure
+from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject
 from .leaves import floating_leaves
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
@@ -54,7 +55,7 @@ class InputSearch:
         first = self.first_fit()
         if first is None:
             return []
-        found = [first, *self._other_shapes(first)]
+        found = [first, *self._other_shapes(first), *self._other_sizes(first)]
         found += self._other_domains(first)
         found += self._other_values(first)
         found += [r.with_dtype("float32") for r in (first, *found[1:3]) if self.fits(r.with_dtype("float32"))]
@@ -193,6 +194,19 @@ class InputSearch:
                 break
         return found
 
+    def _other_sizes(self, first: Recipe) -> list[Recipe]:
+        """Every dimension that can have another size at nothing, one, two and more, and one dimension more."""
+
+        def fits(shapes: Shapes) -> bool:
+            return self.fits(first.with_shapes(shapes))
+
+        tensors = [entry for entry in first.entries if isinstance(entry, TensorEntry)]
+        shapes = tuple(entry.shape for entry in tensors)
+        tied = tied_dimensions(shapes, fits, [i for i, entry in enumerate(tensors) if entry.is_data])
+        tried = dict.fromkeys(chain(sizes_to_try(shapes, tied, fits), batched(shapes)))
+        natural = (first.with_shapes(s) for s in tried if s != shapes and not _is_broadcast_anew(s, shapes))
+        return [recipe for recipe in natural if self.fits(recipe)]
+
     def _candidates(self, count: int) -> Iterator[Shapes]:
         given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
         return chain(beside(list(given), count), candidates(count, self.subject.is_pointwise))
@@ -246,6 +260,11 @@ class InputSearch:
             if fitting is not None:
                 found.append(fitting)
         return found[:6]
+
+
+def _is_broadcast_anew(shapes: Shapes, first: Shapes) -> bool:
+    """Whether tensors of one shape have unlike ones now: those are tried as broadcasting."""
+    return any(a == b and c != d for (a, c), (b, d) in combinations(zip(first, shapes, strict=True), 2))
 
 
 def _strings(subject: Subject) -> list[str]:

@@ -52,7 +52,19 @@ class ExampleEntry:
         return map_arrays(self.value, lambda array: like(rng, array.astype(np.float64), attempt))
 
 
-Entry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedEntry:
+    """A value that was found to reach something: as it is, then next to that."""
+
+    value: Any
+
+    def make(self, rng: Rng, attempt: int) -> Any:
+        if attempt == 0:
+            return self.value
+        return map_arrays(self.value, lambda array: array * rng.uniform(1 - 1e-3, 1 + 1e-3, array.shape))
+
+
+Entry: TypeAlias = TensorEntry | PlainEntry | ExampleEntry | FixedEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ class Recipe:
         for entry in self.entries:
             if isinstance(entry, TensorEntry):
                 found.append(entry.shape)
-            elif isinstance(entry, ExampleEntry) and isinstance(entry.value, np.ndarray):
+            elif isinstance(entry, ExampleEntry | FixedEntry) and isinstance(entry.value, np.ndarray):
                 found.append(entry.value.shape)
         return tuple(found)
 
@@ -108,6 +120,8 @@ def _shown(entry: Entry) -> Any:
     if isinstance(entry, TensorEntry):
         text = f"{_shape_text(entry.shape)}{'' if entry.domain == 'real' else ' ' + entry.domain}"
         return _Text(text if entry.count is None else f"{entry.count} × {text}")
+    if isinstance(entry, FixedEntry) and isinstance(entry.value, np.ndarray) and entry.value.size:
+        return _Text(f"{_shape_text(entry.value.shape)} from {entry.value.min():.4g} to {entry.value.max():.4g}")
     return entry.value
 
 
@@ -133,6 +147,11 @@ def _shape_text(shape: Shape) -> str:
 def example_recipe(values: Sequence[Any]) -> Recipe:
     """The recipe that makes what an author gave."""
     return Recipe(tuple(ExampleEntry(v) if _has_arrays(v) else PlainEntry(v) for v in values))
+
+
+def fixed_recipe(values: Sequence[Any]) -> Recipe:
+    """The recipe that makes these very values."""
+    return Recipe(tuple(FixedEntry(v) if _has_arrays(v) else PlainEntry(v) for v in values))
 
 
 def _has_arrays(value: Any) -> bool:

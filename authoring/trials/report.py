@@ -9,6 +9,7 @@ from typing import Any
 from ...lang.diagnostics import Diagnostic, render
 from ...lang.source import Span, span_dict
 from ...runtime.values.tables import table
+from .coverage import Coverage
 
 ORDERS = {1: "1st", 2: "2nd"}
 KINDS: dict[str, str] = {
@@ -17,10 +18,12 @@ KINDS: dict[str, str] = {
     "dtype": "the gradient has another dtype than the input",
     "none": "there is no gradient, yet the result depends on the input",
     "nan": "the gradient is not finite where the result is",
+    "kink": "the gradient at a kink or tie is not that of docs/conventions.md",
     "error": "the backward raises where the forward runs",
     "second_order": "the derivative of the gradient is wrong, or cannot be had",
     "autodiff": "gs.vjp gives another gradient than the backward run by hand",
     "unreliable": "finite differences do not settle on a value",
+    "unreached": "a branch that no arguments reached, so that nothing is known of it",
     "no_inputs": "no arguments were found on which the forward runs",
 }
 """Every kind of failure with its meaning."""
@@ -38,9 +41,13 @@ class Failure:
     order: int = 1
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, severity: str = "error") -> str:
+        """The message with its place and the source there."""
         if self.span is None:
-            return "\n".join([f"error[{self.kind}]: {self.message}", *(f"  note: {note}" for note in self.notes)])
-        return render(Diagnostic(self.kind, self.message, self.span, self.notes))
+            return "\n".join([f"{severity}[{self.kind}]: {self.message}", *(f"  note: {n}" for n in self.notes)])
+        return severity + render(Diagnostic(self.kind, self.message, self.span, self.notes)).removeprefix("error")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -89,7 +96,10 @@ class CheckReport:
     function: str
     cases: list[Case] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    warnings: list[Failure] = field(default_factory=list)
+    """What nobody means: told, and no failure."""
     notes: list[str] = field(default_factory=list)
+    coverage: Coverage = field(default_factory=Coverage)
 
     @property
     def ok(self) -> bool:
@@ -106,8 +116,10 @@ class CheckReport:
         parts = [f"{self.function}: {'ok' if self.ok else _count(len(self.failures), 'failure')}"]
         if self.cases:
             parts.append(table(HEADINGS, self.rows()))
+        parts += self.coverage.lines_of_text()
         parts += [f"  note: {note}" for note in self.notes]
         parts += [f"\n{failure}" for failure in self.failures]
+        parts += [f"\n{warning.text('warning')}" for warning in self.warnings]
         return "\n".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +127,9 @@ class CheckReport:
             "function": self.function,
             "ok": self.ok,
             "failures": [failure.to_dict() for failure in self.failures],
+            "warnings": [warning.to_dict() for warning in self.warnings],
             "notes": list(self.notes),
+            "coverage": self.coverage.to_dict(),
             "cases": [case.to_dict() for case in self.cases],
         }
 

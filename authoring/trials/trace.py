@@ -51,6 +51,7 @@ class Trace:
     sources: list[Value] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    limit: int = MAX_STEPS
 
     def run(self, graph: Graph, arguments: Sequence[Any]) -> Trace:
         """Execute a graph and keep what happens."""
@@ -80,13 +81,16 @@ class Trace:
         elif node.kind == "prim::Loop":
             self._loop(node, env, graph)
         elif node.kind == "prim::CallFunction":
-            callee = graph.functions[node.attr("callee")].graph.without_closure()
+            callee = self._callee(graph, node.attr("callee"))
             inner = dict(zip(callee.inputs, [env[v] for v in node.inputs], strict=True))
             env.update(zip(node.outputs, self._block(callee.body, inner, callee), strict=True))
         elif node.kind in ("prim::unchecked_unwrap_optional", "prim::unchecked_cast"):
             env[node.output] = env[node.inputs[0]]
         else:
             self._op(node, env)
+
+    def _callee(self, graph: Graph, name: str) -> Graph:
+        return graph.functions[name].graph.without_closure()
 
     def _loop(self, node: Node, env: dict[Value, int], graph: Graph) -> None:
         (block,) = node.blocks
@@ -100,7 +104,7 @@ class Trace:
         env.update(zip(node.outputs, carried, strict=True))
 
     def _op(self, node: Node, env: dict[Value, int]) -> None:
-        if len(self.steps) >= MAX_STEPS:
+        if len(self.steps) >= self.limit:
             raise TooLong
         op = OPS.of(node.schema)
         evaluate = op.evaluate if op is not None else STRUCTURAL[node.kind](node)

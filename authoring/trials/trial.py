@@ -26,8 +26,10 @@ HOPELESS = 1e-2
 """One whose estimated error stays larger says nothing."""
 NOTHING = 1e-11
 """Derivatives smaller than this count as zero: the noise of rounding."""
-MAX_BASIS = 8
-DIRECTIONS = 3
+NOTICEABLE = 1e-9
+"""A relative error below this is none to speak of."""
+MAX_BASIS = 4
+DIRECTIONS = 2
 
 Function = Callable[[Sequence[Any]], list[Any]]
 

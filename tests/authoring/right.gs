@@ -67,7 +67,7 @@ def absolute(x):
 
 def clamped(x, low: float, high: float):
     def backward(g):
-        return g * ((x > low) & (x < high)), None, None
+        return g * ((x >= low) & (x <= high)), None, None
 
     return x.clamp(low, high), backward
 
@@ -338,7 +338,8 @@ def largest(x):
     y = x.amax(-1, keepdim=True)
 
     def backward(g):
-        return g * (x == y)
+        tied = x == y
+        return g * tied / tied.sum(-1, keepdim=True)
 
     return y, backward
 

@@ -1,0 +1,137 @@
+"""From findings to failures: of the trials that show a mistake the one that tells most, its place and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..trials.evaluation import Subject
+from ..trials.excuses import home
+from ..trials.kinks import KinkFinding
+from ..trials.leaves import floating_leaves
+from ..trials.recipes import Recipe
+from ..trials.report import Failure
+from ..trials.shapes import signature
+from ..trials.trial import NOTICEABLE, Finding, Trial
+from .blame import Blame, blame_shape, blame_value, returned_span
+
+Again = Callable[[Recipe], Trial | None]
+"""Another trial of a recipe, with the slope of every element."""
+Shown = Sequence[tuple[Trial, Finding]]
+
+_MESSAGES = {
+    "value": "the gradient of '{name}' is off by {off}",
+    "shape": "the gradient of '{name}' {detail}",
+    "dtype": "the gradient of '{name}' {detail}",
+    "nan": "the gradient of '{name}' {detail}",
+    "kink": "the gradient of '{name}' {detail}",
+    "none": "the gradient of '{name}' is None, yet the result depends on it",
+    "error": "the backward raises: {detail}",
+    "unreliable": "finite differences in '{name}' do not settle: is the function continuous?",
+}
+
+
+class Explainer:
+    """Puts what the trials of one function have found into words."""
+
+    def __init__(self, subject: Subject, trials: Sequence[Trial], again: Again) -> None:
+        self.subject = subject
+        self.names = [argument.name for argument in subject.schema.arguments]
+        self._trials = trials
+        self._again = again
+
+    def failures(self) -> Iterator[Failure]:
+        """One failure for each parameter and kind."""
+        found: dict[tuple[int, str], list[tuple[Trial, Finding]]] = {}
+        settled = {f.index for t in self._trials for f in t.findings if f.kind is None and f.error is not None}
+        for trial in self._trials:
+            for finding in trial.findings:
+                if finding.kind is None or finding.kind == "unsupported":
+                    continue
+                if finding.kind == "unreliable" and finding.index in settled:
+                    continue
+                found.setdefault((finding.index, finding.kind), []).append((trial, finding))
+        raised = False
+        for (index, kind), shown in found.items():
+            # What the backward raises is of all its gradients.
+            if kind != "error" or not raised:
+                yield self._failure(index, kind, shown)
+            raised = raised or kind == "error"
+
+    def _failure(self, index: int, kind: str, shown: Shown) -> Failure:
+        trial, finding = max(shown, key=lambda pair: _tells(pair, index)) if kind == "value" else shown[0]
+        name = self.names[index]
+        blame = self._blame(trial, finding, kind)
+        message = _MESSAGES[kind].format(name=name, detail=finding.message, off=percent(finding.error))
+        if kind == "value" and finding.message:
+            message = f"the gradient of '{name}' {finding.message}"
+        notes = [f"tried with {trial.recipe.describe(self.names)}"]
+        if self._is_right_elsewhere(index, {signature(t.recipe.shapes) for t, _ in shown}):
+            notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
+        if kind == "shape" and blame.message:
+            message = f"{message}: {blame.message}"
+        elif blame.message:
+            message = f"the gradient of '{name}' is wrong: {blame.message}"
+        return Failure(name, kind, message, blame.span, tuple(notes))
+
+    def warning(self, kind: str, finding: Finding, trial: Trial, message: str) -> Failure:
+        """What is not meant, and so no error."""
+        name = self.names[finding.index]
+        span = self._blame(trial, finding, kind).span if kind == "shape" else returned_span(self.subject, finding.index)
+        return Failure(name, kind, message.format(name=name), span, (f"met with {trial.recipe.describe(self.names)}",))
+
+    def kink(self, finding: KinkFinding) -> Failure:
+        """A gradient that is wrong where something decides."""
+        name = self.names[finding.index]
+        texts = dict.fromkeys(" ".join(node.span.text.split()) for node in finding.nodes if node.span.end)
+        notes = [f"what decides there: {', '.join(f'`{text}`' for text in list(texts)[:3])}"] if texts else []
+        notes.append("docs/conventions.md says what the gradient is at every kink and tie")
+        if finding.kind == "nan":
+            notes[-1] = "give the side that is not taken a harmless argument: `torch.log(torch.where(x > 0, x, 1.0))`"
+        message = _MESSAGES[finding.kind].format(name=name, detail=finding.message)
+        return Failure(name, finding.kind, message, self._kink_span(finding), tuple(notes))
+
+    def _kink_span(self, finding: KinkFinding) -> Any:
+        """The comparison of the backward that stands at the kink, if it is one; else the gradient returned."""
+        pair = self.subject.pair
+        if pair is not None:
+            own = set(pair.backward.all_nodes())
+            decides = [node for node in finding.nodes if node in own and node.span.end]
+            if decides:
+                return decides[0].span
+        return returned_span(self.subject, finding.index)
+
+    def _is_right_elsewhere(self, index: int, wrong: set[Any]) -> bool:
+        """Whether the gradient is right on ordinary shapes, and wrong only on shapes unlike those."""
+        if self.subject.is_pointwise:
+            return False
+        start = home([t for t in self._trials if signature(t.recipe.shapes) not in wrong])
+        return start is not None and any(f.index == index for f in start.findings)
+
+    def _blame(self, trial: Trial, finding: Finding, kind: str) -> Blame:
+        path = finding.path or (finding.index,)
+        if kind == "shape":
+            return blame_shape(self.subject, trial, path)
+        if kind == "error" and finding.cause is not None and finding.cause.span.end:
+            return Blame(finding.cause.span)
+        if kind == "value" and trial.recipe.dtype == "float64":
+            exact = self._again(trial.recipe)
+            usable = exact is not None and path in exact.probes
+            return blame_value(self.subject, exact if exact is not None and usable else trial, path)
+        return Blame(returned_span(self.subject, finding.index))
+
+
+def percent(error: float | None) -> str:
+    """How far off a gradient is, as told."""
+    if error is None or error == 0:
+        return "an amount that is lost beside its other terms"
+    return f"{error:.0%}" if error >= 0.01 else f"{error:.1e} of its size"
+
+
+def _tells(shown: tuple[Trial, Finding], index: int) -> tuple[bool, bool, bool, int]:
+    """How much a trial tells about a parameter: float64, ordinary numbers, many elements (but not too many)."""
+    trial, finding = shown
+    size = sum(leaf.size for path, leaf in floating_leaves(trial.values).items() if path[0] == index)
+    plain = all(getattr(entry, "domain", "real") in ("real", "positive", "index") for entry in trial.recipe.entries)
+    clear = finding.error is not None and finding.error > NOTICEABLE
+    return trial.recipe.dtype == "float64", clear, plain, size if size <= 24 else 0

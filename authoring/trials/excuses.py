@@ -1,0 +1,128 @@
+"""What a check forgives: what differentiation mends, and shapes and counts that a formula is not meant for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...compiler.ir.node import Node, Value
+from .evaluation import Subject
+from .leaves import floating_leaves
+from .recipes import PlainEntry
+from .shapes import signature
+from .trial import Finding, Trial
+
+_KEEPS_NUMBERS = ("aten::add.int", "aten::sub.int", "aten::mul.int", "aten::floordiv.int", "aten::Int.Scalar")
+
+
+def sum_where_broadcast(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
+    """Gradients that are right once they are summed to the shape of their input, as differentiation does.
+
+    A backward that sums none of its gradients leaves that to differentiation, if it is right for operands of one shape.
+    One that sums some takes it upon itself, and one that it forgets is an error.
+    """
+    if subject.sums_to_sizes or not any(_shapes_fit(trial) for trial in ordinary(trials)):
+        return []
+    subject.sums_where_broadcast = True
+    wrong = {f.index for t in trials for f in t.findings if f.kind == "value"}
+    mended = []
+    for trial in trials:
+        for finding in trial.findings:
+            if finding.kind == "shape" and finding.unsummed:
+                finding.kind = None
+                trial.sum_gradient(finding.index)
+                mended.append((trial, finding))
+            elif finding.kind == "shape" and finding.summable and finding.index in wrong:
+                # Summing does not make it right because it is wrong already where nothing is summed.
+                finding.kind = "unsupported"
+    return mended
+
+
+def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[str]:
+    """A backward may refuse shapes that the forward takes, and be right all the same on those it is written for.
+
+    A pointwise function has no such excuse, and neither has a wrong value, nor a gradient that only lacks the sum
+    over broadcast dimensions, unless the formula sums for that input elsewhere. The shapes are returned.
+    """
+    start = None if subject.is_pointwise else home(trials)
+    if start is None:
+        return []
+    excused: dict[str, None] = {}
+    for trial in trials:
+        if trial.recipe.shapes and signature(trial.recipe.shapes) != signature(start.recipe.shapes):
+            wrong = [f for f in trial.findings if f.kind is not None]
+            only_sums = all(f.unsummed for f in wrong)
+            for finding in wrong:
+                sums_elsewhere = _is_broadcast(start, finding.index)
+                if finding.kind == "error" or (finding.kind == "shape" and (sums_elsewhere or not only_sums)):
+                    finding.kind = "unsupported"
+                    excused["·".join(map(str, trial.recipe.shapes))] = None
+    return list(excused)
+
+
+def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
+    """What is wrong only where an int that counts the rounds of a loop is negative, which nobody means."""
+    counts = _counts(subject)
+    forgiven = []
+    for trial in trials:
+        entries = [trial.recipe.entries[i] for i in counts]
+        if not any(isinstance(e, PlainEntry) and isinstance(e.value, int) and e.value < 0 for e in entries):
+            continue
+        for finding in trial.findings:
+            if finding.kind in ("value", "none", "nan", "error", "shape"):
+                forgiven.append((trial, Finding(finding.index, finding.kind, finding.message, finding.error)))
+                finding.kind = "unsupported"
+    return forgiven
+
+
+def _counts(subject: Subject) -> list[int]:
+    """The parameters that say how often a loop of the forward runs."""
+    graph = subject.function.graph
+    inputs = {value: i for i, value in enumerate(graph.inputs)}
+    found: dict[int, None] = {}
+    for node in graph.all_nodes():
+        if node.kind == "prim::Loop":
+            found.update((inputs[v], None) for v in _origins(node) if v in inputs)
+    return list(found)
+
+
+def _origins(loop: Node) -> Iterator[Value]:
+    """What the number of rounds is computed from by arithmetic."""
+    pending = [loop.inputs[0]]
+    seen: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        yield value
+        if value.node.schema is not None and value.node.schema.full_name in _KEEPS_NUMBERS:
+            pending += value.node.inputs
+
+
+# --- what is ordinary ---
+
+
+def home(trials: Sequence[Trial]) -> Trial | None:
+    """The first trial where all is right: the shapes that a formula is written for. Matrices before vectors."""
+    return next((t for t in ordinary(trials) if all(f.kind is None for f in t.findings)), None)
+
+
+def ordinary(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials that are not empty, of matrices or more where there are any."""
+    full = [t for t in trials if all(leaf.size for leaf in floating_leaves(t.values).values())]
+    least = min(2, max(map(_rank, full), default=0))
+    return [trial for trial in full if _rank(trial) >= least]
+
+
+def _shapes_fit(trial: Trial) -> bool:
+    return bool(trial.findings) and not any(f.kind in ("shape", "error") for f in trial.findings)
+
+
+def _rank(trial: Trial) -> int:
+    return max((leaf.ndim for leaf in floating_leaves(trial.values).values()), default=0)
+
+
+def _is_broadcast(trial: Trial, index: int) -> bool:
+    """Whether a parameter has fewer dimensions than others, so that its gradient must have been summed."""
+    own = [leaf for path, leaf in floating_leaves(trial.values).items() if path[0] == index]
+    return any(leaf.ndim < _rank(trial) or 1 in leaf.shape for leaf in own)

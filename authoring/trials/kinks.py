@@ -1,0 +1,150 @@
+"""Gradients at kinks and ties, where finite differences say nothing: held to what the forward's own gradient is there.
+
+The forward without its backward is differentiated by the library's formulas, whose kinks are those of
+docs/conventions.md. It is a witness where it agrees with the gradient everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir.node import Node
+from ...lang.diagnostics import CompileError
+from ...runtime.failures.failure import RuntimeFailure
+from .evaluation import Subject, flat
+from .leaves import Array, Path, at, floating_leaves, replaced
+from .reach import Kink
+
+AGREE = 1e-6
+"""Relative to the largest gradient: what a witness may differ by."""
+_STEPS = (1e-5, 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class KinkFinding:
+    """What is wrong with the gradient of one parameter at a kink."""
+
+    index: int
+    kind: str
+    """ "kink": another number than the convention's, or "nan"."""
+    message: str
+    nodes: tuple[Node, ...]
+    tried: str
+
+
+class KinkCheck:
+    """Holds the gradients of one function at its kinks."""
+
+    def __init__(self, subject: Subject, witnesses: Sequence[tuple[list[Any], list[Any], list[Any]]]) -> None:
+        """`witnesses` are arguments, output gradients and gradients of trials that passed."""
+        self.subject = subject
+        self.agreed = self._agreed(witnesses)
+
+    def _agreed(self, witnesses: Sequence[tuple[list[Any], list[Any], list[Any]]]) -> dict[int, bool]:
+        """By parameter, whether the forward differentiated gives its gradient away from kinks."""
+        found: dict[int, bool] = {}
+        for values, seeds, gradients in witnesses:
+            reference = self._reference(values, seeds)
+            for i, value in enumerate(values):
+                if floating_leaves([value]) and i < len(gradients):
+                    same = reference is not None and _same(gradients[i], reference[i], value)
+                    found[i] = found.get(i, True) and same
+        return found
+
+    def _reference(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any] | None:
+        try:
+            return self.subject.forward_gradient(values, seeds)
+        except (RuntimeFailure, CompileError, ValueError, TypeError):
+            return None
+
+    def findings(self, kink: Kink) -> list[KinkFinding]:
+        """What is wrong at one point."""
+        values = kink.values
+        try:
+            outputs = self.subject.forward(values)
+            seeds = self.subject.seeds(outputs, np.ones_like)
+            gradients = self.subject.gradient(values, seeds)
+        except (RuntimeFailure, CompileError):
+            return []
+        if not np.isfinite(flat(outputs)).all():
+            return []
+        reference = self._reference(values, seeds)
+        found = (self._finding(kink, i, gradients[i], reference, seeds) for i in self.agreed)
+        return [finding for finding in found if finding is not None]
+
+    def _finding(
+        self, kink: Kink, index: int, gradient: Any, reference: list[Any] | None, seeds: Sequence[Any]
+    ) -> KinkFinding | None:
+        for path, leaf in floating_leaves(kink.values).items():
+            if path[0] != index or not leaf.size:
+                continue
+            ours = _leaf(gradient, path, leaf)
+            theirs = _leaf(reference[index], path, leaf) if reference is not None and self.agreed[index] else None
+            if ours is None or ours.shape != leaf.shape:
+                continue
+            place = self._broken(kink, path, leaf, ours, theirs, seeds)
+            if place is not None:
+                said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, and the result is finite"
+                return KinkFinding(index, "nan", said, kink.nodes, _text(leaf.flat[place]))
+            if theirs is None or theirs.shape != leaf.shape:
+                continue
+            scale = max(float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)), 1e-6)
+            off = np.flatnonzero(np.isfinite(theirs) & ~(np.abs(ours - theirs) <= AGREE * scale))
+            if off.size:
+                place = int(off[0])
+                said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, at a kink or tie"
+                said += f"; the convention is {_text(theirs.flat[place])}"
+                return KinkFinding(index, "kink", said, kink.nodes, _text(leaf.flat[place]))
+        return None
+
+    def _broken(
+        self, kink: Kink, path: Path, leaf: Array, ours: Array, theirs: Array | None, seeds: Sequence[Any]
+    ) -> int | None:
+        """An element whose gradient is not finite, though the convention's is, or the slope on a side."""
+        for place in np.flatnonzero(~np.isfinite(ours))[:4]:
+            expected = None if theirs is None or theirs.shape != leaf.shape else theirs.flat[place]
+            if expected is not None and np.isfinite(expected):
+                return int(place)
+            if np.isnan(ours.flat[place]) and self._has_slope(kink.values, path, leaf, int(place), seeds):
+                return int(place)
+        return None
+
+    def _has_slope(self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]) -> bool:
+        """Whether the result has a finite slope in one element on some side, that does not change with the step."""
+
+        def weighted(step: float) -> float:
+            moved = leaf.copy()
+            moved.flat[place] += step
+            outputs = self.subject.forward(replaced(values, path, moved))
+            return float(np.sum(flat(outputs) * flat(seeds, outputs)))
+
+        try:
+            base = weighted(0.0)
+            for sign in (1.0, -1.0):
+                first, second = ((weighted(sign * h) - base) / (sign * h) for h in _STEPS)
+                if np.isfinite(first) and abs(first - second) <= 1e-3 * max(abs(first), 1.0):
+                    return True
+        except (RuntimeFailure, ValueError):
+            return False
+        return False
+
+
+def _leaf(gradient: Any, path: Path, leaf: Array) -> Array | None:
+    found = at([gradient], (0, *path[1:]))
+    return np.zeros_like(leaf) if found is None else np.asarray(found, np.float64)
+
+
+def _same(gradient: Any, reference: Any, value: Any) -> bool:
+    ours, theirs = flat([gradient], [value]), flat([reference], [value])
+    if ours.shape != theirs.shape:
+        return False
+    scale = float(np.abs(theirs).max(initial=0.0)) + 1e-12
+    return bool(np.isfinite(theirs).all() and (np.abs(ours - theirs) <= AGREE * scale).all())
+
+
+def _text(number: Any) -> str:
+    return f"{float(number):.4g}"

@@ -1,0 +1,229 @@
+"""Arguments for what drawn ones do not reach: the other side of a branch, and the kinks and ties of what decides.
+
+Candidates come from the program's own numbers: tensors around, at and beyond each constant, of other magnitudes, with
+elements that are equal. What is left is solved for: along a line through the arguments the difference that decides is
+followed to where it changes its sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...compiler.ir.node import Node
+from .evaluation import Subject
+from .leaves import Array, Path, at, floating_leaves, replaced
+from .observation import Observer, Reached
+from .samples import Rng
+
+MAX_RUNS = 900
+"""Runs spent on looking; a function without decisions takes none."""
+MAX_KINKS = 3
+"""Points kept for each kink."""
+MAGNITUDES = (10.0, 100.0, 1e3, 1e4, 1e-2, 1e-4)
+STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 1e3, 1e5)
+BISECTIONS = 70
+BESIDE = (1e-6, 1e-3, 1e-2)
+"""How far from where a decision changes there may be something narrow."""
+_MAX_CONSTANTS = 8
+
+Values = list[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kink:
+    """Arguments at which some decisions stand at zero."""
+
+    values: Values
+    nodes: tuple[Node, ...]
+
+
+class Reach:
+    """Looks for arguments beside some that run."""
+
+    def __init__(self, subject: Subject, observer: Observer, rng: Rng) -> None:
+        self.subject = subject
+        self.observer = observer
+        self.rng = rng
+        self.found: list[Values] = []
+        """Arguments that reach what nothing had."""
+        self.kinks: list[Kink] = []
+        self._at: dict[tuple[Node, int], int] = {}
+        self._decisions: dict[tuple[Node, int], None] = {}
+        self._runs = 0
+
+    def look(self, bases: Sequence[Values]) -> None:
+        """Find what can be found beside these arguments, and beside what is found."""
+        pending = list(bases)
+        while pending and self._runs < MAX_RUNS:
+            base = pending.pop(0)
+            known = len(self.found)
+            if not self._try(base):
+                continue
+            for candidate in self._candidates(base):
+                self._try(candidate)
+                if self._is_done() or self._runs >= MAX_RUNS:
+                    break
+            for candidate in self._solved(base):
+                self._try(candidate)
+                if self._is_done() or self._runs >= MAX_RUNS:
+                    break
+            pending += self.found[known:]
+
+    def _is_done(self) -> bool:
+        return not self.observer.missing() and all(self._at.get(key, 0) >= 1 for key in self._decisions)
+
+    def _see(self, values: Values) -> Reached | None:
+        self._runs += 1
+        try:
+            seeds = self.subject.seeds(self.subject.forward(values), np.ones_like)
+        except Exception:  # whatever a candidate does not fit
+            return None
+        return self.observer.see(values, seeds)
+
+    def _try(self, values: Values) -> bool:
+        """Keep arguments that reach something new, or stand at a kink that is not known."""
+        reached = self._see(values)
+        if reached is None:
+            return False
+        self._decisions.update(dict.fromkeys(reached.gaps))
+        zeros = reached.zero_gaps()
+        fresh = any(self._at.get(key, 0) < MAX_KINKS for key in zeros)
+        reaches = bool(set(self.observer.missing()) & reached.sides or reached.nodes - self.observer.reached.nodes)
+        if zeros and (fresh or reaches):
+            self._at.update({key: self._at.get(key, 0) + 1 for key in zeros})
+            self.kinks.append(Kink(values, tuple(dict.fromkeys(node for node, _ in zeros))))
+        if reaches:
+            self.observer.reached.add(reached)
+            self.found.append(values)
+        return True
+
+    # --- candidates ---
+
+    def _candidates(self, base: Values) -> Iterator[Values]:
+        leaves = floating_leaves(base)
+        constants = self.constants(base)
+        for path, leaf in leaves.items():
+            for constant in constants:
+                yield from (_with(base, path, made) for made in self._near(leaf, constant))
+            yield from (_with(base, path, leaf * factor) for size in MAGNITUDES for factor in (size, -size))
+            yield from (_with(base, path, made) for made in _equal(leaf))
+        for path, leaf in leaves.items():
+            for other, twin in leaves.items():
+                if other != path and twin.shape == leaf.shape:
+                    half = np.arange(leaf.size).reshape(leaf.shape) % 2 == 0
+                    yield _with(base, path, np.where(half, twin, leaf))
+                    yield _with(base, path, twin)
+
+    def _near(self, leaf: Array, constant: float) -> Iterator[Array]:
+        """A leaf around a constant, at it in part and altogether, and beyond it."""
+        spread = max(0.5, 0.1 * abs(constant)) * self.rng.uniform(0.1, 1.0, leaf.shape)
+        signs = self.rng.choice(np.array([-1.0, 1.0]), leaf.shape)
+        yield constant + signs * spread
+        some = self.rng.random(leaf.shape) < 0.5
+        yield np.where(some, constant, constant + signs * spread)
+        yield np.where(some, constant, leaf)
+        yield np.full(leaf.shape, constant)
+        yield constant + spread
+        yield constant - spread
+
+    def constants(self, base: Values) -> list[float]:
+        """The numbers that the program and its arguments name, zero among them."""
+        named = [0.0, *self.subject.numbers, *(v for v in base if isinstance(v, float))]
+        found = dict.fromkeys(float(n) for n in named if np.isfinite(n) and abs(n) < 1e8)
+        return list(found)[:_MAX_CONSTANTS]
+
+    # --- solving ---
+
+    def _solved(self, base: Values) -> Iterator[Values]:
+        """Along lines through the arguments, the points at which a decision stands at zero, and those beside."""
+        reached = self._see(base)
+        if reached is None:
+            return
+        for key, gap in reached.gaps.items():
+            if not gap.size or (self._at.get(key, 0) and not self.observer.missing()):
+                continue
+            for path, leaf in floating_leaves(base).items():
+                yield from self._along(base, key, path, leaf)
+                if self._runs >= MAX_RUNS:
+                    return
+
+    def _along(self, base: Values, key: tuple[Node, int], path: Path, leaf: Array) -> Iterator[Values]:
+        if not leaf.size:
+            return
+        lines = [np.ones(leaf.shape), self.rng.uniform(0.5, 1.0, leaf.shape)]
+        if leaf.size > 1:
+            lines.append(np.eye(1, leaf.size).reshape(leaf.shape))
+        for line in lines:
+            previous, start = 0.0, self._gap(base, key)
+            for step in (s * sign for sign in (1.0, -1.0) for s in STEPS):
+                if step * previous < 0:
+                    previous, start = 0.0, self._gap(base, key)
+                here = self._gap(_with(base, path, leaf + step * line), key)
+                place = _changed(start, here)
+                if place is not None:
+                    low, high = self._bisected(base, key, path, leaf, line, previous, step, place)
+                    beside = (sign * part * max(1.0, abs(high)) for part in BESIDE for sign in (1.0, -1.0))
+                    for t in (low, high, *(high + distance for distance in beside)):
+                        yield _with(base, path, leaf + t * line)
+                    return
+                previous, start = step, here
+
+    def _bisected(
+        self,
+        base: Values,
+        key: tuple[Node, int],
+        path: Path,
+        leaf: Array,
+        line: Array,
+        low: float,
+        high: float,
+        place: int,
+    ) -> tuple[float, float]:
+        """Neighbouring steps between which one gap changes its sign; equal ones where it is zero."""
+        first = self._gap(_with(base, path, leaf + low * line), key)
+        if first is None:
+            return low, high
+        side = np.sign(first.ravel()[place])
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            if middle in (low, high):
+                break
+            gap = self._gap(_with(base, path, leaf + middle * line), key)
+            if gap is None or gap.size <= place:
+                break
+            now = np.sign(gap.ravel()[place])
+            if now == 0:
+                return middle, middle
+            low, high = (middle, high) if now == side else (low, middle)
+        return low, high
+
+    def _gap(self, values: Values, key: tuple[Node, int]) -> Array | None:
+        reached = self._see(values)
+        return None if reached is None else reached.gaps.get(key)
+
+
+def _changed(before: Array | None, after: Array | None) -> int | None:
+    """An element whose sign is another now."""
+    if before is None or after is None or before.shape != after.shape:
+        return None
+    places = np.flatnonzero(np.sign(before) != np.sign(after))
+    return int(places[0]) if places.size else None
+
+
+def _with(base: Values, path: Path, leaf: Array) -> Values:
+    return replaced(base, path, np.asarray(leaf, np.asarray(at(base, path)).dtype))
+
+
+def _equal(leaf: Array) -> Iterator[Array]:
+    """A leaf with elements that are equal: rounded, all one, neighbours alike."""
+    if leaf.size < 2:
+        return
+    yield np.round(leaf)
+    yield np.full(leaf.shape, leaf.ravel()[0])
+    for axis in range(leaf.ndim):
+        if leaf.shape[axis] > 1:
+            yield np.repeat(leaf.take([0], axis), leaf.shape[axis], axis)

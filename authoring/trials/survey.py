@@ -1,0 +1,107 @@
+"""What the trials of one function have reached, what is looked for besides, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .coverage import Coverage
+from .decisions import COMPARISONS
+from .evaluation import Subject
+from .kinks import KinkCheck, KinkFinding
+from .leaves import floating_leaves
+from .observation import Observer, Side
+from .reach import Reach
+from .recipes import PlainEntry, Recipe, TensorEntry, fixed_recipe
+from .samples import Rng
+from .trial import Trial
+
+MAX_BASES = 4
+MAX_WITNESSES = 4
+
+
+class Survey:
+    """Sees every trial, and finds arguments for what none has reached."""
+
+    def __init__(self, subject: Subject, rng: Rng) -> None:
+        self.subject = subject
+        self.observer = Observer(subject)
+        self._reach = Reach(subject, self.observer, rng)
+        self._bases: dict[str, list[Any]] = {}
+
+    def see(self, trial: Trial) -> None:
+        """Count what one trial has reached."""
+        reached = self.observer.see(trial.values, trial.seeds[0] if trial.seeds else None)
+        if reached is None:
+            return
+        if not all(leaf.size for leaf in floating_leaves(trial.values).values()):
+            self.observer.reached_empty.add(reached)
+            return
+        self.observer.reached.add(reached)
+        plain = repr([entry for entry in trial.recipe.entries if isinstance(entry, PlainEntry)])
+        if trial.recipe.dtype == "float64" and len(self._bases) < MAX_BASES:
+            self._bases.setdefault(plain, trial.values)
+
+    def recipes(self) -> list[Recipe]:
+        """Arguments that reach what the trials so far have not."""
+        self._reach.look(list(self._bases.values()))
+        self.observer.accept_empty()
+        return [fixed_recipe(values) for values in self._reach.found]
+
+    def kinks(self, trials: Sequence[Trial]) -> list[KinkFinding]:
+        """What is wrong at the kinks that were found. `trials` are those whose gradients are right."""
+        if not self._reach.kinks:
+            return []
+        witnesses = [(t.values, t.seeds[0], t.gradients[0]) for t in trials if t.gradients][:MAX_WITNESSES]
+        check = KinkCheck(self.subject, witnesses)
+        return [finding for kink in self._reach.kinks for finding in check.findings(kink)]
+
+    def missing(self) -> list[Side]:
+        """The ways that no run went."""
+        return self.observer.missing()
+
+    def coverage(self, trials: Sequence[Trial]) -> Coverage:
+        """The whole of it."""
+        names = [argument.name for argument in self.subject.schema.arguments]
+        sides, missing = self.observer.sides(), self.missing()
+        found = Coverage(branches=len(sides), branches_taken=len(sides) - len(missing), kinks=len(self._reach.kinks))
+        found.never_taken = [(side.span, way_text(side)) for side in missing]
+        found.lines, found.lines_never_run = self.observer.lines(), self.observer.unseen_lines()
+        found.dtypes = list(dict.fromkeys(trial.recipe.dtype for trial in trials))
+        for trial in trials:
+            self._add_arguments(found, trial, names)
+        found.plain = {name: values for name, values in found.plain.items() if values}
+        found.sizes = {name: sorted(values) for name, values in found.sizes.items()}
+        found.ranks = {name: sorted(values) for name, values in found.ranks.items()}
+        found.batch.sort()
+        return found
+
+    def _add_arguments(self, found: Coverage, trial: Trial, names: Sequence[str]) -> None:
+        for name, value, entry in zip(names, trial.values, trial.recipe.entries, strict=True):
+            if isinstance(value, np.ndarray):
+                _add(found.ranks.setdefault(name, []), value.ndim)
+                for size in value.shape:
+                    _add(found.sizes.setdefault(name, []), size)
+            elif isinstance(value, list) and isinstance(entry, TensorEntry):
+                _add(found.plain.setdefault(name, []), f"{len(value)} tensors")
+            else:
+                _add(found.plain.setdefault(name, []), value)
+        first = next(iter(floating_leaves(trial.values).values()), None)
+        if first is not None and first.ndim:
+            _add(found.batch, first.shape[0])
+
+
+def _add(values: list[Any], value: Any) -> None:
+    if not any(value == known and type(value) is type(known) for known in values):
+        values.append(value)
+
+
+def way_text(side: Side) -> str:
+    """Which way a branch or a comparison never went, in words."""
+    if side.node.kind == "prim::If":
+        return "taken" if side.way else "passed by"
+    if side.node.schema is not None and side.node.schema.base_name not in COMPARISONS:
+        return "true" if side.way > 0 else "false"
+    return "with its left side greater" if side.way > 0 else "with its left side less"

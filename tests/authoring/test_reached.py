@@ -1,0 +1,189 @@
+"""What a check goes after: sizes, branches, kinks; and what it says it has not seen."""
+
+from __future__ import annotations
+
+import gradscript as gs
+import pytest
+
+
+def checked(source: str, name: str = "f") -> gs.CheckReport:
+    return gs.check(gs.CompilationUnit(source, "unit.gs")[name])
+
+
+# --- sizes ---
+
+CONVOLUTION = """
+def f(x, w, b):
+    def backward(g):
+        gx = F.conv_transpose2d(g, w)
+        gw = F.conv2d(x.transpose(0, 1), g.transpose(0, 1)).transpose(0, 1)
+        return gx, gw, g.sum((0, 2, 3))
+
+    return F.conv2d(x, w, b), backward
+"""
+
+
+def test_every_dimension_is_nothing_one_two_and_more() -> None:
+    report = checked(CONVOLUTION)
+    assert report.ok, str(report)
+    inputs = [case.shapes[0] for case in report.cases if case.argument == "x"]
+    for axis in range(4):
+        sizes = {shape[axis] for shape in inputs}
+        assert len(sizes) >= 3, (axis, sizes)
+    assert {0, 1, 2} <= set(report.coverage.batch)
+    assert max(report.coverage.batch) > 2
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "argument"),
+    [
+        ("g.sum((0, 2, 3))", "g[0].sum((1, 2))", "b"),
+        ("g.sum((0, 2, 3))", "g.mean(0).sum((1, 2))", "b"),
+        (
+            "F.conv2d(x.transpose(0, 1), g.transpose(0, 1))",
+            "F.conv2d(x[:1].transpose(0, 1), g[:1].transpose(0, 1))",
+            "w",
+        ),
+    ],
+)
+def test_what_is_right_for_one_sample_only_is_wrong(right: str, wrong: str, argument: str) -> None:
+    report = checked(CONVOLUTION.replace(right, wrong))
+    assert argument in {failure.argument for failure in report.failures}, str(report)
+
+
+def test_sizes_that_go_together_stay_together() -> None:
+    source = """
+def f(logits, target):
+    logp = torch.log_softmax(logits, -1)
+    onehot = torch.zeros_like(logits).scatter(-1, target.unsqueeze(-1), 1.0)
+
+    def backward(g):
+        return (torch.exp(logp) - onehot) * g / target.numel(), None
+
+    return -logp.gather(-1, target.unsqueeze(-1)).mean(), backward
+"""
+    report = checked(source)
+    assert report.ok, str(report)
+    assert len({case.shapes for case in report.cases}) > 3
+
+
+# --- branches ---
+
+
+@pytest.mark.parametrize(
+    "condition", ["x > 20.0", "x < -1000.0", "x * x > 5e4", "(x > 3.0) & (x < 3.05)", "torch.exp(x) > 1e9"]
+)
+def test_a_side_that_drawn_numbers_do_not_take_is_found(condition: str) -> None:
+    source = f"""
+def f(x):
+    def backward(g):
+        return torch.where({condition}, 3 * g, g)
+
+    return torch.where({condition}, 2 * x, x), backward
+"""
+    report = checked(source)
+    assert "value" in {failure.kind for failure in report.failures}, str(report)
+    assert any("`3` should be 2" in failure.message for failure in report.failures), str(report)
+
+
+@pytest.mark.parametrize("condition", ["x.sum() > 300.0", "x.max() > 77.0 and x.min() < -5.0", "(x == 3.0).all()"])
+def test_a_branch_that_drawn_numbers_do_not_take_is_found(condition: str) -> None:
+    source = f"""
+def f(x):
+    rare = bool({condition.replace(" and ", ") and bool(")})
+
+    def backward(g):
+        if rare:
+            return g * 5
+        return g * 2
+
+    if rare:
+        y = x * 4
+    else:
+        y = x * 2
+    return y, backward
+"""
+    report = checked(source)
+    assert {"value", "kink"} & {failure.kind for failure in report.failures}, str(report)
+
+
+def test_what_was_not_reached_is_not_right() -> None:
+    source = """
+def f(x):
+    secret = bool((torch.sin(1e6 * x.sum()) == 0.123456789).all())
+
+    def backward(g):
+        if secret:
+            return g * 5
+        return g
+
+    return x * 1, backward
+"""
+    report = checked(source)
+    assert [failure.kind for failure in report.failures] == ["unreached"], str(report)
+    assert "`secret` was never taken" in str(report) or "was never taken" in str(report)
+    assert len(report.coverage.lines_never_run) == 1
+    assert report.coverage.lines_never_run[0].line == 7
+
+
+def test_an_assertion_is_no_branch() -> None:
+    source = """
+def f(p):
+    assert p.dim() >= 0 and bool((p >= 0).all()), "no negative numbers"
+
+    def backward(g):
+        return g * 2 * p
+
+    return p * p, backward
+"""
+    report = checked(source)
+    assert report.ok, str(report)
+
+
+# --- kinks ---
+
+
+def pointwise(forward: str, backward: str) -> gs.CheckReport:
+    return checked(f"def f(x):\n    def backward(g):\n        return {backward}\n\n    return {forward}, backward\n")
+
+
+@pytest.mark.parametrize(
+    ("forward", "right", "wrong"),
+    [
+        ("torch.relu(x)", "g * (x > 0)", "g * (x >= 0)"),
+        ("torch.abs(x)", "g * torch.sign(x)", "torch.where(x >= 0, g, -g)"),
+        ("x.clamp(-0.5, 0.25)", "g * ((x >= -0.5) & (x <= 0.25))", "g * ((x > -0.5) & (x < 0.25))"),
+        ("torch.where(x > 7.5, x, 2 * x)", "torch.where(x > 7.5, g, 2 * g)", "torch.where(x >= 7.5, g, 2 * g)"),
+        ("F.hardtanh(x)", "g * ((x > -1) & (x < 1))", "g * ((x >= -1) & (x < 1))"),
+        ("F.relu6(x * 2)", "2 * g * ((x > 0) & (x < 3))", "2 * g * ((x > 0) & (x <= 3))"),
+    ],
+)
+def test_a_kink_is_held_to_the_conventions(forward: str, right: str, wrong: str) -> None:
+    report = pointwise(forward, right)
+    assert report.ok, str(report)
+    assert report.coverage.kinks
+    assert [failure.kind for failure in pointwise(forward, wrong).failures] == ["kink"]
+
+
+def test_a_tie_is_held_to_the_conventions() -> None:
+    source = """
+def f(x, y):
+    def backward(g):
+        return (g * (x >= y)).sum_to_size(x.size()), (g * (x < y)).sum_to_size(y.size())
+
+    return torch.maximum(x, y), backward
+"""
+    kinds = {(failure.argument, failure.kind) for failure in checked(source).failures}
+    assert kinds == {("x", "kink"), ("y", "kink")}
+    halves = source.replace("g * (x >= y)", "g * ((x > y) + 0.5 * (x == y))").replace(
+        "g * (x < y)", "g * ((x < y) + 0.5 * (x == y))"
+    )
+    assert checked(halves).ok, str(checked(halves))
+
+
+def test_nan_where_the_derivative_is_finite_is_told() -> None:
+    (failure,) = checked("def f(x):\n    return torch.where(x > 0, torch.log(x), x)\n").failures
+    assert failure.kind == "nan"
+    assert "torch.where(x > 0, x, 1.0)" in str(failure)
+    report = pointwise("torch.where(x > 0, torch.log(x), x)", "torch.where(x > 0, g / x, g)")
+    assert report.ok, str(report)
