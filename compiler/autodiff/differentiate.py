@@ -86,7 +86,7 @@ def _differentiate(
     lacks = lacks or any(node.kind in _OF_GRADIENTS for node in graph.all_nodes())
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
-    answer_requires_grad(f, active)
+    answer_requires_grad(f, dict.fromkeys(active, True))
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
     forward = _Forward(
         f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {}, lacks

@@ -2,13 +2,14 @@
 
 An input requires a gradient if it is asked for one, a result if an operand does, unless its op has no derivative or it
 is no floating tensor. Where a branch taken, the rounds of a loop or a dtype decides, the answer is a bool that is
-computed along.
+computed along; beside a list of tensors runs a list of their answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
@@ -19,44 +20,66 @@ from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
-from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type
+from ..passes.inline_functions import inline_functions
+from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_tensor
 
 QUESTION = "prim::requires_grad"
-Answer = bool | Value
-"""Known now, or when the graph runs."""
+Answer: TypeAlias = "bool | Value | tuple[Answer, ...]"
+"""Of a tensor: known now, or a bool when the graph runs. Of a list the same for all its tensors, or a List[bool]; of a
+tuple one for each element, or one for all."""
 
-_MOVES = frozenset(
+_PASSED_ON = frozenset(
     (
-        *("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex", "prim::ListConstruct", "prim::ListUnpack"),
         *("prim::unchecked_unwrap_optional", "prim::unchecked_cast"),
+        *("aten::_unrecorded_view", "aten::_unrecorded_views", "aten::_replaced"),
     )
 )
-"""What only moves values about, which keep the dtypes that they have."""
+"""What gives its first operand, or what answers alike."""
 
 
-def answer_requires_grad(graph: Graph, asked: Iterable[Value]) -> None:
-    """Put an answer in the place of every `x.requires_grad`; `asked` are the inputs that a gradient is asked for."""
-    if not any(_asks(node, graph) for node in graph.all_nodes()):
+def answer_requires_grad(graph: Graph, asked: Mapping[Value, Answer]) -> None:
+    """Put an answer in the place of every `x.requires_grad`; `asked` are those of the inputs, False where left out."""
+    if not asks(graph):
         return
-    answers: dict[Value, Answer] = dict.fromkeys(asked, True)
+    answers: dict[Value, Answer] = {}
+    for value, answer in asked.items():
+        answers[value] = _given(Builder(graph, before=graph.body.param.next), value.type, answer)
     run(_block(graph, graph.body, answers))
     fold_constants(graph)
     eliminate_dead_code(graph)
 
 
-def _asks(node: Node, graph: Graph) -> bool:
-    if node.kind != "prim::CallFunction":
-        return node.kind == QUESTION
-    callee = graph.functions.get(node.attr("callee"))
-    return callee is not None and any(inner.kind == QUESTION for inner in callee.graph.all_nodes())
+def asks(graph: Graph) -> bool:
+    """Whether a gradient's being required is asked for anywhere in a graph, or in what it calls."""
+    pending = [graph]
+    for current in pending:
+        for node in current.all_nodes():
+            if node.kind == QUESTION:
+                return True
+            callee = _callee(node, current)
+            if callee is not None and callee.graph not in pending:
+                pending.append(callee.graph)
+    return False
+
+
+def _callee(node: Node, graph: Graph) -> Callee | None:
+    return graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+
+
+def _given(builder: Builder, type: Type, answer: Answer) -> Answer:
+    """The answer of an input: of a list, tuples of bools become a constant list."""
+    if not isinstance(answer, tuple):
+        return answer
+    if isinstance(type, TupleType):
+        return tuple(_given(builder, part, a) for part, a in zip(type.elements, answer, strict=True))
+    return _list(builder, type, answer)
 
 
 def _block(graph: Graph, block: Block, answers: dict[Value, Answer]) -> Walk:
     for node in list(block.nodes):
         if node.kind == QUESTION:
             builder = Builder(graph, before=node, span=node.span)
-            answer = answers.get(node.inputs[0], False)
-            replace_node(node, [answer if isinstance(answer, Value) else builder.constant(answer)])
+            replace_node(node, [_as_value(builder, _joined(builder, answers.get(node.inputs[0], False)))])
         elif node.kind == "prim::If":
             yield _branch(graph, node, answers)
         elif node.kind == "prim::Loop":
@@ -67,30 +90,82 @@ def _block(graph: Graph, block: Block, answers: dict[Value, Answer]) -> Walk:
             _results(graph, node, answers)
 
 
+# --- what nodes give ---
+
+
 def _results(graph: Graph, node: Node, answers: dict[Value, Answer]) -> None:
-    op = OPS.of(node.schema)
-    if op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY):
-        return
-    if node.kind == "prim::CallFunction" and _asks(node, graph):
-        _specialize_call(graph, node, answers)
-    given = [value for value in node.outputs if _may_require(value.type)]
-    if not given or node.next is None:
+    callee = _callee(node, graph)
+    if callee is not None and asks(callee.graph):
+        _specialize_call(graph, node, callee, answers)
+    if node.next is None or not any(_may_require(value.type) for value in node.outputs):
         return
     builder = Builder(graph, before=node.next, span=node.span)
-    joined = _any(builder, [answers.get(value, False) for value in node.inputs])
-    for value in given:
+    given = [answers.get(value, False) for value in node.inputs]
+    found = _moved(builder, node, given)
+    if found is None:
+        found = _computed(builder, node, given)
+    answers.update(zip(node.outputs, found, strict=True))
+
+
+def _moved(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer] | None:
+    """The answers of what a node only moves about; None for one that computes."""
+    first = given[0] if given else False
+    if node.kind in _PASSED_ON:
+        return [first]
+    if node.kind == "prim::TupleConstruct":
+        return [tuple(given)]
+    if node.kind in ("prim::TupleUnpack", "prim::TupleIndex"):
+        if not isinstance(first, tuple):
+            return [first] * len(node.outputs)
+        return first if node.kind == "prim::TupleUnpack" else [first[node.attr("index")]]
+    if node.kind == "prim::ListConstruct":
+        return [_list(builder, node.output.type, given)]
+    if node.kind == "prim::ListUnpack":
+        if not _is_list(first):
+            return [first] * len(node.outputs)
+        assert isinstance(first, Value)
+        return builder.node(node.kind, [first], [BOOL] * len(node.outputs)).outputs
+    return _moved_by_op(builder, node, given)
+
+
+def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer] | None:
+    """An op on lists of anything does to the answers what it does to the tensors."""
+    op = OPS.of(node.schema)
+    if op is None or op.has(_WITHOUT) or not any(_holds_any(result.type) for result in op.schema.returns):
+        return None
+    moved = [(v, a) for v, a, p in zip(node.inputs, given, op.schema.arguments, strict=True) if _holds_any(p.type)]
+    if not any(_is_list(a) for _, a in moved) and len({a for _, a in moved}) == 1:
+        return [moved[0][1]]
+    if any(_depth(value.type) > 1 for value, _ in moved) or node.kind in _BY_ELEMENTS:
+        return [_any(builder, given)]
+    inputs = [
+        _beside(builder, value, answer) if _holds_any(p.type) else value
+        for value, answer, p in zip(node.inputs, given, op.schema.arguments, strict=True)
+    ]
+    return [builder.op(node.kind, *inputs)]
+
+
+def _computed(builder: Builder, node: Node, given: Sequence[Answer]) -> Sequence[Answer]:
+    """Results of an op or a call: they require a gradient if an operand does, and if they are floating tensors."""
+    op = OPS.of(node.schema)
+    if op is not None and op.has(_WITHOUT):
+        return [False] * len(node.outputs)
+    joined = _any(builder, given)
+    found: list[Answer] = []
+    for value in node.outputs:
         type = value.type
-        is_known = node.kind in _MOVES or not isinstance(type, TensorType) or type.dtype is not None
-        if is_known or joined is False:
-            answers[value] = joined
+        if joined is False or not _may_require(type):
+            found.append(False)
+        elif not isinstance(type, TensorType) or type.dtype is not None:
+            found.append(joined)
         else:
             floating = builder.op("aten::is_floating_point", value)
-            answers[value] = floating if joined is True else builder.op("aten::__and__.bool", joined, floating)
+            found.append(floating if joined is True else builder.op("aten::__and__.bool", joined, floating))
+    return found
 
 
-def _specialize_call(graph: Graph, node: Node, answers: dict[Value, Answer]) -> None:
+def _specialize_call(graph: Graph, node: Node, callee: Callee, answers: dict[Value, Answer]) -> None:
     """A call of a function with its own backward that asks: of a copy in which the answers stand."""
-    callee = graph.functions[node.attr("callee")]
     asked = [answers.get(value, False) is not False for value in node.inputs]
     name = f"{callee.schema.name}.{''.join('01'[flag] for flag in asked)}"
     if name not in graph.functions:
@@ -101,13 +176,17 @@ def _specialize_call(graph: Graph, node: Node, answers: dict[Value, Answer]) -> 
 def _answered(callee: Callee, asked: list[bool]) -> Callee:
     def copy(graph: Graph) -> Graph:
         copied = graph.copy()
-        answer_requires_grad(copied, [v for v, flag in zip(copied.inputs, asked, strict=False) if flag])
+        inline_functions(copied, keep_pairs=True)
+        answer_requires_grad(copied, {v: True for v, flag in zip(copied.inputs, asked, strict=False) if flag})
         return copied
 
     pair = callee.pair
     if pair is not None:
         pair = replace(pair, forward=copy(pair.forward), replay=copy(pair.replay) if pair.replay is not None else None)
     return Callee(callee.schema, copy(callee.graph), pair)
+
+
+# --- branches and loops ---
 
 
 def _branch(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
@@ -120,9 +199,12 @@ def _branch(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
         if sides[0] is sides[1]:
             answers[value] = sides[0]
             continue
+        as_list = any(map(_is_list, sides))
         for block, side in zip(node.blocks, sides, strict=True):
-            block.ret.add_input(_as_value(Builder(block, span=node.span), side))
-        answers[value] = node.add_output(BOOL)
+            builder = Builder(block, span=node.span)
+            result = block.outputs[index]
+            block.ret.add_input(_beside(builder, result, side) if as_list else _scalar(builder, side))
+        answers[value] = node.add_output(ListType(BOOL) if as_list else BOOL)
 
 
 def _loop(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
@@ -131,25 +213,98 @@ def _loop(graph: Graph, node: Node, answers: dict[Value, Answer]) -> Walk:
     asked = [i for i, place in enumerate(places) if _may_require(place.output.type)]
     before = Builder(graph, before=node, span=node.span)
     for index in asked:
-        node.add_input(_as_value(before, answers.get(places[index].initial, False)))
-        answers[places[index].parameter] = body.add_input(BOOL)
-        answers[node.outputs[index]] = node.add_output(BOOL)
+        value = places[index].initial
+        type = _type_of_answers(value.type)
+        node.add_input(_carried(before, value, answers.get(value, False)))
+        answers[places[index].parameter] = body.add_input(type)
+        answers[node.outputs[index]] = node.add_output(type)
     yield _block(graph, body, answers)
     for index in asked:
-        body.ret.add_input(_as_value(Builder(body, span=node.span), answers.get(places[index].result, False)))
+        value = places[index].result
+        body.ret.add_input(_carried(Builder(body, span=node.span), value, answers.get(value, False)))
 
 
-def _any(builder: Builder, answers: list[Answer]) -> Answer:
-    if True in [answer for answer in answers if isinstance(answer, bool)]:
-        return True
-    found: Answer = False
-    for answer in dict.fromkeys(answer for answer in answers if isinstance(answer, Value)):
-        found = builder.op("aten::__or__.bool", found, answer) if isinstance(found, Value) else answer
+def _carried(builder: Builder, value: Value, answer: Answer) -> Value:
+    return _beside(builder, value, answer) if _depth(value.type) == 1 else _scalar(builder, answer)
+
+
+# --- answers ---
+
+
+def _list(builder: Builder, type: Type, given: Sequence[Answer]) -> Answer:
+    """The answer of a list made of values with these."""
+    if not given or all(answer is given[0] and not _is_list(answer) for answer in given):
+        return given[0] if given else False
+    if _depth(type) > 1:
+        return _any(builder, given)
+    return builder.list([_scalar(builder, answer) for answer in given], BOOL)
+
+
+def _beside(builder: Builder, value: Value, answer: Answer) -> Value:
+    """An answer as a value: of a list, as a list of so many."""
+    if _depth(value.type) == 0 or _is_list(answer):
+        return _as_value(builder, answer)
+    length = builder.op("aten::len.t", value)
+    return builder.op("aten::mul.left_t", builder.list([_scalar(builder, answer)], BOOL), length)
+
+
+def _any(builder: Builder, answers: Sequence[Answer]) -> bool | Value:
+    """Whether any is true."""
+    found: bool | Value = False
+    for answer in dict.fromkeys(_joined(builder, answer) for answer in answers):
+        if answer is True:
+            return True
+        if answer is not False:
+            found = builder.op("aten::__or__.bool", found, answer) if isinstance(found, Value) else answer
     return found
 
 
+def _joined(builder: Builder, answer: Answer) -> bool | Value:
+    """One answer for all that a list or a tuple holds."""
+    if isinstance(answer, tuple):
+        return _any(builder, answer)
+    if _is_list(answer):
+        return builder.op("aten::any.bool", answer)
+    return answer
+
+
+def _scalar(builder: Builder, answer: Answer) -> Value:
+    return _as_value(builder, _joined(builder, answer))
+
+
 def _as_value(builder: Builder, answer: Answer) -> Value:
+    assert not isinstance(answer, tuple)
     return answer if isinstance(answer, Value) else builder.constant(answer)
+
+
+def _is_list(answer: Answer) -> bool:
+    return isinstance(answer, Value) and isinstance(answer.type, ListType)
+
+
+# --- types ---
+
+
+_WITHOUT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
+_BY_ELEMENTS = ("aten::remove.list", "aten::sorted.list")
+"""Ops on lists that look at what the elements are."""
+
+
+def _type_of_answers(type: Type) -> Type:
+    return ListType(BOOL) if _depth(type) == 1 else BOOL
+
+
+def _depth(type: Type) -> int:
+    """How many lists are around a tensor; of what holds tuples, 2: their elements have one answer for all."""
+    depth = 0
+    while isinstance(type, OptionalType | ListType):
+        depth += isinstance(type, ListType)
+        type = type.element
+    return depth if is_tensor(type) or not depth else 2
+
+
+def _holds_any(type: Type) -> bool:
+    """Whether a type variable is in it. Types of schemas are shallow, so this recurses."""
+    return isinstance(type, VariableType) or (isinstance(type, ListType | OptionalType) and _holds_any(type.element))
 
 
 def _may_require(type: Type) -> bool:

@@ -39,8 +39,14 @@ def ask_argument(builder: Builder, made: Node) -> Value | None:
 
 def is_itself(made: Node) -> bool | None:
     """Whether the op returns the very object that it was given; None where that is not known here."""
-    known = made.schema is not None and made.schema.base_name in _ITSELF and is_tensor(made.inputs[0].type)
+    known = made.schema is not None and made.schema.base_name in _ITSELF and is_tensor(made.output.type)
     return _told(made, _ITSELF) if known else False
+
+
+def gives_elements(made: Node) -> bool:
+    """Whether the op gives a list, in which those tensors are the very objects given that have their shapes still."""
+    known = made.schema is not None and made.schema.base_name in _ELEMENTS
+    return known and isinstance(made.output.type, ListType)
 
 
 def ask_itself(builder: Builder, made: Node) -> Value | None:
@@ -159,6 +165,19 @@ def _ask_flat(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Va
     return builder.op("aten::eq.int", *ends)
 
 
+def _ask_no_dims(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+    return builder.op("aten::eq.int", builder.op("aten::dim", made.inputs[0]), 0)
+
+
+def _is_alone(made: Node, given: Mapping[str, Argument]) -> bool | None:
+    elements = _elements(made.inputs[0])
+    return None if elements is None else len(elements) == 1
+
+
+def _ask_alone(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+    return builder.op("aten::eq.int", builder.op("aten::len.t", made.inputs[0]), 1)
+
+
 # --- subscripts ---
 
 
@@ -229,8 +248,12 @@ _ITSELF: dict[str, Rule] = {
     **{f"atleast_{n}d": Rule(_unknown, _ask_rank(n)) for n in (1, 2, 3)},
     "dropout1d": Rule(_unknown, _ask_batch(3)),
     "dropout3d": Rule(_unknown, _ask_batch(5)),
-    "positive": Rule(_always, _never_asked),
+    **dict.fromkeys(("positive", "save", "recompute"), Rule(_always, _never_asked)),
+    **dict.fromkeys(("mT", "adjoint"), Rule(_unknown, _ask_no_dims)),
     "flatten": Rule(_unknown, _ask_flat),
+    "cartesian_prod": Rule(_is_alone, _ask_alone),
     "contiguous": Rule(_unknown, _never_asked),
 }
 """Ops that may return the object itself, and with it its gradient; a view is an object of its own."""
+
+_ELEMENTS = ("broadcast_tensors", "atleast_1d", "atleast_2d", "atleast_3d")

@@ -124,7 +124,7 @@ def by_numbers(step: Step) -> bool:
     return writer_of(step.op, step.arguments) is not None
 
 
-_MEANS_MORE = ("aten::detach", "gs::save", "gs::recompute")
+_MEANS_MORE = ("aten::detach", "aten::_unrecorded_view", "gs::save", "gs::recompute")
 """Views that say something of gradients."""
 
 
@@ -203,6 +203,10 @@ def _put(b: Builder, whole: Value, part: Value, positions: Value) -> Value:
     return b.op("aten::reshape", written, b.op("aten::size", whole))
 
 
+def _replaced(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+    return b.op("aten::_replaced", whole, part)
+
+
 _SELF_INVERSE = (
     "aten::transpose.int",
     "aten::swapaxes",
@@ -243,7 +247,7 @@ WRITERS: dict[str, Writer | None] = {
     "aten::permute": _permuted_back,
     "aten::positive": _identity,
     # The elements change, and what is known of the gradient stays.
-    "aten::detach": lambda b, whole, part, args: b.op("aten::_replaced", whole, part),
+    **dict.fromkeys(("aten::detach", "aten::_unrecorded_view"), _replaced),
     "gs::save": _identity,
     "gs::recompute": _identity,
     "aten::unbind.int": lambda b, whole, part, args: b.op("aten::stack", part, *args),

@@ -94,7 +94,7 @@ _STRUCTURAL: dict[str, Rule] = {
 }
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("to", "type_as", "_updated", "float", "double", "half", "bfloat16"), cast),
-    **dict.fromkeys(("detach", "contiguous", "clone", "positive", "alias"), identity),
+    **dict.fromkeys(("detach", "_unrecorded_view", "contiguous", "clone", "positive", "alias"), identity),
     "__getitem__": picked,
     "flip": flip,
     **dict.fromkeys(("repeat", "tile"), repeat),

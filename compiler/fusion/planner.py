@@ -403,7 +403,10 @@ class Planner:
 
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
-_KEEPS = ("aten::detach", "aten::contiguous", "prim::unchecked_cast", "prim::unchecked_unwrap_optional")
+_KEEPS = (
+    *("aten::detach", "aten::_unrecorded_view", "aten::contiguous"),
+    *("prim::unchecked_cast", "prim::unchecked_unwrap_optional"),
+)
 _CONVERTS = ("aten::to.", "aten::type_as")
 """Where the dtype and the shape stay, the same tensor."""
 _JOINS = ("aten::cat", "aten::concat", "aten::concatenate")

@@ -45,6 +45,8 @@ _NO, _UNKNOWN, _YES = range(3)
 """Ordered: what flows together is the greatest of them."""
 _STATES = {False: _NO, None: _UNKNOWN, True: _YES}
 _FLAGS = (False, None, True)
+_VIEW = "aten::_unrecorded_view"
+"""It has no derivative, and says what its base says."""
 _GIVEN_ONLY = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
@@ -86,7 +88,8 @@ def _visit(node: Node, states: dict[Value, _State]) -> bool:
         given = [value for value in node.outputs if _can_have_gradient(value.type)]
         return sum(_set(states, value, _UNKNOWN) for value in given) > 0
     op = OPS.of(node.schema)
-    sources = () if op is not None and op.has(_GIVEN_ONLY) else node.inputs
+    is_constant = op is not None and op.has(_GIVEN_ONLY) and node.kind != _VIEW
+    sources = () if is_constant else node.inputs
     for value in node.outputs:
         changed |= _raise(states, value, sources)
     return changed

@@ -35,7 +35,10 @@ from ..ops.registry import OPS, Trait
 from ..types.types import UNDEFINED, is_tensor, strip_optional
 
 _Shape = frozenset[Value]
-_SAME = ("aten::to.dtype", "aten::type_as", "aten::detach", "aten::contiguous", "prim::unchecked_cast")
+_SAME = (
+    *("aten::to.dtype", "aten::type_as", "aten::detach", "aten::_unrecorded_view"),
+    *("aten::contiguous", "prim::unchecked_cast"),
+)
 """Ops with the shape of their first operand."""
 _SIZED = ("aten::expand", "aten::sum_to_size", "aten::_grad_sum_to_size", "prim::MaterializeGrad")
 """Ops with the shape that their second operand gives."""

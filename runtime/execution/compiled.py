@@ -10,6 +10,7 @@ from typing import Any, Self
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.emit import emit_unit
 from ...compiler.emit.outside import Environment, nothing
+from ...compiler.functionalize.unrecorded import Unrecorded, unrecorded
 from ...compiler.ir.graph import Callee, GradPair, Graph
 from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema
@@ -102,6 +103,19 @@ class Compiled:
                 self.__dict__["executor"] = FunctionExecutor(self.graph, self._plans, self._differentiable)
             made: FunctionExecutor = self.__dict__["executor"]
             return made
+
+    @cached_property
+    def unrecorded(self) -> Unrecorded | None:
+        """What is true of the function where gradients are not recorded; None if no result keeps one."""
+        return unrecorded(self.graph)
+
+    @cached_property
+    def without_recording(self) -> Compiled | None:
+        """What stands for the function where gradients are not recorded and an argument requires one: called as if
+        they were, it gives results without gradients, but for arguments that it returns. None if it returns none and
+        asks for no `requires_grad`."""
+        found = self.unrecorded
+        return None if found is None else Compiled(Callee(self.schema, found.graph))
 
     def _differentiable(self) -> Graph:
         """What a tape records in the place of the graph."""

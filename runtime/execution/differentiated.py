@@ -15,16 +15,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
+from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
 from ...compiler.ops.arrays import dtype_of
 from ...compiler.ops.meta import UNKNOWN
+from ...compiler.pipeline import run_recipe
 from ...compiler.shapes.propagate import Abstract, ShapeError, propagate_shapes
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.types import UNDEFINED, ListType, TensorType, Type, strip_optional
@@ -42,6 +44,8 @@ COMPILING = RLock()
 
 Key = tuple[bool | None, ...]
 """Per input: whether a gradient is wanted; None where it is absent."""
+Flags: TypeAlias = "tuple[bool | Flags, ...]"
+"""Per input: whether it requires a gradient; of a list, one for each tensor in it."""
 Pattern = tuple[Any, ...]
 """Per gradient that goes in: its dtype, None for an undefined one. Of a list, `list`."""
 
@@ -74,6 +78,7 @@ class Program:
         self._callees = callees
         self._executor: GraphExecutor | None = None
         self._differentiated: dict[Key, Differentiated | CompileError] = {}
+        self._answered: dict[Flags, Program] = {}
         with COMPILING:
             _PROGRAMS.add(self)
 
@@ -102,6 +107,23 @@ class Program:
         outputs = settled(self.graph).outputs
         return frozenset(i for i, value in enumerate(outputs) if value.type == UNDEFINED)
 
+    @cached_property
+    def asks(self) -> bool:
+        """Whether `x.requires_grad` is asked for: then `answered` is what runs."""
+        return asks(self.graph)
+
+    def answered(self, flags: Flags) -> Program:
+        """The program in which it stands of what `x.requires_grad` is True."""
+        found = self._answered.get(flags)
+        if found is None:
+            with COMPILING:
+                graph = self.graph.copy()
+                run_recipe(graph, "before_autodiff")
+                answer_requires_grad(graph, dict(zip(graph.inputs, flags, strict=True)))
+                program = Program(graph, self.name, whole=self.whole, temporaries=self._temporaries)
+                found = self._answered.setdefault(flags, program)
+        return found
+
     def differentiate(self, key: Key) -> Differentiated | CompileError:
         """The program differentiated for the inputs that want a gradient; the error (E408) where an op has none."""
         found = self._differentiated.get(key)
@@ -128,6 +150,7 @@ class Program:
     def forget(self) -> None:
         """Drop what was compiled."""
         self._differentiated.clear()
+        self._answered.clear()
 
 
 class Differentiated:

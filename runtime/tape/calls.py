@@ -19,7 +19,7 @@ from ..plans.plan import ExecutionPlan
 from ..settings.modes import OPTIMIZE, TOUCHED
 from ..values.containers import is_too_deep
 from .graph_node import run_program
-from .mode import is_grad_enabled
+from .mode import grad_mode, is_grad_enabled
 from .programs import program_of
 from .recording import RecordingPlans
 from .value import TapeValue, needs_gradient, plain, wrapped
@@ -36,6 +36,9 @@ _PLAIN = frozenset((bool, int, float, str, type(None)))
 def call_on_tape(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call a function on Variables among other arguments: its optimised plan runs, and records. Arrays that it
     returns come as Variables; what it returns as it was passed is the same Variable."""
+    if not is_grad_enabled() and function.without_recording is not None and _requires_gradient(args, kwargs):
+        with grad_mode(True):
+            return call_on_tape(function.without_recording, args, kwargs)
     wanted, key = (True, None) if kwargs or not _optimizes() else _flat_key(args)
     if not wanted:
         return wrapped(function(*[plain(value) for value in args]))
@@ -44,6 +47,10 @@ def call_on_tape(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str,
     if entry is not None and entry.recording is not None:
         return _run(executor, entry.recording, [_register(value) for value in args])
     return _call_bound(function, args, kwargs, key)
+
+
+def _requires_gradient(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    return any(map(needs_gradient, (*args, *kwargs.values())))
 
 
 def _optimizes() -> bool:
@@ -125,6 +132,9 @@ def _returned(results: list[Any]) -> Any:
 
 def operate_on_tape(function: Compiled, args: tuple[Any, ...]) -> Any:
     """Evaluate what an operator or a method means on Variables among its operands: one node."""
+    if not is_grad_enabled() and function.without_recording is not None and _requires_gradient(args, {}):
+        with grad_mode(True):
+            return operate_on_tape(function.without_recording, args)
     program, graph = program_of(function)
     values: list[Any] = [*args]
     if not all(isinstance(value, TapeValue) or type(value) in _PLAIN for value in args):

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...compiler.analysis.liveness import CONSTANTS
 from ...compiler.autodiff import subgraphs
+from ...compiler.autodiff.requires_grad import asks
 from ...compiler.ir.constants import TensorConstant
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value, copy_node
@@ -31,7 +32,7 @@ from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
 from .graph_node import record
 from .programs import gradient_key
-from .value import TapeValue, plain
+from .value import TapeValue, plain, without_past
 
 _MOVES = frozenset(
     (
@@ -66,6 +67,7 @@ class RecordingPlanner(Planner):
         super().__init__(graph, plans)
         self._plans = plans
         self._groups = groups or {}
+        self._asks = asks(graph)
 
     def _is_call(self, node: Node) -> bool:
         return super()._is_call(node) and not (self._callee_has_pair(node) and _is_recorded(node))
@@ -83,6 +85,8 @@ class RecordingPlanner(Planner):
         evaluate, taken = super()._evaluation(node)
         if _moves(node) or not any(_may_hold_variable(value.type) for value in node.inputs):
             return evaluate, taken
+        if node.kind in _VIEWS and not self._asks:
+            return plain, everything
         if node.kind in _OWN:
             return _OWN[node.kind], everything
         if not _is_recorded(node):
@@ -171,9 +175,22 @@ def _number(kind: str, value: Any) -> Any:
     return OPS.named(kind).evaluate(plain(value))
 
 
+def _view(value: Any) -> Any:
+    """A view that requires a gradient, as its base does, which is not recorded."""
+    if isinstance(value, list):
+        return [*map(_view, value)]
+    if not isinstance(value, TapeValue):
+        return value
+    view = without_past(plain(value))
+    view._requires_grad = True
+    return view
+
+
+_VIEWS = ("aten::_unrecorded_view", "aten::_unrecorded_views")
 _OWN: dict[str, Callable[..., Any]] = {
     "prim::AutogradAdd": _add,
     "prim::requires_grad": lambda value: isinstance(value, TapeValue),
+    **dict.fromkeys(_VIEWS, _view),
     "aten::FloatImplicit": lambda value: _number("aten::FloatImplicit", value),
     "aten::ScalarImplicit": lambda value: _number("aten::ScalarImplicit", value),
 }

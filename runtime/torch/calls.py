@@ -11,6 +11,7 @@ import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.functionalize.unrecorded import Unrecorded
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
@@ -70,6 +71,13 @@ class TorchCalls:
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
         if not joins and has_tangent(values):
             raise no_forward_mode(self._function.title, self._function.graph.span)
+        if (
+            not joins
+            and not torch.is_grad_enabled()
+            and self._function.unrecorded is not None
+            and requires_grad(values)
+        ):
+            return self._call_unrecorded(self._function.unrecorded, values)
         if joins and self._opaque:
             self._check_opaque(values)
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
@@ -92,6 +100,23 @@ class TorchCalls:
         by_kernels = self._by_kernels.run(arrays) if runs_c() else None
         results = self._function.executor.run(arrays) if by_kernels is None else by_kernels
         return each(results, memory.shared)
+
+    @cached_property
+    def _without_recording(self) -> TorchCalls:
+        function = self._function.without_recording
+        assert function is not None
+        return TorchCalls(function)
+
+    def _call_unrecorded(self, unrecorded: Unrecorded, values: list[Any]) -> Any:
+        """The result in a `torch.no_grad()` around the call: arguments that are returned are the tensors themselves."""
+        if unrecorded.decides:
+            with torch.enable_grad():
+                results = self._without_recording._recorded(values)
+        else:
+            results = self._run(values) if device_of(values) == "cpu" else self._recorded(values)
+        for result, argument in unrecorded.passed.items():
+            results[result] = values[argument]
+        return results[0] if len(results) == 1 else tuple(results)
 
     @cached_property
     def _by_kernels(self) -> CGraph:

@@ -18,7 +18,7 @@ import torch
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.source import Span
-from ..execution.differentiated import Key, Program
+from ..execution.differentiated import Flags, Key, Program
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
@@ -239,6 +239,8 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
     """
     if is_transformed():
         return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
+    if program.asks:
+        program = program.answered(_flags(values))
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
         device = device_of(values)
@@ -278,6 +280,10 @@ _is_floating: Callable[[Any], bool] = torch.is_floating_point
 def gradient_key(values: Sequence[Any]) -> Key:
     """Which values require a gradient; None for one that is absent."""
     return _key(values, _requires_grad)
+
+
+def _flags(values: Sequence[Any]) -> Flags:
+    return tuple([_flags(value) if type(value) is list else getattr(value, "requires_grad", False) for value in values])
 
 
 def _key(values: Sequence[Any], wants: Callable[[Any], bool]) -> Key:

@@ -7,7 +7,8 @@ import random
 import gradscript as gs
 import numpy as np
 import pytest
-from eager_programs import check
+import torch
+from eager_programs import check, eager
 
 X, W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.5])
 SOURCE = """
@@ -211,6 +212,16 @@ def test_a_write_leaves_the_gradient_what_it_was(body: str) -> None:
         "y.sum_to_size(y.size())",
         "torch.atleast_1d(y)",
         "torch.atleast_2d(y)",
+        "torch.atleast_1d([y])[0]",
+        "torch.atleast_2d(w, y)[1][0]",
+        "torch.broadcast_tensors(y, y)[0]",
+        "torch.broadcast_tensors(w[:1], y)[1]",
+        "torch.broadcast_tensors(y[:1], w)[0]",
+        "torch.cartesian_prod(y)",
+        "torch.cartesian_prod(y, w[:1])[:, 0]",
+        "y.sum().mT",
+        "y[0].adjoint()",
+        "torch.meshgrid(y, w)[1][0]",
         "y.flatten()",
         "y[...]",
         "y[:]",
@@ -244,3 +255,70 @@ def test_other_decorators() -> None:
         gs.CompilationUnit("@torch.no_grad()\n@cached\ndef f(x):\n    return x\n")
     assert caught.value.code == "E102"
     assert caught.value.span.line == 1
+
+
+AROUND = """
+def itself(x, w):
+    return x
+
+
+def listed(x, w):
+    return [x, x * w, w.detach()]
+
+
+def converted(x, w):
+    return x.double(), x.float(), x[0], torch.atleast_1d(x)
+
+
+def chosen(x, w):
+    y = x
+    if bool(w.sum() > 100):
+        y = x * w
+    return y
+
+
+def first(x, w):
+    l = [w.detach(), x, x * 2]
+    return l[1] if l[1].requires_grad and not l[0].requires_grad and not l[2].requires_grad else w * 1
+
+
+def views(x, w):
+    y = x[1:]
+    return x * 2 if y.requires_grad else x * 3
+"""
+
+
+@pytest.mark.parametrize("name", ("itself", "listed", "converted", "chosen", "first", "views"))
+def test_a_mode_around_the_call(name: str) -> None:
+    """What a function returns of its arguments keeps their gradients, on tensors and on the tape."""
+    unit, eagerly = gs.CompilationUnit(AROUND)[name], eager(AROUND)[name]
+
+    def used(call: object, modes: object, x: object, w: object) -> object:
+        with modes.no_grad():
+            results = call(x, w)
+        found = results if isinstance(results, tuple | list) else [results]
+        return sum((w * result).sum() for result in found) + (x * w).sum()
+
+    expected = _slopes(used(eagerly, torch, *(tensors := _tensors())), tensors)
+    np.testing.assert_allclose(_slopes(used(unit, torch, *(tensors := _tensors())), tensors), expected)
+    variables = gs.tape.Variable(X), gs.tape.Variable(W)
+    used(unit, gs.tape, *variables).backward()
+    np.testing.assert_allclose([v.grad.data for v in variables], expected)
+
+
+def _tensors() -> list[torch.Tensor]:
+    return [torch.tensor(a, requires_grad=True) for a in (X, W)]
+
+
+def _slopes(value: torch.Tensor, tensors: list[torch.Tensor]) -> list[np.ndarray]:
+    return [g.numpy() for g in torch.autograd.grad(value, tensors)]
+
+
+def test_a_tensor_that_is_returned_is_the_tensor() -> None:
+    function = gs.CompilationUnit("def f(x, l: List[Tensor]):\n    return x * 2, l, x\n").f
+    x = torch.ones(2, requires_grad=True)
+    with torch.no_grad():
+        doubled, listed, same = function(x, [x])
+    assert same is x
+    assert listed[0] is x
+    assert not doubled.requires_grad

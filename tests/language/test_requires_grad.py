@@ -53,6 +53,34 @@ def dtypes(x, w):
     return (y * w).sum()
 
 
+def lists(x, w):
+    l = [x.detach(), x]
+    for i in range(3):
+        l.append(w * i if i == 1 else w.detach())
+    l = l[::-1]
+    r = x * 0
+    for i, v in enumerate(l):
+        r = r + (i + 1) * (v * x * w if v.requires_grad else v)
+    return (r * (2 if (l[0], l[1])[1].requires_grad else 3)).sum()
+
+
+def without(x, w):
+    with torch.no_grad():
+        y, z = x[1:], x * 2
+        p, q = x.split([1, 2])
+        v = x.double()
+    r = x * w
+    if y.requires_grad and (y * 2).requires_grad:
+        r = r * 5
+    if z.requires_grad:
+        r = r * 7
+    if q.requires_grad:
+        r = r * 11
+    if v.requires_grad:
+        r = r * 13
+    return r.sum()
+
+
 def helper(v):
     return v * 2 if v.requires_grad else v * 3
 
@@ -73,7 +101,7 @@ def scaled(v, k):
 def paired(x, w):
     return (scaled(x, w) * scaled(x.detach(), w.detach()) * scaled(x.detach(), w)).sum()
 """
-NAMES = ("argument", "results", "rounds", "dtypes", "called", "paired")
+NAMES = ("argument", "results", "rounds", "dtypes", "lists", "without", "called", "paired")
 X, W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.5])
 
 
@@ -146,3 +174,25 @@ def test_policies() -> None:
 def _gradients(source: str) -> Any:
     tensors = [torch.tensor(a, requires_grad=True) for a in (X, W)]
     return torch.autograd.grad(eager(source)["f"](*tensors).sum(), tensors)
+
+
+MIXED = """
+def f(l: List[Tensor], t: Tuple[Tensor, Tensor]):
+    r = l[0] * 0
+    for i, v in enumerate(l):
+        if v.requires_grad:
+            r = r + v * (i + 1)
+    return (r * (2 if t[0].requires_grad else 3) * (5 if t[1].requires_grad else 7)).sum()
+"""
+
+
+@pytest.mark.parametrize("flags", [*product((False, True), repeat=3)])
+@pytest.mark.parametrize("enabled", (True, False))
+def test_elements_of_arguments(flags: tuple[bool, bool, bool], enabled: bool) -> None:
+    a, b, c = (torch.tensor(X, requires_grad=flag) for flag in flags)
+    with torch.set_grad_enabled(enabled):
+        expected = eager(MIXED)["f"]([a, b, c], (b, c)).item()
+        assert gs.CompilationUnit(MIXED).f([a, b, c], (b, c)).item() == expected
+    u, v, w = (gs.tape.Variable(X, requires_grad=flag) for flag in flags)
+    with gs.tape.enable_grad() if enabled else gs.tape.no_grad():
+        assert gs.CompilationUnit(MIXED).f([u, v, w], (v, w)).data == expected

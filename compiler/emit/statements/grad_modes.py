@@ -19,23 +19,19 @@ from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ....lang.grad_modes import grad_mode
 from ....lang.source import Span
-from ...functionalize.arguments import ask_itself, is_itself
+from ...functionalize.unrecorded import detach_results, inline_call, is_plain_call
 from ...functionalize.writes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
-from ...ir.node import Block, Node, Value, copy_nodes, walk
-from ...ir.rewrite import replace_node
-from ...ops.registry import OPS, Trait
+from ...ir.node import Block, Node
 from ...passes.fold_constants import fold_constants
-from ...types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
+from ...types.types import TensorType
 
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
 
 MAX_INLINED = 20_000
 """Nodes of functions called where no gradient flows; beyond, the results of a call are detached."""
-_DETACH = "aten::detach"
-_NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
 def regions_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> list[Region]:
@@ -93,36 +89,17 @@ def apply_grad_modes(
                 pending.append((_nodes_of(inner.blocks[0]), closures[inner.span.start], True))
             elif is_enabled(regions, inner.span, mode):
                 continue
-            elif inlined < MAX_INLINED and inner.attrs.get("callee") in definitions and _is_plain_call(graph, inner):
-                copied = _inline(graph, inner)
+            elif inlined < MAX_INLINED and inner.attrs.get("callee") in definitions and is_plain_call(graph, inner):
+                copied = inline_call(graph, inner)
                 inlined += len(copied)
                 pending.append((copied, definitions[inner.attr("callee")], False))
             elif inner.kind == WRITE:
                 _replace_elements(graph, inner)
-            else:
-                _detach_results(graph, inner, diagnostics)
+            elif not detach_results(graph, inner):
+                _refuse(inner, diagnostics)
     if inlined:
         # What is known of the arguments decides what a callee asks of its optionals.
         fold_constants(graph)
-
-
-def _is_plain_call(graph: Graph, node: Node) -> bool:
-    return node.kind == "prim::CallFunction" and graph.functions[node.attr("callee")].pair is None
-
-
-def _inline(graph: Graph, call: Node) -> list[Node]:
-    """The nodes of the callee in the place of a call."""
-    callee = graph.functions[call.attr("callee")]
-    builder = Builder(graph, before=call, span=call.span)
-    before = call.previous
-    env: dict[Value, Value] = dict(zip(callee.graph.inputs, call.inputs, strict=True))
-    results = copy_nodes(callee.graph.body, env, builder.insert)
-    copied: list[Node] = []
-    while (first := before.next if before is not None else None) is not None and first is not call:
-        copied += walk([first])
-        before = first
-    replace_node(call, results)
-    return copied
 
 
 def _closures(node: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
@@ -146,47 +123,10 @@ def _nodes_of(block: Block) -> list[Node]:
     return found
 
 
-def _detach_results(graph: Graph, node: Node, diagnostics: Diagnostics) -> None:
-    op = OPS.of(node.schema)
-    if node.kind != "prim::CallFunction" and (op is None or op.has(_NO_RESULT) or _only_moves(node)):
-        return
-    if not any(_may_carry(value.type) for value in node.inputs) or node.next is None:
-        return
-    builder = Builder(graph, before=node.next, span=node.span)
-    if is_itself(node) is not False:
-        _detach_copy(builder, node, diagnostics)
-        return
-    for value in node.outputs:
-        if not _may_carry(value.type):
-            continue
-        uses = value.uses
-        detach = _DETACH if isinstance(value.type, TensorType) else "aten::_without_gradient"
-        detached = builder.op(detach, value, name=value.name_hint)
-        detached.type = value.type
-        value.name_hint = ""
-        for use in uses:
-            use.user.set_input(use.index, detached)
-
-
-def _detach_copy(builder: Builder, node: Node, diagnostics: Diagnostics) -> None:
-    """The result of an op that returns its argument where nothing is to do: then it is that, with its gradient."""
-    argument, result = node.inputs[0], node.output
-    if is_itself(node) or argument.node.kind == _DETACH:
-        return
-    uses = result.uses
-    condition = ask_itself(builder, node)
-    if condition is None:
-        message = f"whether '{node.kind.rpartition('::')[2]}' gives its argument, and the gradient of that, or a copy"
-        note = "write `x.detach()` or `x.clone()` first, or call it outside of `torch.no_grad()`"
-        diagnostics.report("E305", f"{message} is not known where no gradient flows", node.span, note)
-        return
-    branch = builder.node("prim::If", [condition], [result.type], blocks=2, names=[result.name_hint])
-    result.name_hint = ""
-    for block, value in zip(branch.blocks, (argument, result), strict=True):
-        with builder.at(block):
-            builder.returns(value if value is argument else builder.op(_DETACH, value))
-    for use in uses:
-        use.user.set_input(use.index, branch.output)
+def _refuse(node: Node, diagnostics: Diagnostics) -> None:
+    message = f"whether '{node.kind.rpartition('::')[2]}' gives its argument, and the gradient of that, or a copy"
+    note = "write `x.detach()` or `x.clone()` first, or call it outside of `torch.no_grad()`"
+    diagnostics.report("E305", f"{message} is not known where no gradient flows", node.span, note)
 
 
 def _replace_elements(graph: Graph, write: Node) -> None:
@@ -195,24 +135,3 @@ def _replace_elements(graph: Graph, write: Node) -> None:
     if isinstance(target.type, TensorType):
         builder = Builder(graph, before=write, span=write.span)
         write.set_input(1, builder.op("aten::_replaced", target, content))
-
-
-def _only_moves(node: Node) -> bool:
-    """Whether an op on lists makes no new tensor: `l[0]`, `l.append(x)`."""
-    assert node.schema is not None
-    return any(isinstance(_innermost(result.type), VariableType) for result in node.schema.returns)
-
-
-def _innermost(type: Type) -> Type:
-    while isinstance(type, OptionalType | ListType):
-        type = type.element
-    return type
-
-
-def _may_carry(type: Type) -> bool:
-    """Whether a gradient may flow from it. Types are shallow, so this recurses."""
-    if isinstance(type, TupleType):
-        return any(map(_may_carry, type.elements))
-    if isinstance(type, OptionalType | ListType):
-        return _may_carry(type.element)
-    return is_differentiable(type)

@@ -82,6 +82,9 @@ for _schema, _aliases in (
 # Of a single tensor it is that tensor.
 composite("aten::cartesian_prod(Tensor[] tensors) -> Tensor", traits=Trait.MAY_ALIAS)
 
+# Where no gradient flows: of what an op made of a list, the elements that it gives back as they are keep theirs.
+composite("aten::_given_or_detached(Tensor[] given, Tensor[] made) -> Tensor[]", traits=Trait.MAY_ALIAS)
+
 for _schema in (
     "aten::nonzero_numpy(Tensor self) -> Tensor[]",
     "aten::equal(Tensor self, Tensor other) -> bool",

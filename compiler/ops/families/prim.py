@@ -128,6 +128,21 @@ declare(
     shape=shapes.same("self"),
 )
 
+# A view that is taken where no gradient flows: of a tensor that requires one, it says that it does too, as in torch.
+declare(
+    "aten::_unrecorded_view(Tensor self) -> Tensor",
+    lambda x: x,
+    traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
+    result=lambda types: types[0],
+    shape=shapes.same("self"),
+)
+
+declare(
+    "aten::_unrecorded_views(Tensor[] self) -> Tensor[]",
+    lambda value: value,
+    traits=Trait.NONDIFFERENTIABLE | Trait.VIEW,
+)
+
 declare(
     "aten::_without_gradient(t self) -> t",
     lambda value: value,

@@ -67,9 +67,9 @@ def _t(self: Array) -> Array:
 
 
 def _m_transpose(self: Array) -> Array:
-    if self.ndim < 2:
-        raise RuntimeError(f"mT expects a tensor with at least 2 dimensions, but self has shape {self.shape}")
-    return self.swapaxes(-1, -2)
+    if self.ndim == 1:
+        raise RuntimeError(f"mT expects a tensor with two dimensions or more, or none, but self has shape {self.shape}")
+    return self.swapaxes(-1, -2) if self.ndim else self
 
 
 def _permute(self: Array, dims: Sequence[int]) -> Array:

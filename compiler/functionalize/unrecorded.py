@@ -1,0 +1,183 @@
+"""What is computed where no gradient flows: results without a past, and arguments that are returned with theirs.
+
+    %y = aten::mul.Tensor(%x, %w)        ─▶    %1 = aten::mul.Tensor(%x, %w)
+                                               %y = aten::detach(%1)
+
+An op that returns its argument itself, as `x.double()` of a float64, gives that with its gradient, in torch as here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..ir.builder import Builder
+from ..ir.graph import Graph
+from ..ir.node import Node, Value, copy_nodes, walk
+from ..ir.rewrite import replace_node
+from ..ops.registry import OPS, Trait
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.fold_constants import fold_constants
+from ..passes.propagate_requires_grad import propagate_requires_grad
+from ..types.types import (
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    VariableType,
+    is_differentiable,
+    is_tensor,
+)
+from .arguments import ask_itself, gives_elements, is_itself
+
+DETACH = "aten::detach"
+VIEW = "aten::_unrecorded_view"
+_QUESTION = "prim::requires_grad"
+_NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Unrecorded:
+    """What a function computes when it is called where no gradient flows.
+
+    Arguments that it returns keep their gradients, and `x.requires_grad` is true of them. `passed` are the results
+    that surely are an argument, and which; `decides` says that the graph is needed to know more than that.
+    """
+
+    graph: Graph
+    passed: Mapping[int, int]
+    decides: bool
+
+
+def unrecorded(graph: Graph) -> Unrecorded | None:
+    """None where nothing that the function gives keeps a gradient, and it asks for none."""
+    copied = graph.without_closure() if graph.returns_closure else graph.copy()
+    pending = [*copied.all_nodes()]
+    asks = False
+    while pending:
+        node = pending.pop()
+        asks |= node.kind == _QUESTION
+        if is_plain_call(copied, node):
+            pending += inline_call(copied, node)
+        else:
+            detach_results(copied, node, guess=True)
+    fold_constants(copied)
+    eliminate_dead_code(copied)
+    inputs = {value: i for i, value in enumerate(copied.inputs) if may_carry(value.type)}
+    passed = {i: inputs[value] for i, value in enumerate(copied.outputs) if value in inputs}
+    decides = asks or not _keeping(copied) <= passed.keys()
+    return Unrecorded(copied, passed, decides) if decides or passed else None
+
+
+def _keeping(graph: Graph) -> set[int]:
+    """The results that may depend on an argument in a way that gradients go."""
+    typed = graph.copy()
+    propagate_requires_grad(typed)
+    views = {node.output for node in typed.all_nodes() if node.kind == VIEW}
+    return {i for i, value in enumerate(typed.outputs) if may_carry(value.type) and value not in views}
+
+
+def detach_results(graph: Graph, node: Node, *, guess: bool = False) -> bool:
+    """Detach what a node gives, arguments that it returns aside.
+
+    False, and nothing is done, if it cannot be told whether it returns one; to `guess` is to say that it does not.
+    """
+    op = OPS.of(node.schema)
+    if node.kind != "prim::CallFunction" and (op is None or op.has(_NO_RESULT) or _only_moves(node)):
+        return True
+    if not any(may_carry(value.type) for value in node.inputs) or node.next is None:
+        return True
+    builder = Builder(graph, before=node.next, span=node.span)
+    same = is_itself(node)
+    if same is not False:
+        return _detach_copy(builder, node) or (guess and _detach(builder, node))
+    return _detach(builder, node)
+
+
+def _detach(builder: Builder, node: Node) -> bool:
+    op = OPS.of(node.schema)
+    for value in node.outputs:
+        if not may_carry(value.type):
+            continue
+        uses = value.uses
+        if gives_elements(node):
+            detached = builder.op("aten::_given_or_detached", node.inputs[0], value, name=value.name_hint)
+        elif op is not None and op.has(Trait.VIEW) and not op.has(Trait.COPIES):
+            view = VIEW if is_tensor(value.type) else "aten::_unrecorded_views"
+            detached = builder.op(view, value, name=value.name_hint)
+        else:
+            detach = DETACH if is_tensor(value.type) else "aten::_without_gradient"
+            detached = builder.op(detach, value, name=value.name_hint)
+        detached.type = value.type
+        value.name_hint = ""
+        for use in uses:
+            use.user.set_input(use.index, detached)
+    return True
+
+
+def _detach_copy(builder: Builder, node: Node) -> bool:
+    """The result of an op that returns its argument where nothing is to do: then it is that, with its gradient."""
+    argument, result = node.inputs[0], node.output
+    if is_itself(node) or argument.node.kind == DETACH:
+        return True
+    uses = result.uses
+    condition = ask_itself(builder, node)
+    if condition is None:
+        return False
+    branch = builder.node("prim::If", [condition], [result.type], blocks=2, names=[result.name_hint])
+    result.name_hint = ""
+    same = argument if is_tensor(argument.type) else result
+    returned, made = branch.blocks
+    with builder.at(returned):
+        builder.returns(same)
+    with builder.at(made):
+        builder.returns(builder.op(DETACH, result))
+    for use in uses:
+        use.user.set_input(use.index, branch.output)
+    return True
+
+
+# --- calls ---
+
+
+def is_plain_call(graph: Graph, node: Node) -> bool:
+    return node.kind == "prim::CallFunction" and graph.functions[node.attr("callee")].pair is None
+
+
+def inline_call(graph: Graph, call: Node) -> list[Node]:
+    """The nodes of the callee in the place of a call."""
+    callee = graph.functions[call.attr("callee")]
+    builder = Builder(graph, before=call, span=call.span)
+    before = call.previous
+    env: dict[Value, Value] = dict(zip(callee.graph.inputs, call.inputs, strict=True))
+    results = copy_nodes(callee.graph.body, env, builder.insert)
+    copied: list[Node] = []
+    while (first := before.next if before is not None else None) is not None and first is not call:
+        copied += walk([first])
+        before = first
+    replace_node(call, results)
+    return copied
+
+
+# --- types ---
+
+
+def _only_moves(node: Node) -> bool:
+    """Whether an op on lists makes no new tensor: `l[0]`, `l.append(x)`."""
+    assert node.schema is not None
+    return any(isinstance(_innermost(result.type), VariableType) for result in node.schema.returns)
+
+
+def _innermost(type: Type) -> Type:
+    while isinstance(type, OptionalType | ListType):
+        type = type.element
+    return type
+
+
+def may_carry(type: Type) -> bool:
+    """Whether a gradient may flow from it. Types are shallow, so this recurses."""
+    if isinstance(type, TupleType):
+        return any(map(may_carry, type.elements))
+    if isinstance(type, OptionalType | ListType):
+        return may_carry(type.element)
+    return is_differentiable(type)
