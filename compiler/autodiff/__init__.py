@@ -12,6 +12,8 @@ reverse         accumulation of gradients
 joint           f and df as one graph again, for gs.grad
 subgraphs       what of a graph can be differentiated, sliced out
 grouping        which nodes go together there
+requires_grad   what `x.requires_grad` is, where it is asked for
+unrecorded      what keeps its gradient where none is recorded
 gradient        what comes of it
 """
 

@@ -8,17 +8,11 @@ An op that returns its argument itself, as `x.double()` of a float64, gives that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
-from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
-from ..passes.propagate_requires_grad import propagate_requires_grad
 from ..types.types import (
     ListType,
     OptionalType,
@@ -32,49 +26,7 @@ from .arguments import ask_itself, gives_elements, is_itself
 
 DETACH = "aten::detach"
 VIEW = "aten::_unrecorded_view"
-_QUESTION = "prim::requires_grad"
 _NO_RESULT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Unrecorded:
-    """What a function computes when it is called where no gradient flows.
-
-    Arguments that it returns keep their gradients, and `x.requires_grad` is true of them. `passed` are the results
-    that surely are an argument, and which; `decides` says that the graph is needed to know more than that.
-    """
-
-    graph: Graph
-    passed: Mapping[int, int]
-    decides: bool
-
-
-def unrecorded(graph: Graph) -> Unrecorded | None:
-    """None where nothing that the function gives keeps a gradient, and it asks for none."""
-    copied = graph.without_closure() if graph.returns_closure else graph.copy()
-    pending = [*copied.all_nodes()]
-    asks = False
-    while pending:
-        node = pending.pop()
-        asks |= node.kind == _QUESTION
-        if is_plain_call(copied, node):
-            pending += inline_call(copied, node)
-        else:
-            detach_results(copied, node, guess=True)
-    fold_constants(copied)
-    eliminate_dead_code(copied)
-    inputs = {value: i for i, value in enumerate(copied.inputs) if may_carry(value.type)}
-    passed = {i: inputs[value] for i, value in enumerate(copied.outputs) if value in inputs}
-    decides = asks or not _keeping(copied) <= passed.keys()
-    return Unrecorded(copied, passed, decides) if decides or passed else None
-
-
-def _keeping(graph: Graph) -> set[int]:
-    """The results that may depend on an argument in a way that gradients go."""
-    typed = graph.copy()
-    propagate_requires_grad(typed)
-    views = {node.output for node in typed.all_nodes() if node.kind == VIEW}
-    return {i for i, value in enumerate(typed.outputs) if may_carry(value.type) and value not in views}
 
 
 def detach_results(graph: Graph, node: Node, *, guess: bool = False) -> bool:

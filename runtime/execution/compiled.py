@@ -7,10 +7,10 @@ from functools import cached_property
 from threading import RLock
 from typing import Any, Self
 
+from ...compiler.autodiff.unrecorded import Unrecorded, unrecorded
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.emit import emit_unit
 from ...compiler.emit.outside import Environment, nothing
-from ...compiler.functionalize.unrecorded import Unrecorded, unrecorded
 from ...compiler.ir.graph import Callee, GradPair, Graph
 from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema

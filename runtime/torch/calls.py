@@ -10,8 +10,8 @@ from weakref import WeakSet
 import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.autodiff.unrecorded import Unrecorded
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.functionalize.unrecorded import Unrecorded
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
@@ -71,13 +71,9 @@ class TorchCalls:
         joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
         if not joins and has_tangent(values):
             raise no_forward_mode(self._function.title, self._function.graph.span)
-        if (
-            not joins
-            and not torch.is_grad_enabled()
-            and self._function.unrecorded is not None
-            and requires_grad(values)
-        ):
-            return self._call_unrecorded(self._function.unrecorded, values)
+        unrecorded = None if joins or torch.is_grad_enabled() else self._function.unrecorded
+        if unrecorded is not None and requires_grad(values):
+            return self._call_unrecorded(unrecorded, values)
         if joins and self._opaque:
             self._check_opaque(values)
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
