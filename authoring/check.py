@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..compiler.types.types import NONE
 from ..lang.diagnostics import CompileError
 from ..runtime.face.function import Function
 from ..runtime.failures.failure import RuntimeFailure
@@ -58,6 +59,8 @@ class Checker:
         self._seed = seed
         self._progress = progress
         self._trials: list[Trial] = []
+        self._infinite: list[Trial] = []
+        self._drawn: Iterator[Recipe] = iter(())
         self._survey = Survey(self.subject, np.random.default_rng(seed + 1))
 
     def run(self, examples: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] | None = None) -> CheckReport:
@@ -65,7 +68,7 @@ class Checker:
         recipes = self._recipes(examples)
         self._try(recipes, len(recipes))
         if self._trials:
-            self._try(self._survey.recipes(), len(recipes))
+            self._try(self._survey.recipes(self._drawn), len(recipes))
         explainer = Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
         self._forgive(explainer)
         for trial in self._trials:
@@ -84,7 +87,9 @@ class Checker:
             if self._progress is not None:
                 self._progress(min(done, total), total)
             trial = self._settled_trial(recipe, basis=not self._trials)
-            if trial is not None:
+            if trial is not None and not trial.is_finite:
+                self._infinite.append(trial)
+            elif trial is not None:
                 self._forgive_detached(trial)
                 self._trials.append(trial)
                 self._survey.see(trial)
@@ -120,6 +125,11 @@ class Checker:
 
     def _account(self) -> None:
         """What was reached; what was not is a failure, for nothing is right that has not run."""
+        if self._infinite:
+            tried = self._infinite[0].recipe.describe(self.names)
+            self.report.notes.append(f"not checked where the result is not finite: {tried}")
+        if not self._trials and self._infinite:
+            self._no_inputs("the result is not finite on any arguments that were tried")
         self.report.coverage = self._survey.coverage(self._trials)
         if not self._trials:
             return
@@ -136,16 +146,33 @@ class Checker:
         function = self.subject.function
         given = examples if examples is not None else examples_beside(function)
         if given is None:
-            found = InputSearch(self.subject, self._seed).recipes()
-            if not found:
-                self._no_inputs("no arguments were found on which it runs and gives finite numbers")
-            return found
+            return self._found_recipes()
         recipes = []
         for args, named in given:
             recipe = self._example(args, named)
             if recipe is not None:
                 recipes.append(recipe)
         return recipes + [recipe.with_dtype("float32") for recipe in recipes[:1]]
+
+    def _found_recipes(self) -> list[Recipe]:
+        search = InputSearch(self.subject, self._seed)
+        found = search.recipes()
+        if found:
+            self._drawn = search.drawn(found[0])
+        elif search.gives_no_numbers:
+            self._no_derivative()
+        else:
+            self._no_inputs("no arguments were found on which it runs and gives finite numbers")
+        return found
+
+    def _no_derivative(self) -> None:
+        """A function whose results are integers, flags or texts: right if it gives no gradient."""
+        pair = self.subject.pair
+        if pair is None or all(value.type == NONE for value in pair.backward.outputs):
+            self.report.notes.append("its results hold no floating numbers: there is nothing to differentiate")
+            return
+        message = f"'{self.report.function}': its results hold no floating numbers, so its backward is never run"
+        self._fail(None, "no_inputs", message, pair.backward.span, ["return None for each input, or no backward"])
 
     def _example(self, args: tuple[Any, ...], named: dict[str, Any]) -> Recipe | None:
         try:
@@ -180,13 +207,13 @@ class Checker:
         """A trial at a point where the function is smooth, if one is found; None if the forward never runs."""
         best: Trial | None = None
         for attempt in range(ATTEMPTS):
-            if best is not None and (best.settled or _is_wrong_anyway(best)):
+            if best is not None and best.is_finite and (best.settled or _is_wrong_anyway(best)):
                 break
             try:
                 other = run_trial(self.subject, recipe, self._rng, attempt, basis)
             except RuntimeFailure:
                 continue
-            if best is None or other.settled or _unreliable(other) < _unreliable(best):
+            if best is None or not best.is_finite or other.settled or _unreliable(other) < _unreliable(best):
                 best = other
         return best
 
@@ -194,6 +221,8 @@ class Checker:
         for finding in trial.findings:
             empty = all(not leaf.size for p, leaf in floating_leaves(trial.values).items() if p[0] == finding.index)
             verdict = finding.kind or ("skipped" if empty and finding.error is None else "ok")
+            if verdict == "ok" and self.subject.detaches(finding.index):
+                verdict = "constant"
             self._case(trial, self.names[finding.index], 1, finding.error, verdict)
 
     def _case(self, trial: Trial, argument: str, order: int, error: float | None, verdict: str) -> None:
@@ -253,6 +282,8 @@ class Checker:
                 self.report.notes.append(f"no second order: {reason}")
                 return
             for finding in findings:
+                if finding.index < len(self.names) and self.subject.detaches(finding.index):
+                    continue
                 self._case(trial, finding.name, 2, finding.error, finding.kind or "ok")
                 if finding.kind == "second_order" and finding.name not in failed:
                     failed.add(finding.name)

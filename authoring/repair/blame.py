@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..trials.leaves import Path, at
 from ..trials.trace import TooLong, Trace, sum_to
 from ..trials.trial import Trial
 from .edits import Repair, Search
-from .evidence import Evidence, context_arrays
+from .evidence import HOLDS, Evidence, context_arrays
 from .phrases import quoted
 from .spans import Spans
 
@@ -33,8 +33,11 @@ class Blame:
     message: str = ""
 
 
-def blame_value(subject: Subject, trial: Trial, path: Path) -> Blame:
-    """The term that makes the gradient at `path` wrong. The trial has slopes of every element of it."""
+def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Trial] = ()) -> Blame:
+    """The term that makes the gradient at `path` wrong. The trial has slopes of every element of it.
+
+    A change of a number has to mend it in `others` too: what it should be may be a size of this trial.
+    """
     pair = subject.pair
     if pair is None:
         return Blame(subject.function.graph.span)
@@ -48,13 +51,17 @@ def blame_value(subject: Subject, trial: Trial, path: Path) -> Blame:
     swapped = _swapped(subject, evidence, trial, path)
     if swapped is not None:
         return Blame(whole, swapped)
-    repair = _best(Search(evidence, spans, whole))
+    others_seen = [_evidence(subject, pair.forward, pair.backward, other, path) for other in others]
+    beside = [Search(replace(found, tolerance=HOLDS), spans, whole) for found in others_seen if found is not None]
+    repair = _best(Search(evidence, spans, whole), beside)
     return Blame(whole) if repair is None else Blame(repair.span, repair.message)
 
 
-def _best(search: Search) -> Repair | None:
+def _best(search: Search, beside: Sequence[Search] = ()) -> Repair | None:
     found: list[Repair] = []
     for repair in search.repairs():
+        if repair.holds is not None and not all(repair.holds(other) for other in beside):
+            continue
         if found and min(found, key=lambda r: r.rank).rank < 2.2 <= repair.rank:
             break
         found.append(repair)

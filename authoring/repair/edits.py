@@ -7,7 +7,7 @@ measured gradient decides: a change counts only if the gradient then agrees with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -38,6 +38,8 @@ class Repair:
     rank: float
     message: str
     span: Span
+    holds: Callable[[Search], bool] | None = None
+    """Whether the same change mends another trial, of a change by a number that may be that of one trial's sizes."""
 
 
 @dataclass(slots=True)
@@ -107,6 +109,11 @@ class Search:
             results.append(None if operand is None else trace.with_operand(site, result, operand))
         return results
 
+    def _elsewhere(self, site: Site, change: Change) -> Callable[[Search], bool]:
+        """Whether a change mends another trial that took the same steps."""
+        steps = len(self.first.steps)
+        return lambda other: len(other.first.steps) != steps or other._fixes(site, change)
+
     def _fixes(self, site: Site, change: Change) -> bool:
         return self.evidence.matches(self._with(site, change))
 
@@ -122,8 +129,11 @@ class Search:
             if fitted is not None and is_nice(fitted * operand):
                 guesses.insert(0, rounded(fitted * operand))
             for guess in guesses:
-                if guess != operand and self._fixes(site, _constant(guess)):
-                    yield Repair(1.0, f"`{number_text(operand)}` should be {number_text(guess)}", self._span(site))
+                change = _constant(guess)
+                if guess != operand and self._fixes(site, change):
+                    rank = 1.0 if float(guess).is_integer() or not float(operand).is_integer() else 1.2
+                    message = f"`{number_text(operand)}` should be {number_text(guess)}"
+                    yield Repair(rank, message, self._span(site), self._elsewhere(site, change))
                     break
 
     def _fitted_coefficient(self, site: Site) -> float | None:
@@ -153,7 +163,12 @@ class Search:
                 if abs(tried - 1) < 1e-9 or not (enough or is_nice(tried)):
                     continue
                 if self._fixes(site, _times(tried)):
-                    yield self._coefficient_repair(site, tried)
+                    found = self._coefficient_repair(site, tried)
+                    yield (
+                        found
+                        if " elements" in found.message
+                        else replace(found, holds=self._elsewhere(site, _times(tried)))
+                    )
                     break
 
     def _coefficient_repair(self, site: Site, factor: float) -> Repair:

@@ -15,6 +15,8 @@ from ..trials.trace import Trace
 
 MATCH = 1e-7
 """Relative: how near an edit must bring the gradient to the truth."""
+HOLDS = 1e-4
+"""The same of a trial that only confirms what another has shown."""
 MIN_EQUATIONS = 3
 
 
@@ -34,6 +36,7 @@ class Evidence:
     """Floating arguments of the function by name."""
     forward: Trace
     """How the forward went: what it names, the backward could have captured."""
+    tolerance: float = MATCH
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,6 +57,9 @@ class Evidence:
     def project(self, gradient: Any) -> Array | None:
         """The derivative along each direction that a gradient gives; None if it has another shape."""
         array = self.of_result(gradient)
+        if isinstance(array, np.generic):
+            # What NumPy's operators make of arrays without dimensions.
+            array = np.asarray(array)
         if not isinstance(array, np.ndarray) or array.shape != self.shape:
             return None
         with np.errstate(all="ignore"):
@@ -66,7 +72,7 @@ class Evidence:
             if found is None or not np.isfinite(found).all():
                 return False
             scale = float(np.abs(expected).max(initial=0.0)) or float(np.abs(found).max(initial=0.0)) or 1.0
-            if float(np.abs(found - expected).max(initial=0.0)) > MATCH * scale:
+            if float(np.abs(found - expected).max(initial=0.0)) > self.tolerance * scale:
                 return False
         return True
 

@@ -8,8 +8,8 @@ from typing import Any
 from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
-from ..trials.leaves import floating_leaves
-from ..trials.recipes import Recipe
+from ..trials.leaves import Path, floating_leaves
+from ..trials.recipes import PlainEntry, Recipe
 from ..trials.report import Failure
 from ..trials.shapes import signature
 from ..trials.trial import NOTICEABLE, Finding, Trial
@@ -68,6 +68,8 @@ class Explainer:
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
         if self._is_right_elsewhere(index, {signature(t.recipe.shapes) for t, _ in shown}):
             notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
+        if kind == "none":
+            notes.append(f"if it is meant to be a constant, say so in the forward: `{name} = gs.constant({name})`")
         if kind == "shape" and blame.message:
             message = f"{message}: {blame.message}"
         elif blame.message:
@@ -108,6 +110,17 @@ class Explainer:
         start = home([t for t in self._trials if signature(t.recipe.shapes) not in wrong])
         return start is not None and any(f.index == index for f in start.findings)
 
+    def _others(self, trial: Trial, path: Path) -> list[Trial]:
+        """A trial or two of other shapes and the same plain values in which the gradient could be compared."""
+        plain = [entry for entry in trial.recipe.entries if isinstance(entry, PlainEntry)]
+        found: dict[object, Trial] = {}
+        for other in self._trials:
+            alike = [entry for entry in other.recipe.entries if isinstance(entry, PlainEntry)] == plain
+            unlike = other.recipe.shapes != trial.recipe.shapes and other.recipe.dtype == "float64"
+            if alike and unlike and other.probes.get(path) and _is_finding(other, path[0]):
+                found.setdefault(signature(other.recipe.shapes), other)
+        return list(found.values())[:2]
+
     def _blame(self, trial: Trial, finding: Finding, kind: str) -> Blame:
         path = finding.path or (finding.index,)
         if kind == "shape":
@@ -117,8 +130,13 @@ class Explainer:
         if kind == "value" and trial.recipe.dtype == "float64":
             exact = self._again(trial.recipe)
             usable = exact is not None and path in exact.probes
-            return blame_value(self.subject, exact if exact is not None and usable else trial, path)
+            shown = exact if exact is not None and usable else trial
+            return blame_value(self.subject, shown, path, self._others(shown, path))
         return Blame(returned_span(self.subject, finding.index))
+
+
+def _is_finding(trial: Trial, index: int) -> bool:
+    return any(finding.index == index and finding.kind in (None, "value") for finding in trial.findings)
 
 
 def percent(error: float | None) -> str:

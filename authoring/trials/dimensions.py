@@ -57,8 +57,10 @@ def _moves(shapes: Shapes, group: Sequence[Place], fits: Fits) -> bool:
     return any(fits(resized(shapes, group, other)) for other in (size + 1, 2 * size + 2))
 
 
-def sizes_to_try(shapes: Shapes, groups: Sequence[tuple[Place, ...]], fits: Fits) -> Iterator[Shapes]:
-    """All dimensions unlike each other, then each of them in turn at nothing, one, two and a larger size."""
+def sizes_to_try(
+    shapes: Shapes, groups: Sequence[tuple[Place, ...]], fits: Fits, named: Sequence[int] = ()
+) -> Iterator[Shapes]:
+    """All dimensions unlike each other, then each of them in turn at 0, 1, 2, a larger size, and those `named`."""
     unlike = shapes
     for group in groups:
         others = {n for i, s in enumerate(unlike) for a, n in enumerate(s) if (i, a) not in group} | {0, 1}
@@ -67,7 +69,7 @@ def sizes_to_try(shapes: Shapes, groups: Sequence[tuple[Place, ...]], fits: Fits
             unlike = next(filter(fits, moved), unlike)
     yield unlike
     for group in groups:
-        yield from (resized(unlike, group, n) for n in SIZES)
+        yield from (resized(unlike, group, n) for n in (*SIZES, *named))
         yield next(filter(fits, (resized(unlike, group, n) for n in (4, 6, 8, 5))), unlike)
 
 

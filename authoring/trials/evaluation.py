@@ -28,6 +28,7 @@ from ...runtime.plans.build import PlanCache
 from ...runtime.plans.interpreter import run_plan
 from ...runtime.plans.plan import ExecutionPlan
 from ...runtime.settings.random import local_seed
+from .decisions import COMPARISONS
 from .leaves import array_leaves, floating_leaves, is_floating
 from .trace import summed_like
 
@@ -69,10 +70,15 @@ class Subject:
         return bool(named & {"sum_to_size", "_grad_sum_to_size"})
 
     def detaches(self, index: int) -> bool:
-        """Whether every use of a parameter in the forward is a detach."""
+        """Whether every use of a parameter in the forward is a detach, so that it is meant to be a constant."""
+        return index in self._detached
+
+    @cached_property
+    def _detached(self) -> frozenset[int]:
         graph = self.function.graph.without_closure().copy()
         inline_functions(graph)
-        return all(use.user.kind == "aten::detach" for use in graph.inputs[index].uses)
+        inputs = [(i, value) for i, value in enumerate(graph.inputs) if value.uses]
+        return frozenset(i for i, v in inputs if all(use.user.kind == "aten::detach" for use in v.uses))
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -83,6 +89,18 @@ class Subject:
                 value = node.attrs.get("value") if node.kind == "prim::Constant" else None
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     found[value] = None
+        return list(found)
+
+    @cached_property
+    def compared(self) -> list[int | float]:
+        """The numbers that the source compares numbers with, which decide what sizes and counts lead to."""
+        found: dict[int | float, None] = {}
+        for callee in reachable(self.function.callee, self.function.name):
+            for node in callee.graph.all_nodes():
+                if node.schema is None or node.schema.base_name not in COMPARISONS:
+                    continue
+                values = [value.node.attrs.get("value") for value in node.inputs if value.node.kind == "prim::Constant"]
+                found.update((v, None) for v in values if isinstance(v, int | float) and not isinstance(v, bool))
         return list(found)
 
     @cached_property

@@ -15,23 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.types.types import NONE, OptionalType
+from ...compiler.types.types import OptionalType
 from ...lang.diagnostics import CompileError
 from ...runtime.failures.failure import RuntimeFailure
 from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject
 from .leaves import floating_leaves
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
-from .samples import choices, holds_tensors, looks_like_data
+from .samples import MASKS, choices, holds_tensors, looks_like_data
 from .shapes import STRUCTURED, Shapes, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
 
 SECONDS = 6.0
 """The search for the first fit gives up after so long."""
+MAX_OPTIONS = 12
+"""Values tried of each plain parameter."""
 MAX_COMBINATIONS = 12
 """Combinations of plain values that the first sweep tries."""
 LIMITS = {"equal": 6, "mixed": 12, "number": 1, "empty": 2}
 """Trials kept of each kind of shapes; a pointwise function has every shape broadcast against every other."""
 POINTWISE_MIXED = 24
+
+MAX_SIZE = 64
+"""Numbers that the source compares with may be sizes up to this."""
+MAX_DRAWN = 80
+"""Combinations of plain values that are drawn where one at a time do not reach all."""
 
 Domains = tuple[str, ...]
 
@@ -48,7 +55,9 @@ class InputSearch:
         self.tensors = [i for i in wanted if holds_tensors(self.arguments[i].type)]
         self.plain = [i for i in wanted if i not in self.tensors]
         strings = _strings(subject)
-        self.choices = {i: choices(self.arguments[i], strings) for i in self.plain}
+        self.gives_no_numbers = False
+        """Whether the forward ran, and gave nothing that has a derivative."""
+        self.choices = {i: choices(self.arguments[i], strings, subject.compared) for i in self.plain}
 
     def recipes(self) -> list[Recipe]:
         """Everything to try, likeliest first; nothing if no arguments fit."""
@@ -73,9 +82,12 @@ class InputSearch:
                     return recipe
                 if status == "fits" and forward_only is None:
                     forward_only = recipe
-                if time.monotonic() - start > (SECONDS if forward_only is None else SECONDS / 6):
+                if time.monotonic() - start > (SECONDS if self._may_come(forward_only) else SECONDS / 6):
                     return forward_only
         return forward_only
+
+    def _may_come(self, forward_only: Recipe | None) -> bool:
+        return forward_only is None and not self.gives_no_numbers
 
     def _goes_back(self, recipe: Recipe) -> bool:
         """Whether the backward runs on what a recipe makes."""
@@ -112,13 +124,13 @@ class InputSearch:
                 yield self._recipe(shapes, tuple(named.get(i, k) for i, k in enumerate(kinds)), combination)
 
     def _kinds(self) -> Iterator[Domains]:
-        """For each tensor whether it holds numbers, indices or flags: numbers first, unless its name says other."""
+        """For each tensor whether it holds numbers, indices or flags: numbers first, then what its name says."""
         count = len(self.tensors)
-        base = tuple(self._likely_kind(i) for i in self.tensors)
-        yield base
+        yield ("real",) * count
+        base = tuple(self._named_kind(i) for i in self.tensors)
         if any(kind != "real" for kind in base):
+            yield base
             yield tuple("index" if kind == "high index" else kind for kind in base)
-            yield ("real",) * count
         for domain in ("unit", "positive"):
             # A function may assert the domain of what it takes.
             yield tuple(domain if kind == "real" else kind for kind in base)
@@ -131,15 +143,9 @@ class InputSearch:
         if count > 2:
             yield from (t for t in product(("real", "index", "bool"), repeat=min(count, 4)) if len(t) == count)
 
-    def _likely_kind(self, index: int) -> str:
+    def _named_kind(self, index: int) -> str:
         kind = looks_like_data(self.arguments[index].name)
-        if kind is None or not self._has_no_gradient(index):
-            return "real"
-        return "high index" if kind == "index" else kind
-
-    def _has_no_gradient(self, index: int) -> bool:
-        pair = self.subject.pair
-        return pair is None or pair.backward.outputs[index].type == NONE
+        return {"index": "high index", "bool": "bool"}.get(kind or "", "real")
 
     def _combinations(self) -> list[tuple[Any, ...]]:
         """Values for the plain parameters together, first choices first."""
@@ -167,6 +173,7 @@ class InputSearch:
             return "raises"
         leaves = floating_leaves(outputs)
         if not leaves:
+            self.gives_no_numbers = True
             return "raises"
         return "fits" if all(np.isfinite(leaf).all() for leaf in leaves.values()) else "not finite"
 
@@ -203,7 +210,8 @@ class InputSearch:
         tensors = [entry for entry in first.entries if isinstance(entry, TensorEntry)]
         shapes = tuple(entry.shape for entry in tensors)
         tied = tied_dimensions(shapes, fits, [i for i, entry in enumerate(tensors) if entry.is_data])
-        tried = dict.fromkeys(chain(sizes_to_try(shapes, tied, fits), batched(shapes)))
+        named = [int(c) + d for c in self.subject.compared if 2 < c <= MAX_SIZE and c == int(c) for d in (-1, 0, 1)]
+        tried = dict.fromkeys(chain(sizes_to_try(shapes, tied, fits, named[:6]), batched(shapes)))
         natural = (first.with_shapes(s) for s in tried if s != shapes and not _is_broadcast_anew(s, shapes))
         return [recipe for recipe in natural if self.fits(recipe)]
 
@@ -223,20 +231,24 @@ class InputSearch:
         tensors = [e for e in recipe.entries if isinstance(e, TensorEntry)]
         if not any(e.is_data for e in tensors):
             return True
-        if any(e.domain != "bool" and e.is_data for e in tensors):
+        if any(e.domain not in MASKS and e.is_data for e in tensors):
             return signature(recipe.shapes) == signature(first.shapes)
         return not is_stretched(tuple(e.shape for e in tensors if not e.is_data), recipe.shapes)
 
     def _other_domains(self, first: Recipe) -> list[Recipe]:
         """Other signs and magnitudes, and more of the same, so that every branch of the function is met."""
         domains = ["positive", "negative", "small", "large"]
-        return [r for r in map(first.with_domain, domains) if r != first and self.fits(r)]
+        found = [first.with_domain(domain) for domain in domains]
+        for i, entry in enumerate(first.entries):
+            if isinstance(entry, TensorEntry) and entry.domain in MASKS:
+                found += [first.with_entry(i, replace(entry, domain=domain)) for domain in MASKS[1:]]
+        return [r for r in found if r != first and self.fits(r)]
 
     def _other_values(self, first: Recipe) -> list[Recipe]:
         """Each plain parameter at its other values, each optional tensor left out, lists of other lengths."""
         found: list[Recipe] = []
         for i in self.plain:
-            options = [PlainEntry(v) for v in self.choices[i][:8]]
+            options = [PlainEntry(v) for v in self.choices[i][:MAX_OPTIONS]]
             found += self._fitting([first.with_entry(i, o) for o in options if o != first.entries[i]])
         absent = [i for i in self.tensors if isinstance(self.arguments[i].type, OptionalType)]
         for group in [[i] for i in absent] + ([absent] if len(absent) > 1 else []):
@@ -259,7 +271,21 @@ class InputSearch:
             fitting = next((r for r in (recipe, *shapes) if self.fits(r)), None)
             if fitting is not None:
                 found.append(fitting)
-        return found[:6]
+        return found[:MAX_OPTIONS]
+
+    def drawn(self, first: Recipe) -> Iterator[Recipe]:
+        """Plain values and absent tensors in combinations without pattern."""
+        absent = [i for i in self.tensors if isinstance(self.arguments[i].type, OptionalType)]
+        if len(self.plain) + len(absent) < 2:
+            return
+        for _ in range(MAX_DRAWN):
+            recipe = first
+            for i in self.plain:
+                recipe = recipe.with_entry(i, PlainEntry(self.choices[i][self.rng.integers(len(self.choices[i]))]))
+            for i in absent:
+                if self.rng.random() < 0.5:
+                    recipe = recipe.with_entry(i, PlainEntry(None))
+            yield recipe
 
 
 def _is_broadcast_anew(shapes: Shapes, first: Shapes) -> bool:

@@ -17,10 +17,13 @@ from ...compiler.ir.node import Node
 from .evaluation import Subject
 from .leaves import Array, Path, at, floating_leaves, replaced
 from .observation import Observer, Reached
+from .recipes import Recipe
 from .samples import Rng
 
 MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""
+MAX_RUNS_FOR_KINKS = 200
+"""Where nothing but kinks is left to find."""
 MAX_KINKS = 3
 """Points kept for each kink."""
 MAGNITUDES = (10.0, 100.0, 1e3, 1e4, 1e-2, 1e-4)
@@ -55,23 +58,33 @@ class Reach:
         self._decisions: dict[tuple[Node, int], None] = {}
         self._runs = 0
 
+    def offer(self, recipe: Recipe) -> None:
+        """Keep what a recipe makes if it reaches something new."""
+        try:
+            self._try(recipe.make(self.rng))
+        except ValueError:
+            return
+
     def look(self, bases: Sequence[Values]) -> None:
         """Find what can be found beside these arguments, and beside what is found."""
         pending = list(bases)
-        while pending and self._runs < MAX_RUNS:
+        while pending and self._may_run():
             base = pending.pop(0)
             known = len(self.found)
             if not self._try(base):
                 continue
             for candidate in self._candidates(base):
                 self._try(candidate)
-                if self._is_done() or self._runs >= MAX_RUNS:
+                if self._is_done() or not self._may_run():
                     break
             for candidate in self._solved(base):
                 self._try(candidate)
-                if self._is_done() or self._runs >= MAX_RUNS:
+                if self._is_done() or not self._may_run():
                     break
             pending += self.found[known:]
+
+    def _may_run(self) -> bool:
+        return self._runs < (MAX_RUNS if self.observer.missing() else MAX_RUNS_FOR_KINKS)
 
     def _is_done(self) -> bool:
         return not self.observer.missing() and all(self._at.get(key, 0) >= 1 for key in self._decisions)
@@ -148,7 +161,7 @@ class Reach:
                 continue
             for path, leaf in floating_leaves(base).items():
                 yield from self._along(base, key, path, leaf)
-                if self._runs >= MAX_RUNS:
+                if not self._may_run():
                     return
 
     def _along(self, base: Values, key: tuple[Node, int], path: Path, leaf: Array) -> Iterator[Values]:

@@ -71,11 +71,12 @@ class Case:
     dtype: str
     max_error: float | None
     verdict: str
-    """"ok", a kind of failure, "skipped" (nothing to compare), or "unsupported" (the backward refuses such shapes)."""
+    """"ok", a kind of failure, "constant" or "surrogate" (so declared), "skipped" (nothing to compare), or
+    "unsupported" (the backward refuses such shapes)."""
 
     @property
     def ok(self) -> bool:
-        return self.verdict in ("ok", "skipped", "unsupported")
+        return self.verdict in ("ok", "constant", "surrogate", "skipped", "unsupported")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -146,10 +147,11 @@ def _groups(cases: Iterable[Case]) -> list[list[Case]]:
 
 
 def _row(cases: Sequence[Case]) -> tuple[str, ...]:
-    errors = [case.max_error for case in cases if case.max_error is not None]
     compared = [case for case in cases if case.verdict not in ("skipped", "unsupported")]
+    errors = [case.max_error for case in compared if case.max_error is not None]
     wrong = dict.fromkeys(case.verdict for case in cases if not case.ok)
-    verdict = ", ".join(wrong) if wrong else "ok" if compared else "-"
+    declared = dict.fromkeys(case.verdict for case in compared if case.verdict in ("constant", "surrogate"))
+    verdict = ", ".join(wrong or declared) or ("ok" if compared else "-")
     first = cases[0]
     return (
         first.argument,

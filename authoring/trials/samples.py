@@ -28,6 +28,9 @@ from .shapes import Shape
 
 Rng = np.random.Generator
 
+MAX_COUNT = 200
+"""A larger number is not tried for an int: it may be a count."""
+
 _DIMENSION = re.compile(r"dim|axis|axes")
 _SMALL = re.compile(r"eps|tol|delta")
 _CHANCE = re.compile(r"^p$|prob|rate|ratio|momentum|smoothing|dropout|decay|keep")
@@ -85,10 +88,13 @@ DOMAINS: dict[str, Callable[[Rng, Shape], Array]] = {
     "index": lambda rng, shape: _indices(rng, shape, 2),
     "high index": lambda rng, shape: _indices(rng, shape, 3),
     "bool": lambda rng, shape: np.asarray(rng.random(shape) < 0.6),
+    "all true": lambda rng, shape: np.ones(shape, bool),
+    "all false": lambda rng, shape: np.zeros(shape, bool),
 }
 """Kinds of numbers that a tensor may hold. None lies near zero, where many functions have a kink."""
 
-DATA = ("high index", "index", "bool")
+MASKS = ("bool", "all true", "all false")
+DATA = ("high index", "index", *MASKS)
 """Domains whose arrays are no floating numbers."""
 
 
@@ -105,13 +111,25 @@ def like(rng: Rng, array: Array, attempt: int) -> Array:
 # --- other parameters ---
 
 
-def choices(argument: Argument, strings: Sequence[str]) -> list[Any]:
-    """Values for a parameter that holds no tensor, the default first. `strings` are the texts that the source names."""
-    found = _of_type(argument.type, argument.name, strings)
+def choices(argument: Argument, strings: Sequence[str], compared: Sequence[int | float] = ()) -> list[Any]:
+    """Values for a parameter that holds no tensor, the default first.
+
+    `strings` are the texts that the source names, `compared` the numbers that it compares with.
+    """
+    found = [*_of_type(argument.type, argument.name, strings), *_at_borders(strip_optional(argument.type), compared)]
     if argument.required:
         return found
     default = list(argument.default) if isinstance(argument.default, tuple) else argument.default
     return [default, *(v for v in found if v != default or type(v) is not type(default))]
+
+
+def _at_borders(type: Type, compared: Sequence[int | float]) -> list[Any]:
+    """What lies below, at and above the numbers that are compared with."""
+    if type == INT:
+        return [int(c) + d for c in compared if abs(c) <= MAX_COUNT and c == int(c) for d in (-1, 0, 1)]
+    if type in (FLOAT, NUMBER):
+        return [float(c) * f for c in compared for f in (0.5, 1.0, 2.0)]
+    return []
 
 
 def _of_type(type: Type, name: str, strings: Sequence[str]) -> list[Any]:
@@ -126,7 +144,7 @@ def _of_type(type: Type, name: str, strings: Sequence[str]) -> list[Any]:
         return [-1, 0, 1] if _DIMENSION.search(name) else [2, 1, 3, 0, -1, 4]
     if type in (FLOAT, NUMBER):
         return _floats(name) + ([2, 3] if type == NUMBER else [])
-    table: dict[Type, list[Any]] = {BOOL: [False, True], STR: [*strings, "mean"], DEVICE: ["cpu"]}
+    table: dict[Type, list[Any]] = {BOOL: [False, True], STR: [*strings, "mean", "none"], DEVICE: ["cpu"]}
     return table.get(type, [None])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,11 @@ from .coverage import Coverage
 from .decisions import COMPARISONS
 from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding
-from .leaves import floating_leaves
+from .leaves import array_leaves, floating_leaves
 from .observation import Observer, Side
 from .reach import Reach
 from .recipes import PlainEntry, Recipe, TensorEntry, fixed_recipe
-from .samples import Rng
+from .samples import Rng, holds_tensors
 from .trial import Trial
 
 MAX_BASES = 4
@@ -44,9 +44,13 @@ class Survey:
         if trial.recipe.dtype == "float64" and len(self._bases) < MAX_BASES:
             self._bases.setdefault(plain, trial.values)
 
-    def recipes(self) -> list[Recipe]:
-        """Arguments that reach what the trials so far have not."""
-        self._reach.look(list(self._bases.values()))
+    def recipes(self, drawn: Iterable[Recipe] = ()) -> list[Recipe]:
+        """Arguments that reach what the trials so far have not, `drawn` ones or others."""
+        for recipe in drawn:
+            if not self.observer.missing():
+                break
+            self._reach.offer(recipe)
+        self._reach.look([*self._bases.values(), *self._reach.found])
         self.observer.accept_empty()
         return [fixed_recipe(values) for values in self._reach.found]
 
@@ -72,10 +76,27 @@ class Survey:
         found.dtypes = list(dict.fromkeys(trial.recipe.dtype for trial in trials))
         for trial in trials:
             self._add_arguments(found, trial, names)
+        found.unchecked = self._unchecked(trials, names)
         found.plain = {name: values for name, values in found.plain.items() if values}
         found.sizes = {name: sorted(values) for name, values in found.sizes.items()}
         found.ranks = {name: sorted(values) for name, values in found.ranks.items()}
         found.batch.sort()
+        return found
+
+    def _unchecked(self, trials: Sequence[Trial], names: Sequence[str]) -> dict[str, str]:
+        """The tensors that never held floating numbers, or never were there."""
+        found = {}
+        for i, (name, argument) in enumerate(zip(names, self.subject.schema.arguments, strict=True)):
+            if not trials or not holds_tensors(argument.type):
+                continue
+            values = [trial.values[i] for trial in trials]
+            if any(floating_leaves([value]) for value in values):
+                continue
+            dtypes = {str(leaf.dtype) for value in values for leaf in array_leaves([value]).values()}
+            if not dtypes:
+                found[name] = "it was not given, or empty, in every call"
+            else:
+                found[name] = f"it held {' and '.join(sorted(dtypes))}, where floating numbers do not run"
         return found
 
     def _add_arguments(self, found: Coverage, trial: Trial, names: Sequence[str]) -> None:

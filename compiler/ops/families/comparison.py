@@ -97,6 +97,13 @@ pointwise(
 
 # --- choosing ---
 
+
+def _check_condition(condition: Any, *branches: Any) -> None:
+    del branches
+    if condition.dtype.kind != "b" and condition.dtype != np.uint8:
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got dtype {condition.dtype}")
+
+
 for overload, kinds in {
     "self": ("Tensor", "Tensor"),
     "ScalarSelf": ("Scalar", "Tensor"),
@@ -108,6 +115,7 @@ for overload, kinds in {
         s.where,
         traits=NONDIFFERENTIABLE if overload == "Scalar" else Trait.NONE,
         conditions=("condition",),
+        check=_check_condition,
     )
 
 
