@@ -70,8 +70,8 @@ def size(group: Node) -> int:
 
 def subgraph(group: Node, graph: Graph) -> Graph:
     """The block of a group as a graph of its own."""
-    name = f"{graph.name}_differentiable"
-    made = Graph(name, graph.functions, group.span, graph.title)
+    name = group.attrs.get("name") or f"{graph.name}_differentiable"
+    made = Graph(str(name), graph.functions, group.span, graph.title)
     env: dict[Value, Value] = {}
     (block,) = group.blocks
     for value in block.inputs:

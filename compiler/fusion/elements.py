@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.node import Node
 from ..ops.elementwise import Pointwise
 from ..ops.meta import Meta, is_known
-from ..ops.registry import OPS, Trait
+from ..ops.registry import OPS, Op, Trait
 from ..types.dtypes import DType
 from ..types.types import TensorType
 from .element_joins import (
@@ -66,6 +66,11 @@ def element_rule(node: Node, known: Known, supports: Callable[[str, DType], bool
     if op.has(Trait.VIEW) and _arguments_known(node, known):
         return view if is_view(node, known) else None
     return None
+
+
+def has_element_rule(op: Op) -> bool:
+    """Whether there is a rule for such an op, whatever else it asks of a node."""
+    return op.schema.base_name in _RULES
 
 
 def _is_settled(known: Any) -> bool:

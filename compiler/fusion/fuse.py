@@ -19,15 +19,16 @@ from ..ops.registry import OPS, Trait
 from ..recompute import Policy, recompute
 from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
-from ..specialize.settle import settle_shapes
 from ..types.dtypes import DType
 from .assemble import Split
 from .decompose import decompose, take_apart
+from .groups import create_fusion_groups
 from .join_slices import join_slices
 from .planner import Unfusable, plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .saved import with_gradients_of_saved
+from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
@@ -52,7 +53,7 @@ def is_free_in_kernel(node: Node) -> bool:
 KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True)
 """Save statistics of rows, and compute elements again."""
 
-__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_pair", "kernel_gradient"]
+__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_groups", "fuse_pair", "kernel_gradient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,16 @@ def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports, split: Sp
     return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
 
 
+def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Graph | None:
+    """A graph for arguments of these layouts with its straight stretches in prim::FusionGroup nodes.
+
+    Each is a graph to `fuse` for the layouts that it meets. None where there are none, or nothing but one.
+    """
+    copied = _own_copy(graph)
+    known = settle_for_kernels(copied, _abstract(arguments))
+    return copied if create_fusion_groups(copied, known) else None
+
+
 def fuse_pair(
     graph: Graph,
     arguments: Sequence[Given],
@@ -117,10 +128,22 @@ def fuse_pair(
 
     Unfusable as `fuse`. What the backward computes again is decided by `policy`.
     """
-    gradient = _gradient(graph, _abstract(arguments), requires_grad, policy)
-    forward = _planned(gradient.f.copy(), arguments, supports, f"{graph.name}_forward", split=split)
-    named = replace(gradient, f=gradient.f.copy(graph.name))
-    return FusedPair(named, forward, tuple(arguments), supports, split)
+    return planned_pair(pair_gradient(graph, arguments, requires_grad, policy), arguments, supports, split)
+
+
+def pair_gradient(
+    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], policy: Policy = KERNEL_POLICY
+) -> Gradient:
+    """The Gradient that a pair is made of, for arguments of these layouts, in terms of what kernels know."""
+    return _gradient(graph, _abstract(arguments), requires_grad, policy)
+
+
+def planned_pair(
+    gradient: Gradient, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions
+) -> FusedPair:
+    """The programs of what `pair_gradient` gives. Unfusable as `fuse`."""
+    forward = _planned(gradient.f.copy(), arguments, supports, f"{gradient.f.name}_forward", split=split)
+    return FusedPair(gradient, forward, tuple(arguments), supports, split)
 
 
 def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool]) -> Gradient:
@@ -167,11 +190,11 @@ def _to_parts(
     all_defined: bool = True,
 ) -> Mapping[Any, Any]:
     """Settle a graph and take its ops apart, until neither finds anything to do; returns what is known of values."""
-    known = settle_shapes(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
+    known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     for _ in range(MAX_ROUNDS):
         if not take(graph):
             break
-        known = settle_shapes(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
+        known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     return known
 
 
@@ -199,7 +222,7 @@ def _planned(
     metas = _abstract(arguments)
     known = _to_parts(graph, metas, decompose)
     if join_slices(graph, known):
-        known = settle_shapes(graph, metas)
+        known = settle_for_kernels(graph, metas)
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name, split)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir.graph import Graph
 from ..ir.node import RETURN, Use
+from ..ops.registry import OPS, Op, Trait
 from ..types.types import INT
 
 SEED = "seed"
@@ -15,6 +16,25 @@ def seed_inputs(graph: Graph) -> frozenset[int]:
     return frozenset(
         i for i, value in enumerate(graph.inputs) if value.type == INT and value.uses and all(map(_is_seed, value.uses))
     )
+
+
+def open_inputs(graph: Graph) -> frozenset[int]:
+    """The numbers of the inputs that are seeds or integers that are computed with and decide nothing else."""
+    return frozenset(
+        i for i, value in enumerate(graph.inputs) if value.type == INT and value.uses and all(map(_is_open, value.uses))
+    )
+
+
+def is_open(op: Op, index: int) -> bool:
+    """Whether kernels take any number as this argument: an operand of arithmetic, or a seed."""
+    if op.schema.arguments[index].name == SEED:
+        return True
+    return op.has(Trait.POINTWISE) and op.scalar is not None and index not in op.scalar.static
+
+
+def _is_open(use: Use) -> bool:
+    op = OPS.of(use.user.schema)
+    return op is not None and is_open(op, use.index)
 
 
 def _is_seed(use: Use) -> bool:

@@ -75,6 +75,7 @@ KINDS: Mapping[str, Kind] = {
     "prim::CallFunction": Kind(structure.check_call_function),
     "prim::GradOf": Kind(structure.check_grad_of, flow=Flow()),
     "prim::DifferentiableGraph": Kind(structure.check_differentiable_graph, KindTrait.CLOSED, Flow(inputs=0)),
+    "prim::FusionGroup": Kind(structure.check_fusion_group, KindTrait.CLOSED, Flow(inputs=0)),
     "prim::AutogradAdd": Kind(structure.check_autograd_add),
     "prim::AutogradZero": Kind(structure.check_autograd_zero, KindTrait.KNOWN),
     "prim::MaterializeGrad": Kind(structure.check_materialize_grad),

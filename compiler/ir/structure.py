@@ -276,14 +276,25 @@ def check_grad_of(node: Node, _: Graph) -> None:
 
 def check_differentiable_graph(node: Node, _: Graph) -> None:
     _shape(node, None, None, blocks=1)
+    _check_closed(node)
+
+
+def check_fusion_group(node: Node, _: Graph) -> None:
+    _shape(node, None, None, blocks=1, attrs=["name"])
+    require(isinstance(node.attrs["name"], str), "the name of prim::FusionGroup is a string")
+    _check_closed(node)
+
+
+def _check_closed(node: Node) -> None:
+    """A block that stands for itself: what it uses goes in, and what it returns comes out."""
     (block,) = node.blocks
-    _flows(node.inputs, block.inputs, "inputs of prim::DifferentiableGraph")
-    _flows(block.outputs, node.outputs, "results of prim::DifferentiableGraph")
+    _flows(node.inputs, block.inputs, f"inputs of {node.kind}")
+    _flows(block.outputs, node.outputs, f"results of {node.kind}")
     inside: set[Block] = {block}
     for inner in walk(block.nodes):
         inside.update(inner.blocks)
-        require(_stands_in(inner, inside), "prim::DifferentiableGraph takes what it uses as inputs")
-    require(_stands_in(block.ret, inside), "prim::DifferentiableGraph takes what it returns as inputs")
+        require(_stands_in(inner, inside), f"{node.kind} takes what it uses as inputs")
+    require(_stands_in(block.ret, inside), f"{node.kind} takes what it returns as inputs")
 
 
 def _stands_in(node: Node, blocks: set[Block]) -> bool:

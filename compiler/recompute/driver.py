@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..autodiff.gradient import Gradient
+from ..ir.graph import Graph
 from ..ir.node import Value
 from ..shapes.propagate import Abstract
 from .checkpoints import checkpoints
@@ -37,19 +38,22 @@ class _Candidate:
     kept: int | None
 
 
-def recompute(gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy) -> Recomputed:
+def recompute(
+    gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, primal: Graph | None = None
+) -> Recomputed:
     """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit.
 
     `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
     not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A
-    gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is.
+    gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is. `primal` is
+    what was differentiated, where f does not tell: calls in it have backwards of their own, and f holds what they call.
     """
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
     problem = Problem(normalized(gradient), shapes, policy.may_recompute)
     plain = _candidate(problem, save_all(problem), shapes)
     rank = _rank_in_registers if policy.in_registers else _rank
-    best = min(_candidates(gradient, shapes, policy, plain), key=rank, default=plain)
+    best = min(_candidates(gradient, shapes, policy, plain, primal), key=rank, default=plain)
     chosen, name = (best, policy.name) if _wins(best, plain, policy) else (plain, "save_all")
     return Recomputed(
         chosen.gradient,
@@ -70,17 +74,21 @@ def save_all(problem: Problem) -> set[Value]:
 
 
 def _candidates(
-    gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, plain: _Candidate
+    gradient: Gradient,
+    shapes: Sequence[Abstract] | None,
+    policy: Policy,
+    plain: _Candidate,
+    primal: Graph | None,
 ) -> Iterator[_Candidate]:
     """What the policy gives for the gradient, and for ones whose loops keep less: states at times, or chosen values."""
     problems = [plain.problem]
-    if policy.name in ("recompute_all", "budget") and shapes is not None and policy.predicate is None:
-        in_segments = segmented(gradient, shapes)
-        if in_segments is not None:
-            problems.append(Problem(normalized(in_segments), shapes, policy.may_recompute))
+    keeps_states = policy.name in ("recompute_all", "budget") and policy.predicate is None and primal is None
+    in_segments = segmented(gradient, shapes) if keeps_states and shapes is not None else None
+    if in_segments is not None:
+        problems.append(Problem(normalized(in_segments), shapes, policy.may_recompute))
     choose = {"mirror": mirror, "min_cut": minimum_cut}.get(policy.name)
     if choose is not None and shapes is not None and plain.problem.known is not None:
-        chosen = with_chosen_rounds(gradient, shapes, policy.may_recompute, choose)
+        chosen = with_chosen_rounds(gradient, shapes, policy.may_recompute, choose, primal)
         if chosen is not None:
             problems.append(Problem(normalized(chosen), shapes, policy.may_recompute))
     for problem in problems:

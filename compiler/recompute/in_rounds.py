@@ -20,10 +20,17 @@ Choose = Callable[[Problem], set[Value]]
 
 
 def with_chosen_rounds(
-    gradient: Gradient, shapes: Sequence[Abstract], may_recompute: Predicate, choose: Choose
+    gradient: Gradient,
+    shapes: Sequence[Abstract],
+    may_recompute: Predicate,
+    choose: Choose,
+    primal: Graph | None = None,
 ) -> Gradient | None:
-    """The gradient with what its loops keep of each round chosen; None if there are no loops."""
-    primal = primal_of(gradient)
+    """The gradient with what its loops keep of each round chosen; None if there are no loops.
+
+    `primal` as of `recompute`.
+    """
+    primal = primal or primal_of(gradient)
     if not any(node.kind == "prim::Loop" for node in primal.all_nodes()):
         return None
     requires_grad = [i in gradient.output_vjps for i in range(len(primal.inputs))]

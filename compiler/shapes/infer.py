@@ -83,6 +83,11 @@ def require_fit(op: Op, arguments: Arguments) -> None:
         return
 
 
+def moves_values(op: Op) -> bool:
+    """Whether an op is of lists, or passes on what it is given: it computes no elements."""
+    return op.schema.full_name in _MOVED or _is_generic(op)
+
+
 # --- lists ---
 
 

@@ -261,6 +261,7 @@ _CONTROL: dict[str, Callable[[_Propagation, Node, list[Abstract]], Walk]] = {
     "prim::Loop": _Propagation.loop,
     "prim::GradOf": _Propagation.gradient,
     "prim::DifferentiableGraph": _Propagation.inside,
+    "prim::FusionGroup": _Propagation.inside,
     "prim::CallFunction": _Propagation.call,
     "prim::Function": _Propagation.closure,
 }

@@ -41,12 +41,12 @@ def settle_shapes(
     for _ in range(MAX_ROUNDS):
         known = propagate_shapes(graph, arguments)
         changed = _write(graph, known, all_defined)
-        inline_functions(graph, keep_pairs=keep_pairs)
+        changed |= inline_functions(graph, keep_pairs=keep_pairs)
         if all_defined:
             changed |= run_recipe(graph, "settle_gradients")
         changed |= run_recipe(graph, "settle_shapes", without=left_out)
         if not changed:
-            break
+            return known
     return propagate_shapes(graph, arguments)
 
 

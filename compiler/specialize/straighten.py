@@ -66,16 +66,16 @@ def _write_out_loops(graph: Graph, known: Mapping[Value, Abstract]) -> bool:
     for node in list(graph.nodes):
         if node.kind != "prim::Loop":
             continue
-        trips = _trips(node, known)
+        trips = trips_of(node, known)
         size = sum(1 for _ in walk(node.blocks[0].nodes))
         if trips is not None and trips * size <= room:
             room -= trips * size
-            _write_out(node, trips)
+            write_out(node, trips)
             changed = True
     return changed
 
 
-def _trips(loop: Node, known: Mapping[Value, Abstract]) -> int | None:
+def trips_of(loop: Node, known: Mapping[Value, Abstract]) -> int | None:
     """How many rounds a loop does; None where that is not known, or a condition may end it."""
     trips, entry = (known.get(value) for value in loop.inputs[:2])
     if type(trips) is not int or trips > MAX_TRIPS or entry is not True:
@@ -85,7 +85,8 @@ def _trips(loop: Node, known: Mapping[Value, Abstract]) -> int | None:
     return max(trips, 0)
 
 
-def _write_out(loop: Node, trips: int) -> None:
+def write_out(loop: Node, trips: int) -> None:
+    """Put so many rounds of a loop in its place."""
     (body,) = loop.blocks
     assert loop.owner is not None
     builder = Builder(loop.owner, loop, loop.span)

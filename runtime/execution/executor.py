@@ -27,8 +27,9 @@ from ..plans.build import PlanCache, build_plan
 from ..plans.interpreter import execute, run_plan
 from ..plans.plan import BINARY, UNARY, ExecutionPlan
 from ..settings.counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
-from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED
+from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED, runs_c
 from .argument_spec import ArgumentSpec, Signature
+from .backend import GraphRun, kernels_for
 from .compilation import compile_graph, fallback_graph
 from .gradients import settle_for_shapes
 from .profiling import Profile
@@ -109,6 +110,7 @@ class GraphExecutor:
         self._callees = PlanCache() if plans is None else plans
         self._entries: dict[ArgumentSpec, Entry] = {}
         self._fallback: ExecutionPlan | None = None
+        self._kernels: GraphRun | None = None
         self._lock = RLock()
         with _REGISTERING:
             _EXECUTORS.add(self)
@@ -125,8 +127,11 @@ class GraphExecutor:
 
     def run(self, values: Sequence[Any], key: Hashable | None = None) -> list[Any]:
         """The outputs, for one bound value per input."""
-        plan = self.plan(values, key)
         try:
+            results = self._by_kernels(values) if TOUCHED.any and runs_c() else None
+            if results is not None:
+                return results
+            plan = self.plan(values, key)
             return execute(plan, [*values, *plan.template])
         except RuntimeFailure as failure:
             raise self.explain(failure, values) from failure.__cause__
@@ -134,6 +139,9 @@ class GraphExecutor:
     def use_up(self, values: list[Any]) -> list[Any]:
         """As `run`, but the list becomes the registers: an array that nothing else holds is freed after its last
         use."""
+        results = self._by_kernels(values) if TOUCHED.any and runs_c() else None
+        if results is not None:
+            return results
         plan = self.plan(values)
         values += plan.template
         return execute(plan, values)
@@ -158,6 +166,13 @@ class GraphExecutor:
             return run_plan(plan, values)
         except RuntimeFailure as failure:
             raise self.explain(failure, values) from failure.__cause__
+
+    def _by_kernels(self, values: Sequence[Any]) -> list[Any] | None:
+        """The outputs by kernels; None where there are none for such values."""
+        if self._kernels is None:
+            with self._lock:
+                self._kernels = self._kernels or kernels_for(self.graph)
+        return self._kernels.run(values)
 
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:
         """The failure that the fallback plan gives, which knows the calls that led there; else the one at hand."""
@@ -216,6 +231,7 @@ class GraphExecutor:
             self._entries.clear()
             self.known.clear()
             self._fallback = None
+            self._kernels = None
 
     def entry(self, spec: ArgumentSpec, key: Hashable | None) -> Entry:
         """The entry for a spec, compiled if need be, which `find` finds under the key from now on."""

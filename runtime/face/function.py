@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from numpy import ndarray
 
-from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.ir.graph import Callee
+from ...compiler.ir.graph import Callee, Graph
 from ...compiler.link import reachable
 from ...compiler.types.schema import Argument
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
+from ..execution.backend import register_kernels
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, unwrapped
 from ..execution.executor import LAST, DebugState, Entry, GraphExecutor
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
 from ..settings.counters import HITS
-from ..settings.modes import TOUCHED, runs_c
+from ..settings.modes import TOUCHED
 from ..values.arrays import any_on_device, any_torch, describe_argument, to_user
 from ..values.recorded import RecordedCall, any_recorded, taker_of
 from .in_graph import allow_in_graph
@@ -150,9 +150,7 @@ class Function(Compiled):
             taker = call.taker
         if taker is not None:
             return taker.call_function(self, args, kwargs)
-        results = self._by_kernels.run(values) if runs_c() else None
-        if results is None:
-            results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
+        results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
         return unwrapped([to_user(result, False) for result in results])
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -162,8 +160,7 @@ class Function(Compiled):
             return unwrapped(outputs), context
         forward, _ = self._halves
         values = self.bind(args, kwargs)
-        results = self._halves_by_kernels[0].run(values) if runs_c() else None
-        results = forward.run(values) if results is None else results
+        results = forward.run(values)
         as_torch = any_torch([*args, *kwargs.values()])
         *outputs, context = [to_user(result, as_torch) for result in results]
         return unwrapped(outputs), context
@@ -176,25 +173,10 @@ class Function(Compiled):
             return tuple(self._torch_halves[1]((context, *grad_outputs), {}))[: len(self.schema.arguments)]
         kept, gradients = self._backward_binders
         values = [tuple(self.bind(tuple(context), {}, kept)), *self.bind(grad_outputs, {}, gradients)]
-        results = self._halves_by_kernels[1].run(values) if runs_c() else None
-        results = backward.run(values) if results is None else results
+        results = backward.run(values)
         as_torch = any_torch([context, *grad_outputs])
         grads = tuple([to_user(result, as_torch) for result in results])
         return grads[: len(self.schema.arguments)]
-
-    @cached_property
-    def _by_kernels(self) -> CGraph:
-        """What runs the function by kernels in C."""
-        from ..kernels.c.graph import CGraph
-
-        return CGraph(differentiable_graph(self._callee))
-
-    @cached_property
-    def _halves_by_kernels(self) -> tuple[CGraph, CGraph]:
-        from ..kernels.c.graph import CGraph
-
-        pair = self._own_pair()
-        return CGraph(pair.forward), CGraph(pair.backward)
 
     @cached_property
     def _torch(self) -> TorchCalls:
@@ -316,6 +298,16 @@ class Function(Compiled):
                 f"'{self.name}' has no backward of its own: end it with `return y, backward`, or use gs.vjp"
             )
         return self.pair
+
+
+def _kernels_in_c(graph: Graph) -> CGraph:
+    """What runs a graph by kernels in C."""
+    from ..kernels.c.graph import CGraph
+
+    return CGraph(graph)
+
+
+register_kernels(_kernels_in_c)
 
 
 def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:

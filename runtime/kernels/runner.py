@@ -1,4 +1,7 @@
-"""A graph run on torch tensors of a device, by fused kernels: planned once for each combination of layouts."""
+"""A graph run on torch tensors of a device, by fused kernels: planned once for each combination of layouts.
+
+What is a straight line for them is one program; of any other, each straight stretch is a graph like this, in a plan.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,19 @@ from typing import Any
 import torch
 
 from ...compiler.codegen.triton.module import supports
-from ...compiler.fusion.fuse import Unfusable, fuse
-from ...compiler.fusion.seeds import seed_inputs
+from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from ...compiler.fusion.seeds import open_inputs, seed_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError
 from ...lang.collection import collection_paused
+from ..plans.interpreter import run_plan
 from ..values.torch_dtypes import dtypes_of_torch
+from .groups import MAX_SHAPES
 from .program import DeviceProgram
 from .torch_ops import without_autocast
-from .whole import run_graph
+from .whole import device_plan
 
 _DTYPE_OF = dtypes_of_torch()
 MAX_PROGRAMS = 128
@@ -32,28 +37,31 @@ class KernelGraph:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._seeds = seed_inputs(graph)
+        self._open = self._open_inputs()
         self._programs: dict[Hashable, DeviceProgram | None] = {}
+        self._plans: dict[Hashable, DevicePlan] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """The results. Where control flow depends on what is in tensors, ops run one by one."""
+        """The results."""
         program = self.fixed(values) or self._program(values, settled=True)
-        if program is not None:
-            return program.run(values)
-        device = device_of(values)
-        with torch.no_grad(), without_autocast(device):
-            return run_graph(self._graph, values, device)
+        return program.run(values) if program is not None else self._by_ops(device_of(values)).run(values)
 
-    def fixed(self, values: Sequence[Any]) -> DeviceProgram | None:
-        """The program for values that differ from these in the elements of tensors, in seeds and in floats, which
-        are parameters of kernels; None where something has to be decided by them."""
-        return self._program(values, settled=False)
+    def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
+        """What runs it on values that differ from these in the elements of tensors, in seeds and in floats, which
+        are parameters of kernels; None where floats have to be known first, and then all is a straight line."""
+        program = self._program(values, settled=False)
+        if program is not None or self._is_straight(values):
+            return program
+        return self._in_parts(values)
+
+    def _is_straight(self, values: Sequence[Any]) -> bool:
+        """Whether floats that are known leave nothing to be decided."""
+        has_floats = any(isinstance(value, float) for value in values)
+        return has_floats and self._program(values, settled=True) is not None
 
     def _program(self, values: Sequence[Any], *, settled: bool) -> DeviceProgram | None:
-        values = open_seeds(values, self._seeds)
-        key: list[Hashable] = [settled]
-        _describe(values, settled, key)
-        described = tuple(key)
+        values = open_seeds(values, self._open)
+        described = _described(values, settled)
         try:
             return self._programs[described]
         except KeyError:
@@ -62,8 +70,8 @@ class KernelGraph:
     def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
         with _PLANNING, collection_paused():
             if key not in self._programs:
-                if len(self._programs) >= MAX_PROGRAMS:
-                    del self._programs[next(iter(self._programs))]
+                if not self._has_room():
+                    return None
                 self._programs[key] = self._planned(values, settled)
             return self._programs[key]
 
@@ -74,6 +82,67 @@ class KernelGraph:
             # What the data has wrong is told by the ops themselves, run one by one.
             return None
         return DeviceProgram(program, values, device_of(values))
+
+    def _in_parts(self, values: Sequence[Any]) -> DevicePlan | None:
+        """The plan for such values, with what is straight in it by kernels; None where they fit no op."""
+        values = open_seeds(values, self._open)
+        key = _described(values, False)
+        if key not in self._plans:
+            with _PLANNING, collection_paused():
+                try:
+                    parts = fuse_groups(self._graph, [given(value, False) for value in values])
+                except ShapeError:
+                    return None
+                if len(self._plans) >= MAX_PROGRAMS:
+                    del self._plans[next(iter(self._plans))]
+                device = device_of(values)
+                self._plans.setdefault(key, DevicePlan(parts, device) if parts is not None else self._by_ops(device))
+        return self._plans[key]
+
+    def _by_ops(self, device: torch.device) -> DevicePlan:
+        """The plan without kernels."""
+        return self._plans.get(device) or self._plans.setdefault(device, DevicePlan(self._graph, device))
+
+    def _open_inputs(self) -> frozenset[int]:
+        """The numbers of the inputs that a program need not know."""
+        return seed_inputs(self._graph)
+
+    def _has_room(self) -> bool:
+        """Whether one more program may be kept."""
+        if len(self._programs) >= MAX_PROGRAMS:
+            del self._programs[next(iter(self._programs))]
+        return True
+
+
+class KernelGroup(KernelGraph):
+    """A fusion group: what it cannot do by kernels, ops do one by one, and say what is wrong."""
+
+    def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
+        """As for any graph, which is a straight line here, or runs op by op."""
+        return self._program(values, settled=False)
+
+    def _open_inputs(self) -> frozenset[int]:
+        return open_inputs(self._graph)
+
+    def _has_room(self) -> bool:
+        return len(self._programs) < MAX_SHAPES
+
+
+class DevicePlan:
+    """A graph on a device by the ordinary loop, in which groups run by kernels. It may run in several threads at once.
+
+    `is_new` as of any FixedRun.
+    """
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        self.plan = device_plan(graph, device, KernelGroup)
+        self.device = device
+        self.is_new = [False] * len(graph.outputs)
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
+        with torch.no_grad(), without_autocast(self.device):
+            return run_plan(self.plan, values)
 
 
 def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
@@ -88,6 +157,12 @@ def given(value: Any, settled: bool) -> Any:
     if isinstance(value, list):
         return [given(item, settled) for item in value]
     return UNKNOWN if isinstance(value, float) and not settled else value
+
+
+def _described(values: Sequence[Any], settled: bool) -> Hashable:
+    key: list[Hashable] = [settled]
+    _describe(values, settled, key)
+    return tuple(key)
 
 
 def _describe(values: Sequence[Any], settled: bool, key: list[Hashable]) -> None:

@@ -67,6 +67,9 @@ def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
 class Planner:
     """Builds one plan. `_owned` holds, innermost block last, the values that the block must free."""
 
+    passing: tuple[type[Exception], ...] = ()
+    """Errors that are none of the data's: they leave a run of the plan as they are."""
+
     def __init__(self, graph: Graph, callees: PlanCache) -> None:
         self._graph = graph
         self._callees = callees
@@ -100,6 +103,7 @@ class Planner:
             tuple(self._nodes),
             tuple(self._operands),
             self._callees,
+            self.passing,
         )
 
     # --- registers ---
@@ -116,7 +120,7 @@ class Planner:
         if slot is None:
             assert value.node.kind in CONSTANTS, f"{value} has no register"
             # A register of its own: it is never written, so that loops and later runs find it as it was.
-            self._template.append(runtime_value(value.node.attrs.get("value")))
+            self._template.append(self._constant(value.node.attrs.get("value")))
             slot = self._slots[value] = len(self._template) - 1
         return slot
 
@@ -235,6 +239,10 @@ class Planner:
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
         """What a node comes to as a function of some of its operands."""
         return _evaluation(node)
+
+    def _constant(self, value: Any) -> Any:
+        """A constant of the graph as ops take it."""
+        return runtime_value(value)
 
     def _if(self, node: Node) -> Walk:
         then, otherwise = node.blocks

@@ -112,7 +112,7 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                     registers[slot] = value
             for slot in dead:
                 registers[slot] = None
-    except RuntimeFailure:
+    except (RuntimeFailure, *plan.passing):
         raise
     except Exception as error:
         raise _failure(error, plan, registers, address - 1, frames) from error

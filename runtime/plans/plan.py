@@ -77,7 +77,8 @@ class ExecutionPlan:
 
     A run begins with its arguments and then `template` as registers: constants, and room. `code` holds the
     instructions as plain tuples. `nodes` and `operands` say, for each of them, which node it
-    stands for and which registers hold that node's inputs: error messages need them.
+    stands for and which registers hold that node's inputs: error messages need them. Errors in `passing` leave a run as
+    they are.
     """
 
     graph: Graph
@@ -87,6 +88,7 @@ class ExecutionPlan:
     nodes: tuple[Node, ...]
     operands: tuple[Slots, ...]
     callees: Callees
+    passing: tuple[type[Exception], ...] = ()
 
     @property
     def instructions(self) -> tuple[Instruction, ...]:

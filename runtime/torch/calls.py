@@ -11,7 +11,6 @@ import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.unrecorded import Unrecorded
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
@@ -19,8 +18,6 @@ from ..execution.compiled import Compiled
 from ..execution.differentiated import Program
 from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
-from ..kernels.c.graph import CGraph
-from ..settings.modes import runs_c
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from .kinds import BY_OPS, is_recorded
@@ -93,9 +90,7 @@ class TorchCalls:
         """By the plans that the function has for arrays."""
         memory = Memory()
         arrays = memory.arrays(values)
-        by_kernels = self._by_kernels.run(arrays) if runs_c() else None
-        results = self._function.executor.run(arrays) if by_kernels is None else by_kernels
-        return each(results, memory.shared)
+        return each(self._function.executor.run(arrays), memory.shared)
 
     @cached_property
     def _without_recording(self) -> TorchCalls:
@@ -113,10 +108,6 @@ class TorchCalls:
         for result, argument in unrecorded.passed.items():
             results[result] = values[argument]
         return results[0] if len(results) == 1 else tuple(results)
-
-    @cached_property
-    def _by_kernels(self) -> CGraph:
-        return CGraph(differentiable_graph(self._function.callee))
 
     def _recorded(self, values: list[Any]) -> list[Any]:
         program, graph = self._program

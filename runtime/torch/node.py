@@ -57,8 +57,7 @@ class Call:
         if device == "cpu":
             memory = Memory()
             arrays = memory.arrays(values)
-            by_kernels = self.step.by_kernels.run(arrays) if runs_c() else None
-            found = self.step.run(arrays) if by_kernels is None else by_kernels
+            found = self.step.run(arrays)
         else:
             memory = SymbolicMemory(values) if device == SYMBOLIC else DeviceMemory(values)
             found = self.step.on(device)(on_device(values))
@@ -268,9 +267,7 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = Memory()
     arrays = memory.arrays(values)
-    by_kernels = step_of(program, (False,) * len(values)).by_kernels.run(arrays) if runs_c() else None
-    results = program.run(arrays) if by_kernels is None else by_kernels
-    return each(results, memory.passed_on if passes_on else memory.owned)
+    return each(program.run(arrays), memory.passed_on if passes_on else memory.owned)
 
 
 _requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")

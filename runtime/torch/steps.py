@@ -14,7 +14,6 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import Differentiated, Key, Pattern, Program
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
-from ..kernels.c.graph import CGraph
 from .devices import GraphRun, graph_run
 
 _MAKING = RLock()
@@ -51,11 +50,6 @@ class Step:
         self.repeated = _repeated(self._source)
         self.inputs = [value.name_hint for value in self._source.inputs]
         self._runs: dict[str, GraphRun] = {}
-
-    @cached_property
-    def by_kernels(self) -> CGraph:
-        """What computes the outputs on the CPU by kernels in C."""
-        return CGraph(self.graph)
 
     def on(self, device: str) -> GraphRun:
         """What computes the outputs on another device."""

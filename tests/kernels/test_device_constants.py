@@ -9,7 +9,7 @@ import pytest
 import torch
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.runtime.kernels import torch_ops
-from gradscript.runtime.kernels.runner import KernelGraph
+from gradscript.runtime.kernels.runner import DevicePlan, KernelGraph
 
 UNIT = gs.CompilationUnit("""
 def literal(x):
@@ -65,9 +65,12 @@ def test_literals_of_what_is_computed_are_made_each_time() -> None:
         torch.testing.assert_close(found, torch.stack([torch.tensor(1.0), x.sum()]) @ x)
 
 
-@pytest.mark.parametrize("name", ["product", "branch"])
-def test_autocast_changes_nothing(name: str) -> None:
-    graph: Any = graph_of(name)
+def by_ops(values: list[Any]) -> list[Any]:
+    return DevicePlan(differentiable_graph(UNIT["branch"].callee), torch.device("cpu")).run(values)
+
+
+@pytest.mark.parametrize("graph", [graph_of("product"), by_ops])
+def test_autocast_changes_nothing(graph: Any) -> None:
     x, w = draw(4, 4).abs(), draw(4, 4).abs()
     (want,) = graph([x, w])
     with torch.autocast("cpu", torch.bfloat16):

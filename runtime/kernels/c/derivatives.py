@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from ....compiler.autodiff.flatten import flatten_signature, leaves
+from ....compiler.autodiff.gradient import Gradient
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
-from ....compiler.fusion.fuse import KERNEL_POLICY, FusedPair, Unfusable, fuse_pair
+from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.seeds import seed_inputs
+from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
@@ -23,7 +25,8 @@ from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
-from .graph import addressable, described, layout_of, loaded, open_seeds
+from ...failures.failure import RuntimeFailure
+from .graph import CGraph, addressable, described, has_compiler, layout_of, loaded, open_seeds
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
 
@@ -32,8 +35,30 @@ MAX_SHAPES = 64
 _PLANNING = RLock()
 
 
+class Pair(Protocol):
+    """Both passes for arguments of given layouts."""
+
+    @property
+    def gradient(self) -> Gradient:
+        """What they compute."""
+
+    @property
+    def forward(self) -> Run:
+        """What gives the results of `gradient.f`."""
+
+    def backward(self, seeds: Sequence[Any]) -> Run | None:
+        """What gives the gradients, for one per output; None where there are no kernels for these."""
+
+
+class Run(Protocol):
+    """One pass."""
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The results, for one value per input. Raises: OutOfRange."""
+
+
 class CPair:
-    """Both passes for arguments of given layouts: the forward, and a backward for each kind of gradients."""
+    """Both passes as straight lines: the forward, and a backward for each kind of gradients."""
 
     def __init__(self, pair: FusedPair, forward: CProgram) -> None:
         self.gradient = pair.gradient
@@ -47,8 +72,38 @@ class CPair:
         if key not in self._backward:
             with _PLANNING, collection_paused():
                 given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-                self._backward.setdefault(key, loaded(lambda: self._pair.backward(given)))
+                self._backward.setdefault(key, loaded(lambda: CProgram(self._pair.backward(given))))
         return self._backward[key]
+
+
+class CParts:
+    """Both passes as plans, of which kernels run the straight stretches."""
+
+    def __init__(self, gradient: Gradient) -> None:
+        self.gradient = gradient
+        self.forward = _Pass(gradient.f)
+        self._backward = _Pass(gradient.df)
+
+    def backward(self, seeds: Sequence[Any]) -> _Pass:
+        """What gives the gradients, whichever are there."""
+        return self._backward
+
+
+class _Pass:
+    """One pass, planned for what it meets."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = CGraph(graph)
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The results. What is wrong with the data, the function's own ops are to say."""
+        try:
+            results = self._graph.run(values)
+        except RuntimeFailure as failure:
+            raise OutOfRange from failure
+        if results is None:
+            raise OutOfRange
+        return results
 
 
 class CDifferentiated:
@@ -57,7 +112,7 @@ class CDifferentiated:
     seed = staticmethod(Differentiated.seed)
     is_floating = staticmethod(Differentiated.is_floating)
 
-    def __init__(self, pair: CPair, otherwise: Callable[[], Differentiated]) -> None:
+    def __init__(self, pair: Pair, otherwise: Callable[[], Differentiated]) -> None:
         self._pair = pair
         self._otherwise = otherwise
         self._is_over = False
@@ -100,36 +155,45 @@ class CDerivatives:
         self._types = [value.type for value in graph.inputs]
         self._graph = flatten_signature(graph)
         self._seeds = seed_inputs(self._graph)
-        self._pairs: dict[Hashable, CPair | None] = {}
+        self._pairs: dict[Hashable, Pair | None] = {}
 
-    def pair(self, values: Sequence[Any]) -> CPair | None:
-        """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had."""
+    def pair(self, values: Sequence[Any]) -> Pair | None:
+        """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
+
+        Where only known floats make a straight line of both passes, it is one for these.
+        """
         values = open_seeds(addressable(leaves(values, self._types)), self._seeds)
-        for settled in (False, True):
-            key = (settled, described(values, settled))
-            if key not in self._pairs:
-                with _PLANNING, collection_paused():
-                    if len(self._pairs) >= MAX_SHAPES:
-                        del self._pairs[next(iter(self._pairs))]
-                    self._pairs.setdefault(key, self._made(values, settled))
-            pair = self._pairs[key]
-            if pair is not None or not any(isinstance(value, float) for value in values):
-                return pair
-        return None
+        found = self._kept(values, settled=False)
+        if isinstance(found, CPair) or not any(isinstance(value, float) for value in values):
+            return found
+        settled = self._kept(values, settled=True)
+        return settled if isinstance(settled, CPair) else found
 
-    def _made(self, values: Sequence[Any], settled: bool) -> CPair | None:
+    def _kept(self, values: Sequence[Any], *, settled: bool) -> Pair | None:
+        key = (settled, described(values, settled))
+        if key not in self._pairs:
+            with _PLANNING, collection_paused():
+                if len(self._pairs) >= MAX_SHAPES:
+                    del self._pairs[next(iter(self._pairs))]
+                self._pairs.setdefault(key, self._made(values, settled))
+        return self._pairs[key]
+
+    def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
         absent = tuple([i for i, value in enumerate(values) if value is None])
         graph = specialize_optionals(self._graph, absent)
         wanted = [is_floating(value) for value in values]
         if not any(wanted):
             return None
+        given = [layout_of(value, settled) for value in values]
         try:
-            given = [layout_of(value, settled) for value in values]
-            pair = fuse_pair(graph, given, wanted, KERNEL_POLICY, supports, split_for_cpu)
+            gradient = pair_gradient(graph, given, wanted)
+            pair = planned_pair(gradient, given, supports, split_for_cpu)
             pair.backward(pair.usual_seeds())
-        except (Unfusable, ShapeError):
+        except ShapeError:
             return None
-        forward = loaded(lambda: pair.forward)
+        except Unfusable:
+            return CParts(gradient) if has_compiler() else None
+        forward = loaded(lambda: CProgram(pair.forward))
         return None if forward is None else CPair(pair, forward)
 
 
@@ -143,4 +207,4 @@ def c_derivatives_of(function: Compiled) -> CDerivatives:
     return found if found is not None else _DERIVATIVES.setdefault(function, CDerivatives(function))
 
 
-__all__ = ["CDerivatives", "CDifferentiated", "CPair", "c_derivatives_of"]
+__all__ = ["CDerivatives", "CDifferentiated", "CPair", "CParts", "Pair", "c_derivatives_of"]

@@ -1,11 +1,15 @@
-"""A graph on NumPy arrays by kernels in C: planned once for each combination of layouts."""
+"""A graph on NumPy arrays by kernels in C: planned once for each combination of layouts.
+
+What is a straight line for them is one program; of any other, each straight stretch is a graph like this, in a plan.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -13,9 +17,8 @@ import numpy as np
 from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
-from ....compiler.fusion.fuse import Unfusable, fuse
-from ....compiler.fusion.program import Program
-from ....compiler.fusion.seeds import seed_inputs
+from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from ....compiler.fusion.seeds import open_inputs, seed_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.meta import UNKNOWN
@@ -25,7 +28,11 @@ from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
 from ...execution.function_executor import FORGETTING
+from ...plans.build import build_plan
+from ...plans.interpreter import run_plan
+from ...plans.plan import ExecutionPlan
 from ..failure import KernelFailure
+from ..groups import MAX_SHAPES, plan_with_kernels
 from .compiler import WITHOUT, compiler
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
@@ -34,17 +41,19 @@ MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
 _TOLD: set[str] = set()
+P = TypeVar("P")
 
 
 class CGraph:
     """A graph with its programs. Tuples may be among its arguments and results."""
 
     def __init__(self, graph: Graph) -> None:
+        graph = graph.without_closure()
         self._input_types = [value.type for value in graph.inputs]
         self._output_types = [value.type for value in graph.outputs]
         self._graph = flatten_signature(graph)
-        self._seeds = seed_inputs(self._graph)
-        self._programs: dict[Hashable, CProgram | None] = {}
+        self._open = self._open_inputs()
+        self._programs: dict[Hashable, CProgram | CPlan | None] = {}
         _GRAPHS.add(self)
 
     def forget(self) -> None:
@@ -63,27 +72,79 @@ class CGraph:
             return None
         return rebuilt(iter(results), self._output_types)
 
-    def _program(self, values: Sequence[Any]) -> CProgram | None:
-        values = open_seeds(values, self._seeds)
-        for settled in (False, True):
-            key = (settled, described(values, settled))
-            if key not in self._programs:
-                self._plan(values, key, settled)
-            program = self._programs.get(key)
-            if program is not None or settled or not any(isinstance(value, float) for value in values):
-                return program
-        return None
+    def _program(self, values: Sequence[Any]) -> CProgram | CPlan | None:
+        """What runs such values; where only known floats make a straight line, a program for these."""
+        values = open_seeds(values, self._open)
+        found = self._kept(values, settled=False)
+        if isinstance(found, CProgram) or not any(isinstance(value, float) for value in values):
+            return found
+        settled = self._kept(values, settled=True)
+        return settled if isinstance(settled, CProgram) else found
+
+    def _kept(self, values: Sequence[Any], *, settled: bool) -> CProgram | CPlan | None:
+        key = (settled, described(values, settled))
+        if key not in self._programs:
+            self._plan(values, key, settled)
+        return self._programs.get(key)
 
     def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> None:
         with _PLANNING, collection_paused():
-            if key not in self._programs:
-                if len(self._programs) >= MAX_PROGRAMS:
-                    del self._programs[next(iter(self._programs))]
+            if key not in self._programs and self._has_room():
                 absent = tuple([i for i, value in enumerate(values) if value is None])
                 given = [layout_of(value, settled) for value in values]
-                self._programs[key] = loaded(
-                    lambda: fuse(specialize_optionals(self._graph, absent), given, supports, split_for_cpu)
-                )
+                self._programs[key] = loaded(lambda: self._made(specialize_optionals(self._graph, absent), given))
+
+    def _open_inputs(self) -> frozenset[int]:
+        """The numbers of the inputs that a program need not know."""
+        return seed_inputs(self._graph)
+
+    def _has_room(self) -> bool:
+        """Whether one more program may be kept."""
+        if len(self._programs) >= MAX_PROGRAMS:
+            del self._programs[next(iter(self._programs))]
+        return True
+
+    def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram | CPlan:
+        try:
+            return CProgram(fuse(graph, given, supports, split_for_cpu))
+        except Unfusable:
+            parts = fuse_groups(graph, given)
+            if parts is None:
+                raise
+            return CPlan(parts)
+
+
+class CPlan:
+    """A graph with fusion groups: the ordinary loop, in which groups run by kernels."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.plan = plan_with_kernels(graph, CGroup)
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
+        return run_plan(self.plan, values)
+
+
+class CGroup(CGraph):
+    """A fusion group: what it cannot do by kernels, ops do one by one, and say what is wrong."""
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """The results, for one value per input."""
+        results = self.run(values)
+        return run_plan(self._by_ops, values) if results is None else results
+
+    @cached_property
+    def _by_ops(self) -> ExecutionPlan:
+        return build_plan(self._graph)
+
+    def _open_inputs(self) -> frozenset[int]:
+        return open_inputs(self._graph)
+
+    def _has_room(self) -> bool:
+        return len(self._programs) < MAX_SHAPES
+
+    def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram:
+        return CProgram(fuse(graph, given, supports, split_for_cpu))
 
 
 _GRAPHS: WeakSet[CGraph] = WeakSet()
@@ -97,14 +158,20 @@ def _forget_programs() -> None:
 FORGETTING.add(_forget_programs)
 
 
-def loaded(plan: Any) -> CProgram | None:
-    """What a plan gives, its kernels built; None where there are none to be had, of which one notice says why."""
+def has_compiler() -> bool:
+    """Whether kernels can be built; where not, one notice says what is missing."""
     if compiler() is None:
         _tell(f"there is no compiler of C, so functions run op by op: {WITHOUT}")
+        return False
+    return True
+
+
+def loaded(plan: Callable[[], P]) -> P | None:
+    """What is planned, its kernels built; None where there are none to be had, of which one notice says why."""
+    if not has_compiler():
         return None
     try:
-        program: Program = plan()
-        return CProgram(program)
+        return plan()
     except (Unfusable, ShapeError, Unsupported):
         # What the data has wrong is told by the ops themselves, run one by one.
         return None

@@ -1,0 +1,194 @@
+"""Straight stretches of any block, gathered in prim::FusionGroup nodes: what lies between control flow is kernels.
+
+    graph f(%x):                                   graph f(%x):
+      %y = prim::Loop(%n, %true, %x)                 %y = prim::Loop(%n, %true, %x)
+        block(%i, %z):                                 block(%i, %z):
+          %1 = aten::tanh(%z)                            %2 = prim::FusionGroup[name="f_1"](%z)
+          %2 = aten::mul.Tensor(%1, %z)      ─▶            block(%z.1):
+          %3 = aten::Float.Tensor(%s)                        %1 = aten::tanh(%z.1)
+          …                                                  %4 = aten::mul.Tensor(%1, %z.1)
+                                                             return (%4)
+                                                         %3 = aten::Float.Tensor(%s)
+
+A node joins the group that stands before it if nothing between the two depends on that group and it on that; borders
+that have nothing to do with the group go before it. Nothing moves over control flow, or over what has an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..analysis.captures import captures
+from ..autodiff.subgraphs import subgraph
+from ..ir.builder import Builder
+from ..ir.graph import Graph
+from ..ir.node import Block, Node, Value, copy_node
+from ..ops.registry import OPS, Trait
+from .borders import CONTROL_FLOW, Borders, is_free, weight
+
+KIND = "prim::FusionGroup"
+MAX_NODES = 512
+"""Of one group: planning takes longer than in proportion to them."""
+MIN_WEIGHT = 2
+"""A stretch of less is no group: one op is one launch, whoever makes its kernel."""
+
+__all__ = ["KIND", "create_fusion_groups", "group_graph"]
+
+
+def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> list[str]:
+    """Gather the stretches of every block; the reasons of the borders between, in program order.
+
+    `known` is what `settle_shapes` gives for the graph. No reasons: the graph has no border, and stays as it is.
+    """
+    reasons = _reasons(graph, known)
+    told = [reason for reason in reasons.values() if reason]
+    if told:
+        number = 0
+        for block in _blocks(graph, reasons):
+            number = _gather(block, reasons, graph.name, number)
+    return told
+
+
+def group_graph(group: Node, graph: Graph) -> Graph:
+    """The block of a group as a graph of its own, under the group's name."""
+    return subgraph(group, graph)
+
+
+def _reasons(graph: Graph, known: Mapping[Value, Any]) -> dict[Node, str]:
+    """Why each node is a border, nothing for one that is none; what is inside members is left out."""
+    borders, reasons = Borders(known), dict[Node, str]()
+    pending = list(graph.nodes)[::-1]
+    while pending:
+        node = pending.pop()
+        if is_free(node):
+            continue
+        reasons[node] = borders.why(node)
+        if reasons[node]:
+            pending += [inner for block in reversed(node.blocks) for inner in list(block.nodes)[::-1]]
+    return reasons
+
+
+def _blocks(graph: Graph, reasons: Mapping[Node, str]) -> Iterator[Block]:
+    yield graph.body
+    for node, reason in reasons.items():
+        if reason:
+            yield from node.blocks
+
+
+def _gather(block: Block, reasons: Mapping[Node, str], name: str, number: int) -> int:
+    """Put the groups of a block in their places; how many there are now."""
+    nodes = list(block.nodes)
+    free = [node for node in nodes if is_free(node)]
+    items = _arranged([node for node in nodes if not is_free(node)], reasons)
+    for node in nodes:
+        node.unlink()
+    for node in free:
+        block.append(node)
+    for item in items:
+        if isinstance(item, Node):
+            block.append(item)
+        elif sum(map(weight, item)) < MIN_WEIGHT:
+            for node in item:
+                block.append(node)
+        else:
+            number += 1
+            _outline(block, item, f"{name}_{number}")
+    return number
+
+
+def _arranged(nodes: Sequence[Node], reasons: Mapping[Node, str]) -> list[Node | list[Node]]:
+    """Borders and groups in the order in which they are to run."""
+    items: list[Node | list[Node]] = []
+    group: list[Node] = []
+    behind: list[Node] = []
+    """Borders that need what the group gives, or what such a border does."""
+    made: set[Value] = set()
+    late: set[Value] = set()
+
+    def close() -> None:
+        if group:
+            items.append(group.copy())
+        items.extend(behind)
+        for kept in (group, behind, made, late):
+            kept.clear()
+
+    for node in nodes:
+        used = _used(node)
+        if not reasons[node]:
+            if len(group) >= MAX_NODES or not late.isdisjoint(used):
+                close()
+            group.append(node)
+            made.update(node.outputs)
+        elif _is_fixed(node, behind):
+            close()
+            items.append(node)
+        elif made.isdisjoint(used) and late.isdisjoint(used):
+            items.append(node)
+        else:
+            behind.append(node)
+            late.update(node.outputs)
+    close()
+    return items
+
+
+def _is_fixed(node: Node, behind: Sequence[Node]) -> bool:
+    """Whether nothing is to move over a node. Draws stay in their order."""
+    if node.kind in (*CONTROL_FLOW, "prim::CallFunction") or _has(node, Trait.SIDE_EFFECT):
+        return True
+    return _has(node, Trait.RANDOM) and any(_has(other, Trait.RANDOM) for other in behind)
+
+
+def _has(node: Node, trait: Trait) -> bool:
+    op = OPS.of(node.schema)
+    return op is not None and op.has(trait)
+
+
+def _used(node: Node) -> list[Value]:
+    return [*node.inputs, *(value for block in node.blocks for value in captures(block))]
+
+
+def _outline(block: Block, members: Sequence[Node], name: str) -> Node:
+    """A group of nodes that are in no list now, at the end of a block."""
+    group = Builder(block, span=members[0].span).node(KIND, blocks=1, attrs={"name": name})
+    (body,) = group.blocks
+    for node in members:
+        body.append(node)
+    inside = set(_inside(members))
+    env: dict[Value, Value] = {}
+    for node in _inside(members):
+        for index, value in enumerate(node.inputs):
+            if value.node not in inside:
+                if value not in env:
+                    env[value] = _taken_in(group, body, value)
+                node.set_input(index, env[value])
+    for value in [value for node in members for value in node.outputs]:
+        outer = [use for use in value.uses if use.user not in inside and use.user is not body.ret]
+        if outer:
+            body.ret.add_input(value)
+            result = group.add_output(value.type, value.name_hint)
+            for use in outer:
+                use.user.set_input(use.index, result)
+    return group
+
+
+def _taken_in(group: Node, body: Block, value: Value) -> Value:
+    """A value from outside as the block sees it: a parameter, or a constant of its own."""
+    if is_free(value.node):
+        first = body.param.next
+        assert first is not None
+        return copy_node(value.node, {}, lambda node: node.insert_before(first)).outputs[value.index]
+    group.add_input(value)
+    return body.add_input(value.type, value.name_hint)
+
+
+def _inside(members: Sequence[Node]) -> Iterator[Node]:
+    """The nodes with all in their blocks, what stands for their results included."""
+    pending = list(members)[::-1]
+    while pending:
+        node = pending.pop()
+        yield node
+        for block in reversed(node.blocks):
+            pending.append(block.ret)
+            pending += list(block.nodes)[::-1]
+            pending.append(block.param)

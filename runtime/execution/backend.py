@@ -1,0 +1,29 @@
+"""What runs graphs by kernels where a setting says so: it lies above, and registers itself here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ...compiler.ir.graph import Graph
+
+
+class GraphRun(Protocol):
+    """A graph by kernels."""
+
+    def run(self, values: Sequence[Any]) -> list[Any] | None:
+        """The results, for one bound value per input; None where no kernels do it."""
+
+
+_MAKERS: list[Callable[[Graph], GraphRun]] = []
+
+
+def register_kernels(make: Callable[[Graph], GraphRun]) -> None:
+    """Have `make` say what runs a graph on arrays by kernels."""
+    _MAKERS[:] = [make]
+
+
+def kernels_for(graph: Graph) -> GraphRun:
+    """What runs a graph by kernels."""
+    (make,) = _MAKERS
+    return make(graph)

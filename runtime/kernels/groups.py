@@ -1,0 +1,50 @@
+"""Plans with fusion groups in them: control flow, lists and numbers by the ordinary loop, each group by kernels.
+
+prim::FusionGroup   ─ group(graph) ─▶   what runs it: it plans kernels for the layouts that it meets, and keeps them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...compiler.fusion.groups import KIND, group_graph
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node
+from ..plans.build import PlanCache, Planner
+from ..plans.operations import Evaluate
+from ..plans.plan import ExecutionPlan
+from .failure import KernelFailure
+
+MAX_SHAPES = 16
+"""Programs of a group; what else it meets runs op by op, for shapes that change round by round would be planned anew in
+each."""
+Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
+"""What makes of a group's graph what gives its results, for one value per input."""
+
+
+class FusionPlanner(Planner):
+    """Builds the plan of a graph with fusion groups in it."""
+
+    passing = (MemoryError, KernelFailure)
+
+    def __init__(self, graph: Graph, callees: PlanCache, group: Group) -> None:
+        super().__init__(graph, callees)
+        self._group = group
+
+    def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
+        if node.kind != KIND:
+            return super()._evaluation(node)
+        return _spread(self._group(group_graph(node, self._graph)), len(node.outputs)), range(len(node.inputs))
+
+
+def plan_with_kernels(graph: Graph, group: Group) -> ExecutionPlan:
+    """The plan of what `fuse_groups` gives; `group` makes what runs each."""
+    return FusionPlanner(graph, PlanCache(), group).build()
+
+
+def _spread(run: Callable[[Sequence[Any]], list[Any]], count: int) -> Evaluate:
+    """With operands one by one; a single result as it is."""
+    if count == 1:
+        return lambda *values: run(values)[0]
+    return lambda *values: run(values)
