@@ -1,4 +1,4 @@
-"""Running a program of kernels on NumPy arrays, by the meaning of kernel IR: the reference for devices."""
+"""Running programs of kernels on NumPy arrays, by the meaning of kernel IR: the reference for devices."""
 
 from __future__ import annotations
 
@@ -7,10 +7,48 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.fusion.fuse import Supports, Unfusable, fuse, fuse_groups
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.seeds import open_inputs
+from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.interpret import run_kernel
+from ...compiler.kernel_ir.layout import Layout
+from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.ops.registry import OPS
+from ..plans.interpreter import run_plan
+from .groups import plan_with_kernels
+
+
+def run_fused(graph: Graph, values: Sequence[Any], supports: Supports) -> list[Any]:
+    """The outputs of a graph, for one value per input: kernels by their meaning, what is between groups by ops.
+
+    Unfusable where a group is none for what it meets, or there is nothing to fuse.
+    """
+    given = [_given(value) for value in values]
+    try:
+        return run_program(fuse(graph, given, supports), values)
+    except Unfusable:
+        parts = fuse_groups(graph, given)
+        if parts is None:
+            raise
+
+    def group(stretch: Graph) -> Any:
+        return lambda met: _run_group(stretch, met, supports)
+
+    return run_plan(plan_with_kernels(parts, group), values)
+
+
+def _run_group(graph: Graph, values: Sequence[Any], supports: Supports) -> list[Any]:
+    unknown = open_inputs(graph)
+    given = [UNKNOWN if i in unknown else _given(value) for i, value in enumerate(values)]
+    return run_program(fuse(graph, given, supports), values)
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_given(item) for item in value]
+    return Layout.contiguous(Meta.of(value)) if isinstance(value, np.ndarray) else value
 
 
 def run_program(program: Program, values: Sequence[Any]) -> list[Any]:

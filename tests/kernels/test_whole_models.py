@@ -1,0 +1,94 @@
+"""Models with branches and loops on data: kernels in C and the kernels' reference beside torch in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from gradscript.compiler.autodiff.flatten import flatten_signature
+from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.codegen.triton.module import supports
+from gradscript.runtime.kernels.c.kernel import Kernels
+from gradscript.runtime.kernels.reference import run_fused
+from whole_models import MODELS, NEWTON, UNIT, arguments, eager, flat, tensors
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels in C that run."""
+    found: list[str] = []
+    run = Kernels.run
+
+    def counted(kernels: Kernels, *given: Any) -> None:
+        found.extend(kernel.name for kernel in kernels.module.kernels)
+        run(kernels, *given)
+
+    monkeypatch.setattr(Kernels, "run", counted)
+    return found
+
+
+def close(have: Any, want: Any) -> None:
+    have, want = np.asarray(have), want.detach().numpy()
+    assert have.shape == want.shape
+    np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-10 * max(float(abs(want).max(initial=0)), 1.0))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_values_and_gradients_by_kernels_in_c(name: str, launches: list[str]) -> None:
+    values = arguments(name)
+    given = tensors(values)
+    want = eager(name)(*given)
+    wanted = torch.autograd.grad(want, [t for t in flat(given) if t.is_floating_point()], allow_unused=True)
+    with gs.settings.backend("c"):
+        close(UNIT[name](*values), want)
+        assert launches
+        launches.clear()
+        result, pull_back = gs.vjp(UNIT[name], *values)
+        close(result, want)
+        assert launches
+        launches.clear()
+        gradients = flat(list(pull_back(np.ones_like(result))))
+    assert launches
+    for have, expected in zip(gradients, wanted, strict=True):
+        close(have, torch.zeros(have.shape, dtype=torch.float64) if expected is None else expected)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_values_by_the_reference(name: str) -> None:
+    graph = flatten_signature(differentiable_graph(UNIT[name].callee))
+    values = arguments(name)
+    (found,) = run_fused(graph, values, supports)
+    close(found, eager(name)(*tensors(values)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_second_derivatives_by_kernels_in_c(name: str, launches: list[str]) -> None:
+    """Of the squares of all gradients, through torch's autograd."""
+    found = []
+    for function in (eager(name), UNIT[name]):
+        given = tensors(arguments(name))
+        leaves = [tensor for tensor in flat(given) if tensor.is_floating_point()]
+        with gs.settings.backend("c"):
+            first = torch.autograd.grad(function(*given), leaves, create_graph=True, allow_unused=True)
+            total = sum((g * g).sum() for g in first if g is not None)
+            found.append(torch.autograd.grad(total, leaves, allow_unused=True))
+    assert launches
+    for want, have in zip(*found, strict=True):
+        if want is not None:
+            close(have.detach(), want)
+
+
+def test_an_iteration_until_it_converges_has_the_gradient_that_it_was_given(launches: list[str]) -> None:
+    v = np.random.default_rng(1).standard_normal((4, 3))
+    x = torch.tensor(v, requires_grad=True)
+    want = (x.norm(dim=-1) * 3).sum()
+    (first,) = torch.autograd.grad(want, x)
+    with gs.settings.backend("c"):
+        result, pull_back = gs.vjp(NEWTON.lengths, v)
+        (gradient,) = pull_back(np.ones_like(result))
+    assert launches
+    close(result, want)
+    close(gradient, first)
