@@ -21,7 +21,7 @@ from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, is_known
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import has_rule
-from ..types.types import FLOAT, ListType, OptionalType, Type, is_tensor
+from ..types.types import FLOAT, ListType, Type, is_tensor, leaf_of
 from .decompose import primitive_definition
 from .seeds import is_open
 
@@ -92,7 +92,7 @@ class Borders:
     def _why_structural(self, node: Node) -> str:
         if node.kind == "prim::CallFunction":
             return f"a call of {node.attr('callee')}"
-        if node.kind == LIST and is_tensor(_element(node.output.type)):
+        if node.kind == LIST and is_tensor(leaf_of(node.output.type)):
             return "" if _is_gathered(node) else "a list"
         if node.kind == LIST:
             return "" if all(map(self._is_settled, node.inputs)) else "numbers"
@@ -157,18 +157,12 @@ def _is_gathered(node: Node) -> bool:
 
 def _takes_whole(node: Node) -> bool:
     op = OPS.of(node.schema)
-    return op is not None and not node.blocks and any(is_tensor(_element(result.type)) for result in op.schema.returns)
+    return op is not None and not node.blocks and any(is_tensor(leaf_of(result.type)) for result in op.schema.returns)
 
 
 def _is_list(value: Value) -> bool:
     return isinstance(value.type, ListType) and _holds_tensor(value.type) and value.node.kind != CONSTANT
 
 
-def _element(type: Type) -> Type:
-    while isinstance(type, ListType | OptionalType):
-        type = type.element
-    return type
-
-
 def _holds_tensor(type: Type) -> bool:
-    return is_tensor(_element(type))
+    return is_tensor(leaf_of(type))

@@ -157,7 +157,9 @@ def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool],
     copied = _own_copy(graph)
     _to_parts(copied, metas, take_apart, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False)
-    return capture_bases(recompute(_decomposed(gradient, metas), metas, policy).gradient)
+    if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
+        _to_parts(copied, metas, decompose, keep_pairs=True)
+    return capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)
 
 
 def _own_copy(graph: Graph) -> Graph:

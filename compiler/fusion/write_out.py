@@ -21,7 +21,7 @@ from ..ops.registry import OPS, Trait
 from ..shapes.infer import moves_values
 from ..specialize.settle import settle_shapes
 from ..specialize.straighten import trips_of, write_out
-from ..types.types import ListType, OptionalType, is_tensor
+from ..types.types import is_tensor, leaf_of
 from .borders import is_free
 from .decompose import primitive_definition
 from .elements import has_element_rule
@@ -92,7 +92,4 @@ def _is_read(value: Value) -> bool:
 
 
 def _holds_tensor(value: Value) -> bool:
-    type = value.type
-    while isinstance(type, ListType | OptionalType):
-        type = type.element
-    return is_tensor(type)
+    return is_tensor(leaf_of(value.type))

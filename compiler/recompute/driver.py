@@ -46,8 +46,10 @@ def recompute(
     `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
     not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A
     gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is. `primal` is
-    what was differentiated, where f does not tell: calls in it have backwards of their own, and f holds what they call.
+    what was differentiated: where calls in it have backwards of their own, f holds what they call instead.
     """
+    if primal is not None and not any(node.kind == "prim::CallFunction" for node in primal.all_nodes()):
+        primal = None
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
     problem = Problem(normalized(gradient), shapes, policy.may_recompute)

@@ -17,6 +17,7 @@ import numpy as np
 from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.ir.graph import Graph
 from ...compiler.ops.meta import Meta
 from ...compiler.recompute import Policy, Recomputed, recompute
 from ...compiler.shapes.propagate import Abstract
@@ -43,7 +44,7 @@ class Derivatives:
         self.output_types = [value.type for value in self._graph.outputs]
         self._program = Program(flatten_signature(self._graph), self._graph.title, whole=True, temporaries=False)
         self._rematerialized: dict[Hashable, tuple[Differentiated, Recomputed]] = {}
-        self._last: tuple[Hashable, Gradient] | None = None
+        self._last: tuple[Hashable, tuple[Gradient, Graph]] | None = None
         self._lock = RLock()
 
     def differentiate(self, values: Sequence[Any]) -> Differentiated:
@@ -70,7 +71,8 @@ class Derivatives:
         key = (policy, requires_grad, _hashable(shapes))
         with self._lock:
             if key not in self._rematerialized:
-                recomputed = recompute(self._straight(shapes, requires_grad, absent), shapes, policy)
+                gradient, primal = self._straight(shapes, requires_grad, absent)
+                recomputed = recompute(gradient, shapes, policy, primal)
                 while len(self._rematerialized) >= MAX_REMATERIALIZED:
                     del self._rematerialized[next(iter(self._rematerialized))]
                 self._rematerialized[key] = (
@@ -79,14 +81,16 @@ class Derivatives:
                 )
             return self._rematerialized[key]
 
-    def _straight(self, shapes: Sequence[Abstract], requires_grad: tuple[bool, ...], absent: Sequence[int]) -> Gradient:
-        """The gradient of the program written out for arguments of these shapes; the last one is kept."""
+    def _straight(
+        self, shapes: Sequence[Abstract], requires_grad: tuple[bool, ...], absent: Sequence[int]
+    ) -> tuple[Gradient, Graph]:
+        """The gradient of the program written out for arguments of these shapes, and that program; the last is kept."""
         key = (requires_grad, _hashable(shapes))
         if self._last is None or self._last[0] != key:
             graph = prepare_gradient(specialize_optionals(flatten_signature(self._graph), absent))
             graph = straighten(graph, shapes)
             gradient = differentiate(graph, requires_grad, temporaries=False)
-            self._last = key, replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False))
+            self._last = key, (replace(gradient, f=straighten(gradient.f, shapes, keep_pairs=False)), graph)
         return self._last[1]
 
 

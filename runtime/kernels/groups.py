@@ -26,7 +26,7 @@ Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 class FusionPlanner(Planner):
     """Builds the plan of a graph with fusion groups in it."""
 
-    passing = (MemoryError, KernelFailure)
+    passing: tuple[type[Exception], ...] = (MemoryError, KernelFailure)
 
     def __init__(self, graph: Graph, callees: PlanCache, group: Group) -> None:
         super().__init__(graph, callees)

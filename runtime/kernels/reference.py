@@ -13,8 +13,8 @@ from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.interpret import run_kernel
 from ...compiler.kernel_ir.layout import Layout
-from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.ops.arrays import numpy_dtype
+from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.ops.registry import OPS
 from ..plans.interpreter import run_plan
 from .groups import plan_with_kernels

@@ -64,9 +64,10 @@ class DevicePlanner(FusionPlanner):
         return self._evaluate(node), range(len(node.inputs))
 
     def _evaluate(self, node: Node) -> Evaluate:
-        made = {"prim::AutogradAdd": _add, "prim::MaterializeGrad": self._materialize}.get(node.kind)
-        if made is not None:
-            return made
+        if node.kind == "prim::AutogradAdd":
+            return _add
+        if node.kind == "prim::MaterializeGrad":
+            return self._materialize
         op = OPS.of(node.schema)
         if op is None:
             return STRUCTURAL[node.kind](node)

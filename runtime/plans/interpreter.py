@@ -112,9 +112,11 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                     registers[slot] = value
             for slot in dead:
                 registers[slot] = None
-    except (RuntimeFailure, *plan.passing):
+    except RuntimeFailure:
         raise
     except Exception as error:
+        if isinstance(error, plan.passing):
+            raise
         raise _failure(error, plan, registers, address - 1, frames) from error
 
 

@@ -41,7 +41,7 @@ def test_values_and_gradients_by_kernels_in_c(name: str, launches: list[str]) ->
     values = arguments(name)
     given = tensors(values)
     want = eager(name)(*given)
-    wanted = torch.autograd.grad(want, [t for t in flat(given) if t.is_floating_point()], allow_unused=True)
+    wanted = torch.autograd.grad(want, flat(given), allow_unused=True)
     with gs.settings.backend("c"):
         close(UNIT[name](*values), want)
         assert launches
@@ -50,9 +50,10 @@ def test_values_and_gradients_by_kernels_in_c(name: str, launches: list[str]) ->
         close(result, want)
         assert launches
         launches.clear()
-        gradients = flat(list(pull_back(np.ones_like(result))))
+        gradients = pull_back(np.ones_like(result))
     assert launches
-    for have, expected in zip(gradients, wanted, strict=True):
+    found = flat([g for g, value in zip(gradients, values, strict=True) if not isinstance(value, int | float)])
+    for have, expected in zip(found, wanted, strict=True):
         close(have, torch.zeros(have.shape, dtype=torch.float64) if expected is None else expected)
 
 
