@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,6 @@ ATTEMPTS = 8
 SECOND_TRIALS = 5
 AUTODIFF_TRIALS = 3
 
-Progress = Callable[[int, int], None]
-"""Called with the number of trials done and the number there will be."""
-
 
 def check(function: Function, *example: Any, **named: Any) -> CheckReport:
     """Hold the gradients of a function against finite differences of it in float64, to second order.
@@ -51,13 +48,12 @@ def check(function: Function, *example: Any, **named: Any) -> CheckReport:
 class Checker:
     """One check of one function. The same seed gives the same numbers."""
 
-    def __init__(self, function: Function, *, seed: int = 0, progress: Progress | None = None) -> None:
+    def __init__(self, function: Function, *, seed: int = 0) -> None:
         self.subject = Subject(function)
         self.names = [argument.name for argument in function.schema.arguments]
         self.report = CheckReport(function.name)
         self._rng = np.random.default_rng(seed)
         self._seed = seed
-        self._progress = progress
         self._trials: list[Trial] = []
         self._infinite: list[Trial] = []
         self._drawn: Iterator[Recipe] = iter(())
@@ -66,9 +62,9 @@ class Checker:
     def run(self, examples: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] | None = None) -> CheckReport:
         """Check on examples, each positional and named arguments, or on what can be found."""
         recipes = self._recipes(examples)
-        self._try(recipes, len(recipes))
+        self._try(recipes)
         if self._trials:
-            self._try(self._survey.recipes(self._drawn), len(recipes))
+            self._try(self._survey.recipes(self._drawn))
         explainer = Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
         self._forgive(explainer)
         for trial in self._trials:
@@ -78,14 +74,10 @@ class Checker:
         self._compare_with_autodiff()
         self._second_order()
         self._account()
-        if self._progress is not None:
-            self._progress(len(recipes), len(recipes))
         return self.report
 
-    def _try(self, recipes: Sequence[Recipe], total: int) -> None:
-        for done, recipe in enumerate(recipes):
-            if self._progress is not None:
-                self._progress(min(done, total), total)
+    def _try(self, recipes: Sequence[Recipe]) -> None:
+        for recipe in recipes:
             trial = self._settled_trial(recipe, basis=not self._trials)
             if trial is not None and not trial.is_finite:
                 self._infinite.append(trial)

@@ -13,6 +13,11 @@ import click
 THEME = "ansi_dark"
 
 
+def installed_version() -> str:
+    """The version of the package that runs, which its root names."""
+    return str(vars(sys.modules[__name__.partition(".")[0]])["__version__"])
+
+
 def make_output_safe() -> None:
     """Let characters that the output's encoding lacks be printed as escapes."""
     for stream in (sys.stdout, sys.stderr):
@@ -39,6 +44,8 @@ def emit(text: str, language: str | None = None, *, style: str | None = None) ->
 
 def emit_errors(errors: Sequence[str]) -> None:
     """Print diagnostics to standard error."""
+    if not errors:
+        return
     text = "\n\n".join(errors)
     click.echo(_coloured_lines(text) if _is_coloured(sys.stderr) else text, err=True)
 
@@ -62,22 +69,22 @@ def _coloured(line: str) -> str:
     return line
 
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int], None]
 
 
 @contextmanager
-def progress_bar(wanted: bool) -> Iterator[Callable[[str], Progress | None]]:
-    """Gives, for each title, what to call with the work done and the work in all; None unless on a terminal."""
+def progress_bar(wanted: bool) -> Iterator[Callable[[str, int], Progress | None]]:
+    """Gives, for a title and the work in all, what to call with the work done; None unless on a terminal."""
     if not wanted or not sys.stderr.isatty():
-        yield lambda title: None
+        yield lambda title, total: None
         return
     from rich.console import Console
     from rich.progress import Progress as Bar
 
     with Bar(console=Console(stderr=True), transient=True) as bar:
 
-        def start(title: str) -> Progress:
-            line = bar.add_task(title, total=None)
-            return lambda done, total: bar.update(line, completed=done, total=total)
+        def start(title: str, total: int) -> Progress:
+            line = bar.add_task(title, total=total)
+            return lambda done: bar.update(line, completed=done)
 
         yield start

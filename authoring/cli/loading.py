@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ...lang.diagnostics import did_you_mean
-from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
+if TYPE_CHECKING:
+    from ...runtime.face.function import Function
+    from ...runtime.face.unit import CompilationUnit
 
 
 class Problem(click.ClickException):
@@ -24,6 +24,8 @@ class Problem(click.ClickException):
 
 def load_unit(path: str) -> CompilationUnit:
     """The unit in a file; `-` is standard input. CompileError for bad source, Problem for a file that does not read."""
+    from ...runtime.face.unit import CompilationUnit
+
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:
@@ -35,6 +37,8 @@ def load_unit(path: str) -> CompilationUnit:
 
 def find_function(unit: CompilationUnit, name: str) -> Function:
     """One function of a unit; Problem with the nearest name, or all names, if there is none."""
+    from ...lang.diagnostics import did_you_mean
+
     if name in unit:
         return unit[name]
     hint = "".join(f"; {note}" for note in did_you_mean(name, unit.functions))

@@ -10,23 +10,24 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ...lang.diagnostics import CompileError
-from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
-from ...runtime.failures.failure import RuntimeFailure
-from ...runtime.kernels.triton.compile import TARGETS
-from ..trials.examples import SUFFIX
-from .console import emit, emit_errors, make_output_safe, progress_bar
+from .console import emit, emit_errors, installed_version, make_output_safe, progress_bar
 from .loading import Problem, find_function, load_unit
+
+if TYPE_CHECKING:
+    from ...lang.diagnostics import CompileError
+    from ...runtime.face.function import Function
+    from .checking import CheckedFile
 
 FILE = click.argument("file", metavar="FILE")
 NAME = click.argument("name", metavar="[NAME]", required=False)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 KERNEL_STAGES = ("kernels", "triton", "c", "ptx")
+DEFAULT_TARGET = "sm_90"
+FORMATS = ("text", "json", "sarif", "github")
 STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", "optimized", *KERNEL_STAGES)
 HEADED = ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
 """What does not begin with the name of the function."""
@@ -45,37 +46,52 @@ class Commands(click.Group):
         make_output_safe()
         try:
             return super().invoke(ctx)
-        except CompileError as error:
-            _print_compile_error(error)
+        except Exception as error:
+            if not _is_told(error):
+                raise
             ctx.exit(1)
-        except RuntimeFailure as failure:
-            emit_errors([str(failure)])
-            ctx.exit(1)
+
+
+def _is_told(error: Exception) -> bool:
+    """Print what bad source or a failed run says. The modules that raise it are loaded then, and not before."""
+    from ...lang.diagnostics import CompileError
+
+    if isinstance(error, CompileError):
+        _print_compile_error(error)
+        return True
+    from ...runtime.failures.failure import RuntimeFailure
+
+    if isinstance(error, RuntimeFailure):
+        emit_errors([str(error)])
+        return True
+    return False
 
 
 def _print_compile_error(error: CompileError) -> None:
     if "--json" in sys.argv[1:] or click.get_current_context().meta.get("gradscript.json"):
-        found = [_diagnostic(d) for d in error.diagnostics]
+        from .checking import diagnostic_dict
+
+        found = [diagnostic_dict(d) for d in error.diagnostics]
         click.echo(json.dumps({"ok": False, "diagnostics": found}, indent=2, ensure_ascii=True))
     emit_errors([str(diagnostic) for diagnostic in error.diagnostics])
 
 
-def _diagnostic(diagnostic: Any) -> dict[str, Any]:
-    span = diagnostic.span
-    return {
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "file": span.source.filename,
-        "line": span.line,
-        "column": span.column,
-        "end_line": span.end_line,
-        "end_column": span.end_column,
-        "notes": list(diagnostic.notes),
-    }
+class _Target(click.types.StringParamType):
+    """A GPU that Triton compiles for; the names are loaded when one is given."""
+
+    name = "target"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != DEFAULT_TARGET:
+            from ...runtime.kernels.triton.compile import TARGETS
+
+            if value not in TARGETS:
+                self.fail(f"{value!r} is not one of {', '.join(TARGETS)}", param, ctx)
+        return value
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="gradscript", prog_name="gradscript")
+@click.version_option(installed_version(), prog_name="gradscript")
 def main() -> None:
     """Write a gradient as a closure; get a checked, differentiable, fused operator."""
 
@@ -90,7 +106,7 @@ def main() -> None:
 @SHAPES
 @TEXTS
 @DTYPE
-@click.option("--target", type=click.Choice(list(TARGETS)), default="sm_90", show_default=True, help="What ptx is for.")
+@click.option("--target", type=_Target(), default=DEFAULT_TARGET, show_default=True, help="What ptx is for.")
 @click.option("--dump-passes", is_flag=True, help="Print the graph after each pass that changes it.")
 @click.option("--time-passes", is_flag=True, help="Print how long each pass takes.")
 @JSON
@@ -181,6 +197,7 @@ def _kernel_texts(
     functions: Sequence[Function], stage: str, shapes: Sequence[str], texts: Sequence[str], dtype: str, target: str
 ) -> Iterable[_Shown]:
     """That stage of each function that has kernels; of one alone, the reason why it has none."""
+    from ...runtime.failures.failure import RuntimeFailure
     from .kernels import kernel_text, kernels_of
 
     failures: list[Problem | RuntimeFailure] = []
@@ -234,41 +251,54 @@ def export(
 
 
 @main.command()
-@FILE
-@NAME
+@click.argument("arguments", metavar="PATH... [NAME...]", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
 @JSON
+@click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Processes.")
 @click.pass_context
-def check(ctx: click.Context, file: str, name: str | None, as_json: bool) -> None:
+def check(ctx: click.Context, arguments: tuple[str, ...], form: str, as_json: bool, jobs: int) -> None:
     """Hold the gradients of every function with a backward against finite differences, to second order.
 
-    A function named on the command line is checked even if it has no backward of its own. Arguments are found by a
-    search, or taken from a function NAME_examples in the same file.
+    A PATH is a file, - for standard input, or a folder, in which every .grad and .gs file is checked. A function named
+    behind is checked even if it has no backward of its own. Arguments are found by a search, or taken from a function
+    NAME_examples in the same file. Exit status 0: all is right, 1: there are findings, 2: something could not be run.
     """
-    from ..check import Checker
+    from .checking import CheckedFile, check_files, exit_code, split_arguments
+    from .formats import github, sarif
 
-    ctx.meta["gradscript.json"] = as_json
-    unit = load_unit(file)
-    functions = [find_function(unit, name)] if name is not None else _checkable(unit)
-    reports = []
-    with progress_bar(not as_json) as progress:
-        for function in functions:
-            reports.append(Checker(function, progress=progress(function.name)).run())
-    ok = all(report.ok for report in reports)
-    if as_json:
-        found = [report.to_dict() for report in reports]
-        click.echo(json.dumps({"file": file, "ok": ok, "functions": found}, indent=2))
-    elif not reports:
-        emit(f"{file}: no function has a backward to check")
+    form = "json" if as_json else form
+    paths, names = split_arguments(arguments)
+    try:
+        with progress_bar(form == "text") as progress:
+            files = check_files(paths, names, jobs, lambda total: progress("checking", total))
+    except Problem as problem:
+        files = [CheckedFile(paths[0], problem=problem.format_message())]
+    if form == "json":
+        found = [file.to_dict() for file in files]
+        click.echo(json.dumps(found[0] if len(found) == 1 else {"ok": exit_code(files) == 0, "files": found}, indent=2))
+    elif form == "sarif":
+        click.echo(json.dumps(sarif(files, installed_version()), indent=2))
+    elif form == "github":
+        click.echo("".join(f"{line}\n" for line in github(files)), nl=False)
     else:
-        emit("\n\n".join(str(report) for report in reports))
-        wrong = [report.function for report in reports if not report.ok]
-        checked = f"{len(reports)} function{'s' if len(reports) != 1 else ''} checked"
-        emit(f"\n{checked}, {'all right' if ok else 'wrong: ' + ', '.join(wrong)}", style="green" if ok else "red")
-    ctx.exit(0 if ok else 1)
+        _print_checked(files)
+    if form in ("text", "json"):
+        emit_errors([str(d) for file in files for d in file.diagnostics])
+        emit_errors([f"error: {file.problem}" for file in files if file.problem])
+    ctx.exit(exit_code(files))
 
 
-def _checkable(unit: CompilationUnit) -> list[Function]:
-    return [f for f in unit.functions.values() if f.pair is not None and not f.name.endswith(SUFFIX)]
+def _print_checked(files: Sequence[CheckedFile]) -> None:
+    checked = [one for file in files for one in file.checked]
+    for file in files:
+        if file.could_run and not file.checked and len(files) == 1:
+            emit(f"{file.path}: no function has a backward to check")
+    if not checked:
+        return
+    emit("\n\n".join(one.text for one in checked))
+    wrong = [one.name for one in checked if not one.ok]
+    said = f"{len(checked)} function{'s' if len(checked) != 1 else ''} checked"
+    emit(f"\n{said}, {'wrong: ' + ', '.join(wrong) if wrong else 'all right'}", style="red" if wrong else "green")
 
 
 # --- run ---
