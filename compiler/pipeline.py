@@ -20,6 +20,7 @@ from .ir.node import Misuse
 from .ir.verify import InvalidIR, verify
 from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls
+from .passes.batch_rounds import batch_rounds
 from .passes.canonicalize import canonicalize
 from .passes.check_in_place import check_in_place
 from .passes.decompose_ops import decompose_ops
@@ -27,10 +28,12 @@ from .passes.eliminate_common_subexpressions import eliminate_common_subexpressi
 from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.fold_constants import fold_constants
 from .passes.fold_lists import fold_lists
+from .passes.hoist_invariants import hoist_invariants
 from .passes.inline_functions import inline_functions
 from .passes.lower_grad_of import lower_grad_of
 from .passes.lower_tuples import lower_tuples
 from .passes.open_grad_of import open_grad_of
+from .passes.peel_loops import peel_loops
 from .passes.peephole import peephole
 from .passes.pool_constants import pool_constants
 from .passes.propagate_requires_grad import propagate_requires_grad
@@ -155,6 +158,8 @@ def _verify_after(pass_: Pass, graph: Graph) -> None:
 
 inline_keeping_pairs: Pass = partial(inline_functions, keep_pairs=True)
 """Inlining before differentiation: calls of functions that carry a pair stay."""
+write_out_loops: Pass = partial(unroll_loops, in_part=False)
+"""Loops that run a known few times: the gradient of one that does not is a loop as well, and small as it is."""
 
 SIMPLIFY: tuple[Pass, ...] = (
     propagate_types,
@@ -181,6 +186,8 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
         lower_tuples,
         eliminate_dead_code,
     ),
+    # The forward, once what its backward needs is computed beside it.
+    "types": (propagate_types,),
     # The backward, as soon as it is written down, while it still names values of the forward.
     "after_autodiff": (specialize_autograd_zero, fold_constants, eliminate_dead_code),
     # Forward and backward in one graph, which `gs.grad` compiles.
@@ -217,7 +224,15 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "specialize": (specialize_types,),
     "inline": (inline_functions,),
     "inline_keeping_pairs": (inline_keeping_pairs,),
-    "lower": (lower_grad_of, specialize_autograd_zero, lower_tuples, pool_constants),
+    # The first round of what sums gradients is written out, and then all sums are of gradients that are there.
+    "lower": (
+        lower_grad_of,
+        specialize_autograd_zero,
+        peel_loops,
+        specialize_autograd_zero,
+        lower_tuples,
+        pool_constants,
+    ),
     "required": (remove_expands, canonicalize, eliminate_dead_code),
     # A dtype that is asked for is a constant once types are known, and types then follow from it.
     "propagate": (fold_constants, propagate_types, fold_constants, propagate_types, propagate_requires_grad),
@@ -228,13 +243,15 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         peephole,
         simplify_broadcasts,
         fold_constants,
-        unroll_loops,
+        write_out_loops,
+        hoist_invariants,
         eliminate_common_subexpressions,
         check_in_place,
     ),
     "autodiff": (),
-    "decompose": (inline_functions, remove_hints, decompose_ops),
-    "batch": (batch_matmuls,),
+    # Several rounds at a time, where nothing is to be differentiated any more.
+    "decompose": (inline_functions, remove_hints, decompose_ops, unroll_loops, eliminate_common_subexpressions),
+    "batch": (batch_rounds, batch_matmuls),
     "fuse": (),
     "aggregate": (aggregate_gradients,),
     # Dtypes that were asked for have become constants since the last time.
@@ -256,12 +273,15 @@ PASSES: dict[str, Pass] = {
     pass_name(pass_): pass_
     for passes in (*RECIPES.values(), *EXECUTOR.values())
     for pass_ in passes
-    if pass_ is not inline_keeping_pairs
+    if not isinstance(pass_, partial)
 }
 """Every pass by name."""
 
 _ONLY_DIFFERENTIABLE = ("inline_keeping_pairs", "autodiff")
 _ONLY_PLAIN = ("inline", "decompose", "batch", "fuse", "aggregate")
+
+_INEXACT = ("batch",)
+"""Stages that add up in another order, and hold operands longer for it."""
 
 _registered: dict[str, list[Pass]] = {}
 
@@ -284,12 +304,14 @@ def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = (), is_part
     return run_passes(graph, passes, verify_between=False, recipe=name, is_part=is_part)
 
 
-def run_stage(graph: Graph, name: str, *, on_device: bool = False) -> None:
+def run_stage(graph: Graph, name: str, *, on_device: bool = False, exact: bool = False) -> None:
     """Run a stage's passes, those of DEVICE if that is asked for, then those that users have registered there.
 
-    What a user's leaves is verified, and that the graph still takes and gives as many values.
+    Where a run is to be `exact`, sums stay as they are, and hold no more than they do. What a user's leaves is verified, and that the graph still takes and gives as many values.
     """
     passes = DEVICE.get(name, ()) if on_device else EXECUTOR[name]
+    if exact and name in _INEXACT:
+        passes = ()
     run_passes(graph, passes, verify_between=False, recipe=name)
     for pass_ in tuple(_registered.get(name, ())):
         before = len(graph.inputs), len(graph.outputs)

@@ -89,7 +89,9 @@ class Definedness:
 
     def _output_state(self, node: Node, index: int) -> State:
         if node.kind == "prim::If":
-            return self.of(block.outputs[index] for block in node.blocks)
+            results = [block.outputs[index] for block in node.blocks]
+            # Nothing reads one that is uninitialized.
+            return self.of([v for v in results if v.node.kind != "prim::Uninitialized"])
         if is_loop(node):
             return join(map(self.__getitem__, sources(node.outputs[index])))
         if node.kind == "prim::GradOf":

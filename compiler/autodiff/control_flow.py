@@ -15,7 +15,7 @@ from ..analysis.definedness import is_sure
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, copy_node, copy_nodes
-from ..types.types import TENSOR, UNDEFINED, TensorType, Type, is_differentiable
+from ..types.types import UNDEFINED, TensorType, Type, is_differentiable
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type
 from .rules import constants_used
@@ -24,24 +24,26 @@ Differentiate = Callable[[Graph, Sequence[bool]], Walk]
 """Graph, which inputs require a gradient → Gradient."""
 
 
-def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph) -> Graph:
+def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, *, lacks: bool) -> Graph:
     """A block as a graph: its parameters, then the values from outside that it uses, as inputs.
 
-    An input with a dtype is one that is there, so none is told of what may be an undefined gradient.
+    An input with a dtype is one that is there, so none is told of what may be an undefined gradient, in a graph that
+    `lacks` some.
     """
     body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
-        env[value] = body.body.add_input(_sure_type(value), value.name_hint)
+        env[value] = body.body.add_input(sure_type(value) if lacks else value.type, value.name_hint)
     for value in dict.fromkeys(constants_used(block)):
         copy_node(value.node, env, body.body.append)
     body.body.ret.replace_inputs(copy_nodes(block, env, body.body.append))
     return body
 
 
-def _sure_type(value: Value) -> Type:
-    """A value's type; that of any tensor for what control flow and gradients give."""
-    return TENSOR if isinstance(value.type, TensorType) and not is_sure(value) else value.type
+def sure_type(value: Value) -> Type:
+    """A value's type; no dtype for what control flow and gradients give, since one says that the tensor is there."""
+    type = value.type
+    return TensorType(None, type.rank) if isinstance(type, TensorType) and not is_sure(value) else type
 
 
 def run_backward(
@@ -102,7 +104,9 @@ def zero(builder: Builder) -> Value:
     return builder.node("prim::AutogradZero", (), [UNDEFINED]).output
 
 
-def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate) -> Walk:
+def prepare_branch(
+    node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool
+) -> Walk:
     """Rebuild a prim::If on its branches' forward halves: the rule, or None if no gradient can pass."""
     outside = list(dict.fromkeys(v for block in node.blocks for v in captures(block)))
     mask = [value in active for value in outside]
@@ -110,7 +114,7 @@ def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: 
         return None
     gradients: list[Gradient] = []
     for block in node.blocks:
-        gradients.append((yield differentiate(body_graph("branch", block, outside, graph), mask)))
+        gradients.append((yield differentiate(body_graph("branch", block, outside, graph, lacks=lacks), mask)))
     if not any(any(g.active_outputs) for g in gradients):
         return None
     branch, sides = _rebuild_branch(node, outside, gradients)

@@ -25,8 +25,8 @@ from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
-from ..types.types import NONE, is_differentiable, is_tensor
-from .control_flow import prepare_branch
+from ..types.types import NONE, TensorType, is_differentiable, is_tensor
+from .control_flow import prepare_branch, sure_type
 from .draws import settle_draws
 from .gradient import Gradient
 from .loops import prepare_loop
@@ -92,6 +92,8 @@ def _differentiate(
         f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {}, lacks
     )
     yield forward.prepare()
+    # What contexts are made of was written for tensors of any kind.
+    run_recipe(f, "types")
     backward = _Backward(forward, wanted, temporaries)
     return backward.build()
 
@@ -176,7 +178,7 @@ class _Forward:
         outputs = list(node.outputs)
         self._around = node
         prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
-        rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate)
+        rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
         if rule is None:
             return node.next
         self.rules.append(rule)
@@ -348,6 +350,7 @@ class _Backward:
                     copy_node(value.node, env, builder.insert)
                 known[key] = copy_node(node, env, builder.insert).outputs
             for old, new in zip(node.outputs, known[key], strict=True):
+                _keep_rank(node.inputs[0], old)
                 old.replace_uses_with(new)
             node.destroy()
 
@@ -382,7 +385,7 @@ class _Backward:
 
     def _replace_captures(self, df: Graph, captured: Sequence[Value]) -> None:
         """Make the captures inputs of df, and repeat the constants that it uses."""
-        env = {v: df.body.add_input(v.type, v.name_hint) for v in captured}
+        env = {v: df.body.add_input(sure_type(v), v.name_hint) for v in captured}
         first = df.body.param.next
         assert first is not None
         builder = Builder(df, before=first)
@@ -397,6 +400,10 @@ class _Backward:
 
 _NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("FloatImplicit", "ScalarImplicit")}
 """A number made of a tensor for an argument, and the op that refuses to where a gradient is asked for."""
+
+
+_SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
+"""Ops that bring a tensor to a size."""
 
 
 def _refuse_in_list(node: Node) -> None:
@@ -428,6 +435,15 @@ def _uses(graph: Graph) -> Iterable[tuple[Value, Node]]:
 
 def _used(graph: Graph) -> set[Value]:
     return {value for value, _ in _uses(graph)}
+
+
+def _keep_rank(tensor: Value, size: Value) -> None:
+    """Write the rank of a tensor into the types of gradients that are brought to its size."""
+    rank = tensor.type.rank if isinstance(tensor.type, TensorType) else None
+    for use in size.uses if rank is not None else ():
+        for value in use.user.outputs if use.user.kind in _SIZED and use.index == 1 else ():
+            if isinstance(value.type, TensorType) and value.type.rank is None:
+                value.type = TensorType(value.type.dtype, rank, value.type.requires_grad)
 
 
 def _is_shape_query(node: Node) -> bool:

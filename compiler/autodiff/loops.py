@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
+from ..analysis.definedness import is_sure
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import entering
-from ..ir.node import Node, Value, copy_nodes, walk
+from ..ir.node import Node, Value, copy_node, copy_nodes, walk
 from ..ir.structure import SEGMENT, STAGE
-from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable
+from ..ops.registry import OPS, Trait
+from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor
 from .control_flow import Differentiate, body_graph, owner, run_backward, zero
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type
@@ -30,12 +32,13 @@ class Round:
 
     Inputs of `gradient.f` are the index, the state (`carried` values), the values from `outside`; its outputs are the
     condition, the new state, and temporaries. `kept_inputs` and `kept_outputs` are those of them that `df` takes and
-    that differ from round to round.
+    that differ from round to round; `fixed` are those outputs that do not, computed in front of the loop.
     """
 
     gradient: Gradient
     outside: list[Value]
     carried: int
+    fixed: dict[int, Value] = field(default_factory=dict)
 
     @property
     def kept_inputs(self) -> list[int]:
@@ -43,7 +46,7 @@ class Round:
 
     @property
     def kept_outputs(self) -> list[int]:
-        return list(self.gradient.captured_outputs)
+        return [i for i in self.gradient.captured_outputs if i not in self.fixed]
 
     @property
     def state(self) -> list[int]:
@@ -67,6 +70,20 @@ class Round:
         f = self.gradient.f
         numbers = [*(1 + k for k in self.state), *(self.outside_input(o) for o in self.through)]
         return [gradient_type(f.inputs[i]) for i in numbers]
+
+    def fix(self, builder: Builder, *, lacks: bool) -> None:
+        """Compute in front of the loop what of the shapes of values from outside the backward needs.
+
+        In a graph that `lacks` some gradients, of values that are sure to be there.
+        """
+        f = self.gradient.f
+        env: dict[Value, Value] = dict(zip(f.inputs[1 + self.carried :], self.outside, strict=True))
+        for i in self.gradient.captured_outputs:
+            node = f.outputs[i].node
+            if i > self.carried and _is_of_shape(node) and env.get(node.inputs[0]) is not None:
+                if lacks and not is_sure(node.inputs[0]):
+                    continue
+                self.fixed[i] = copy_node(node, dict(env), builder.insert).output
 
     def run(self, builder: Builder, index: Value, state: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """Copy a round's f: its outputs, and the values to keep of it."""
@@ -115,6 +132,7 @@ def _reverse_round(
     for i, values in kept.inputs.items():
         inputs[i] = b.op("aten::__getitem__.t", values, place)
     outputs = {i: b.op("aten::__getitem__.t", values, place) for i, values in kept.outputs.items()}
+    outputs.update(round.fixed)
     state, through = round.state, round.through
     vjps = {1 + k: g for k, g in zip(state, current, strict=False)}
     for i, values in kept.outputs.items():
@@ -223,13 +241,22 @@ def _mark_mirrored(loop: Node) -> None:
             value.name_hint = f"{value.name_hint}_mirror" if value.name_hint else ""
 
 
+def _is_of_shape(node: Node) -> bool:
+    """Whether a node asks for no more than a size or a dtype of a tensor, which never fails where there is one."""
+    op = OPS.of(node.schema)
+    shape_only = op is not None and op.has(Trait.SHAPE_ONLY) and len(node.inputs) == len(node.outputs) == 1
+    return shape_only and is_tensor(node.inputs[0].type) and not is_tensor(node.output.type)
+
+
 def _kept(round: Round, lists: Sequence[Value]) -> Kept:
     split = len(round.kept_inputs)
     inputs = dict(zip(round.kept_inputs, lists[:split], strict=True))
     return Kept(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
 
 
-def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate) -> Walk:
+def prepare_loop(
+    node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool
+) -> Walk:
     """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass."""
     (block,) = node.blocks
     outside = captures(block)
@@ -240,14 +267,14 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
         return None
     while True:
         mask = [False, *carried_active, *outside_active]
-        gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph), mask)
+        gradient: Gradient = yield differentiate(body_graph("round", block, outside, graph, lacks=lacks), mask)
         reached = [a or b for a, b in zip(carried_active, gradient.active_outputs[1:], strict=True)]
         if reached == carried_active:
             break
         carried_active = reached
     if not any(carried_active):
         return None
-    rule = _rebuild_loop(node, Round(gradient, outside, len(initial)))
+    rule = _rebuild_loop(node, Round(gradient, outside, len(initial)), lacks=lacks)
     for is_active, value in zip(carried_active, rule.node.outputs, strict=False):
         if is_active:
             active.add(value)
@@ -255,35 +282,42 @@ def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Di
     return rule
 
 
-def _rebuild_loop(node: Node, round: Round) -> LoopRule:
+def _rebuild_loop(node: Node, round: Round, *, lacks: bool) -> LoopRule:
     length: int | None = node.attrs.get(SEGMENT)
     builder = Builder(owner(node), before=node, span=node.span)
+    round.fix(builder, lacks=lacks)
     if length is None:
-        loop, collected = _gathering_rounds(builder, node, round)
+        loop, collected, total = _gathering_rounds(builder, node, round)
     else:
         loop, collected = _gathering_states(builder, node, round, length)
+        total = loop.outputs[round.carried]
     for old, new in zip(node.outputs, loop.outputs, strict=False):
         new.name_hint = old.name_hint
         old.replace_uses_with(new)
     node.destroy()
-    total = loop.outputs[round.carried]
     if length is None:
         return LoopRule(loop, round, total, _kept(round, collected), [], None)
     return LoopRule(loop, round, total, Kept(), collected, length)
 
 
-def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node, list[Value]]:
-    """The loop with one more list per value to keep, and a count of its rounds; and those lists."""
+def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node, list[Value], Value]:
+    """The loop with one more list per value to keep; those lists, and the count of its rounds."""
     trips, condition, *initial = node.inputs
-    zero_rounds = builder.constant(0)
+    # Where nothing but the trip count ends the loop, it need not count.
+    is_counted = _is_true(condition) and _is_true(round.gradient.f.outputs[0])
+    counts = [] if is_counted else [builder.constant(0)]
     empty = new_lists(builder, round.kept_types())
-    loop = builder.node("prim::Loop", [trips, condition, *initial, zero_rounds, *empty], blocks=1)
-    index, state, count, lists = _parameters(loop, node, empty)
+    loop = builder.node("prim::Loop", [trips, condition, *initial, *counts, *empty], blocks=1)
+    index, state = _parameters(loop, node)
+    count, lists = _more_parameters(loop, counts, "count"), _more_parameters(loop, empty)
     b = Builder(loop.blocks[0], span=node.span)
     results, values = round.run(b, index, state)
+    more = [b.op("aten::add.int", so_far, 1) for so_far in count]
     kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
-    b.returns(*results[: 1 + round.carried], b.op("aten::add.int", count, 1), *kept)
-    return loop, _add_outputs(loop)[1 + round.carried :]
+    b.returns(*results[: 1 + round.carried], *more, *kept)
+    collected = _add_outputs(loop)[round.carried :]
+    total = builder.op("prim::max.int", trips, 0) if is_counted else collected.pop(0)
+    return loop, collected, total
 
 
 def _gathering_states(builder: Builder, node: Node, round: Round, length: int) -> tuple[Node, list[Value]]:
@@ -293,14 +327,16 @@ def _gathering_states(builder: Builder, node: Node, round: Round, length: int) -
     empty = new_lists(builder, [v.type for v in node.blocks[0].inputs[1:]])
     total = builder.op("aten::floordiv.int", builder.op("aten::add.int", trips, length - 1), length)
     loop = builder.node("prim::Loop", [total, condition, *initial, zero_rounds, *empty], blocks=1)
-    segment, state, count, lists = _parameters(loop, node, empty)
+    segment, state = _parameters(loop, node)
+    (count,), lists = _more_parameters(loop, [zero_rounds], "count"), _more_parameters(loop, empty)
     b = Builder(loop.blocks[0], span=node.span)
     kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, state, strict=True)]
     first = b.op("aten::mul.int", segment, length)
     rounds = b.op("prim::min.int", b.op("aten::sub.int", trips, first), length)
     going = b.constant(True)
     inner = b.node("prim::Loop", [rounds, going, *state, count, going], blocks=1)
-    step, now, so_far, _ = _parameters(inner, node, [going])
+    step, now = _parameters(inner, node)
+    (so_far,), _ = _more_parameters(inner, [count], "count"), _more_parameters(inner, [going])
     inside = Builder(inner.blocks[0], span=node.span)
     results, _ = round.run(inside, inside.op("aten::add.int", first, step), now)
     inside.returns(*results[: 1 + round.carried], inside.op("aten::add.int", so_far, 1), results[0])
@@ -309,12 +345,15 @@ def _gathering_states(builder: Builder, node: Node, round: Round, length: int) -
     return loop, _add_outputs(loop)[1 + round.carried :]
 
 
-def _parameters(loop: Node, node: Node, more: Sequence[Value]) -> tuple[Value, list[Value], Value, list[Value]]:
-    """New parameters for a loop's body: the index, the state of `node`'s, a count of rounds, and more."""
+def _parameters(loop: Node, node: Node) -> tuple[Value, list[Value]]:
+    """New parameters for a loop's body: the index, and the state of `node`'s."""
     (block,) = loop.blocks
     index = block.add_input(INT)
-    state = [block.add_input(v.type, v.name_hint) for v in node.blocks[0].inputs[1:]]
-    return index, state, block.add_input(INT, "count"), [block.add_input(v.type) for v in more]
+    return index, [block.add_input(v.type, v.name_hint) for v in node.blocks[0].inputs[1:]]
+
+
+def _more_parameters(loop: Node, like: Sequence[Value], name: str = "") -> list[Value]:
+    return [loop.blocks[0].add_input(value.type, name) for value in like]
 
 
 def _add_outputs(loop: Node) -> list[Value]:

@@ -32,6 +32,8 @@ from ..ir.rewrite import constant_of, replace_node
 
 MIN_TREE = 4
 """Sums of fewer products are left alone."""
+MAX_TREE = 16
+"""So many products become one; of a longer sum several are made, so that what they multiply is not held to its end."""
 MIN_SIDE = 8
 """Fewer products with one operand in common are left alone."""
 _MM, _ADD = "aten::mm", "aten::add.Tensor"
@@ -89,11 +91,29 @@ def _batch_tree(root: Node) -> bool:
     if len(leaves) < MIN_TREE:
         return False
     builder = _builder(root)
-    left, right = (builder.list([leaf.inputs[side] for leaf in leaves]) for side in (0, 1))
-    replace_node(root, [builder.op("prim::mm_tree", left, right)])
+    assert root.owner is not None
+    order = {node: i for i, node in enumerate(root.owner.nodes)}
+    leaves.sort(key=order.__getitem__)
+    parts = [_product(leaves[i : i + MAX_TREE]) for i in range(0, len(leaves), MAX_TREE)]
+    total = parts[0]
+    for part in parts[1:]:
+        total = builder.op(_ADD, total, part)
+    replace_node(root, [total])
     for node in (*inner[1:], *leaves):
-        node.destroy()
+        if not node.outputs[0].use_count:
+            node.destroy()
     return True
+
+
+def _product(leaves: list[Node]) -> Value:
+    """One product for several, in order, behind the last of them."""
+    last = leaves[-1]
+    if len(leaves) == 1:
+        return last.output
+    assert last.owner is not None
+    builder = Builder(last.owner, last.next, last.span)
+    left, right = (builder.list([leaf.inputs[side] for leaf in leaves]) for side in (0, 1))
+    return builder.op("prim::mm_tree", left, right)
 
 
 # Sides

@@ -22,23 +22,29 @@ After:
 A data-flow analysis: types start at nothing and widen, along uses, to what all that flows into a value has in
 common, until nothing changes; a loop's parameters thus start from its initial values. What a type says already
 is kept. Work is proportional to the uses, for a type widens a few times only.
+
+An empty list says nothing of its elements: a list that a loop appends to is one of what is appended. Where that is
+known more precisely than the empty list's own type, the list is made there with the type that is needed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.kinds import handed_on, is_loop, open_flow_of
-from ..ir.node import PARAM, RETURN, Node, Value
+from ..ir.kinds import handed_on, is_loop, open_flow_of, parameters
+from ..ir.node import PARAM, RETURN, Node, Use, Value
 from ..ir.rewrite import constant_of
 from ..ir.signature import result_types
 from ..ops.registry import OPS
 from ..types.dtypes import BY_CODE
 from ..types.types import (
+    INT_LIST,
     UNDEFINED,
     ListType,
+    ScalarKind,
     TensorType,
     TupleType,
     Type,
@@ -49,6 +55,9 @@ from ..types.types import (
 
 MAX_WIDENINGS = 8
 """After so many, a value keeps the type it had before the pass."""
+_EMPTY = ListType(ScalarKind("nothing"))
+"""What is known of an empty list while the pass runs."""
+_CONSTRUCT, _APPEND, _READ = "prim::ListConstruct", "aten::append.t", "aten::__getitem__.t"
 
 
 def propagate_types(graph: Graph) -> bool:
@@ -56,20 +65,24 @@ def propagate_types(graph: Graph) -> bool:
     types = _Propagation(graph).run()
     changed = False
     for value, type in types.items():
-        changed |= type != value.type
-        value.type = type
-    return changed
+        if type is not _EMPTY:
+            changed |= type != value.type
+            value.type = type
+    empty = [value.node for value, type in types.items() if type is _EMPTY and value.node.kind == _CONSTRUCT]
+    return _make_as_needed(empty) or changed
 
 
 class _Propagation:
     def __init__(self, graph: Graph) -> None:
         self._types: dict[Value, Type] = {}
+        self._lengths: dict[Value, int | None] = {}
         self._widenings: dict[Value, int] = {}
         self._queue: deque[Node] = deque(graph.all_nodes())
         self._queued: set[Node] = set(self._queue)
         for node in [graph.body.param, *(b.param for n in self._queue for b in n.blocks if not is_loop(n))]:
             for value in node.outputs:
                 self._types[value] = value.type
+                self._lengths[value] = None
 
     def run(self) -> dict[Value, Type]:
         while self._queue:
@@ -86,27 +99,69 @@ class _Propagation:
             for value, given in handed_on(node):
                 self._flow(value, *given)
         elif node.outputs:
-            inputs = [self._types.get(value) for value in node.inputs]
+            inputs = [self._given(node, value) for value in node.inputs]
             known = [type for type in inputs if type is not None]
-            if len(known) == len(inputs):
+            if len(known) == len(inputs) and not self._awaits_size(node):
                 for value, type in zip(node.outputs, self._results(node, known), strict=True):
                     self._widen(value, type)
-            if node.kind == "aten::size":
-                # Its own type stays, but users look through it.
-                self._queue_users(node.output)
+            for value in node.outputs:
+                if _is_sizes(value.type):
+                    self._measure(node, value)
+
+    def _given(self, node: Node, value: Value) -> Type | None:
+        """The type of an input, None before it has one. An empty list that is appended to is one of what is appended,
+        and nothing is read from one."""
+        type = self._types.get(value)
+        if type is not _EMPTY or node.kind == _READ:
+            return None if type is _EMPTY else type
+        element = self._types.get(node.inputs[1]) if node.kind == _APPEND else _EMPTY
+        return value.type if element is None or element is _EMPTY else ListType(element)
 
     def _flow(self, into: Value, *sources: Value) -> None:
         for source in sources:
             type = self._types.get(source)
             if type is not None:
                 self._widen(into, type)
+            if source in self._lengths:
+                self._lengthen(into, self._lengths[source])
+
+    def _awaits_size(self, node: Node) -> bool:
+        """Whether nothing is known yet of the size that a tensor is brought to."""
+        return node.kind in _SIZED and _is_sizes(node.inputs[1].type) and node.inputs[1] not in self._lengths
+
+    def _measure(self, node: Node, value: Value) -> None:
+        """How many ints a list holds, or each list of a list of such: the rank of what has that size."""
+        if node.kind == "aten::size":
+            tensor = self._types.get(node.inputs[0])
+            if tensor is not None:
+                self._lengthen(value, tensor.rank if isinstance(tensor, TensorType) else None)
+        elif node.kind == _CONSTRUCT and node.inputs and not _is_sizes(node.inputs[0].type):
+            self._lengthen(value, len(node.inputs))
+        elif node.kind in (_CONSTRUCT, _APPEND, _READ):
+            for given in node.inputs:
+                if given in self._lengths and _is_sizes(given.type):
+                    self._lengthen(value, self._lengths[given])
+        else:
+            known = constant_of(value)
+            self._lengthen(value, len(known) if isinstance(known, list) and value.type == INT_LIST else None)
+
+    def _lengthen(self, value: Value, length: int | None) -> None:
+        """Let a length flow into a value's; None where there are several."""
+        if value in self._lengths and self._lengths[value] != length:
+            length = None
+        if value not in self._lengths or self._lengths[value] != length:
+            self._lengths[value] = length
+            self._queue_users(value)
 
     def _widen(self, value: Value, type: Type) -> None:
         """Let `type` flow into a value's type; where that changes it, look at its users again."""
         before = self._types.get(value)
-        joined = type if before is None else unify(before, type)
+        joined = type if before is None or before is _EMPTY else before if type is _EMPTY else unify(before, type)
         count = self._widenings.get(value, 0)
-        after = value.type if joined is None or count >= MAX_WIDENINGS else _refined(value.type, joined)
+        if joined is _EMPTY:
+            after: Type = _EMPTY
+        else:
+            after = value.type if joined is None or count >= MAX_WIDENINGS else _refined(value.type, joined)
         if after == before:
             return
         self._widenings[value] = count + 1
@@ -117,9 +172,7 @@ class _Propagation:
         found = _results(node, types)
         if node.kind not in _SIZED:
             return found
-        size = node.inputs[1].node
-        sized = self._types.get(size.inputs[0]) if size.kind == "aten::size" else None
-        return [_sized(types[0], sized, found[0])]
+        return [_sized(types[0], self._lengths.get(node.inputs[1]), found[0], keeps_dtype=node.kind not in _MADE)]
 
     def _queue_users(self, value: Value) -> None:
         for user, _ in value._uses:
@@ -143,6 +196,40 @@ def _refined(declared: Type, found: Type) -> Type:
     return declared
 
 
+def _make_as_needed(empty: Iterable[Node]) -> bool:
+    """Give uses for which the type of an empty list is not precise enough an empty list that has the type."""
+    changed = False
+    for node in empty:
+        made: dict[Type, Value] = {}
+        for use in node.output.uses:
+            wanted = next((v.type for v in _handed_to(use) if not is_subtype(node.output.type, v.type)), None)
+            if wanted is not None:
+                if wanted not in made:
+                    assert node.owner is not None
+                    made[wanted] = Builder(node.owner, node, node.span).node(_CONSTRUCT, (), [wanted]).output
+                use.user.set_input(use.index, made[wanted])
+                changed = True
+    return changed
+
+
+def _handed_to(use: Use) -> Iterable[Value]:
+    """The values that a used one becomes where its user hands it on."""
+    user, index = use
+    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
+    flow = open_flow_of(user if holder is None else holder)
+    if flow is None:
+        return []
+    if holder is not None:
+        place = index - flow.results
+        return [] if place < 0 else [holder.outputs[place], *(_parameter(holder, place) if flow.repeats else ())]
+    place = index - flow.inputs
+    return [] if place < 0 else [user.outputs[place], *_parameter(user, place)]
+
+
+def _parameter(loop: Node, place: int) -> list[Value]:
+    return [parameters(loop.blocks[0])[place]]
+
+
 def _results(node: Node, types: Sequence[Type]) -> Sequence[Type]:
     """One type per output; the declared ones where nothing better is known."""
     declared = [value.type for value in node.outputs]
@@ -157,14 +244,19 @@ def _results(node: Node, types: Sequence[Type]) -> Sequence[Type]:
     return rule(node, types) if rule is not None and node.kind != PARAM else declared
 
 
-def _sized(tensor: Type, sized: Type | None, found: Type) -> Type:
-    """A tensor brought to the size of another: the other's rank, and its own dtype if it is floating."""
+def _is_sizes(type: Type) -> bool:
+    """Whether a type is a list of ints, or of lists of them."""
+    while type != INT_LIST and isinstance(type, ListType):
+        type = type.element
+    return type == INT_LIST
+
+
+def _sized(tensor: Type, rank: int | None, found: Type, *, keeps_dtype: bool) -> Type:
+    """A tensor brought to a size of so many dimensions, in its own dtype if it is floating."""
     if not isinstance(found, TensorType) or not isinstance(tensor, TensorType):
         return found
-    rank, dtype = found.rank, found.dtype
-    if isinstance(sized, TensorType) and rank is None:
-        rank = sized.rank
-    if dtype is None and tensor.dtype is not None and tensor.dtype.is_floating:
+    rank, dtype = rank if found.rank is None else found.rank, found.dtype
+    if keeps_dtype and dtype is None and tensor.dtype is not None and tensor.dtype.is_floating:
         dtype = tensor.dtype
     return TensorType(dtype, rank)
 
@@ -194,7 +286,9 @@ def _materialize(node: Node, types: Sequence[Type]) -> Sequence[Type]:
 
 
 def _list_construct(node: Node, types: Sequence[Type]) -> Sequence[Type]:
-    element: Type | None = types[0] if types else None
+    if not types:
+        return [_EMPTY]
+    element: Type | None = types[0]
     for type in types:
         element = unify(element, type) if element is not None else None
     return [ListType(element) if element is not None else node.output.type]
@@ -215,7 +309,9 @@ def _list_elements(node: Node, types: Sequence[Type]) -> Sequence[Type]:
     return [types[0].element if isinstance(types[0], ListType) else value.type for value in node.outputs]
 
 
-_SIZED = ("aten::sum_to_size", "aten::expand")
+_MADE = ("aten::new_zeros", "aten::new_empty", "aten::new_full", "aten::new_ones")
+"""Ops that make a tensor of a size, in the dtype of another or in one that is asked for."""
+_SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::reshape", "aten::view", *_MADE)
 """Ops on a tensor and a size."""
 _RULES: dict[str, Callable[[Node, Sequence[Type]], Sequence[Type]]] = {
     "aten::to.dtype": _to_dtype,

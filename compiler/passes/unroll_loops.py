@@ -37,8 +37,8 @@ MAX_BODY = 32
 _LOOP = "prim::Loop"
 
 
-def unroll_loops(graph: Graph) -> bool:
-    """Unroll each small loop that runs a given number of rounds."""
+def unroll_loops(graph: Graph, *, in_part: bool = True) -> bool:
+    """Unroll each small loop that runs a given number of rounds; `in_part` those too whose number is not known."""
     loops = [node for node in graph.all_nodes() if node.kind == _LOOP]
     changed = False
     # A loop stands before those inside it.
@@ -48,8 +48,10 @@ def unroll_loops(graph: Graph) -> bool:
         trips = constant_of(loop.inputs[0])
         if isinstance(trips, int) and trips <= MAX_ROUNDS:
             _write_out(loop, trips)
-        else:
+        elif in_part:
             _take_several(loop)
+        else:
+            continue
         changed = True
     return changed
 

@@ -97,6 +97,12 @@ def _specialized(type: Type, part: ArgumentPart) -> Type:
     return type
 
 
+def seen_type(declared: TensorType, value: Any) -> TensorType:
+    """The type of a tensor that was seen, where its declared type says less."""
+    dtype = dtype_of(value) if declared.dtype is None else declared.dtype
+    return TensorType(dtype, value.ndim if declared.rank is None else declared.rank, declared.requires_grad)
+
+
 # --- describing arguments ---
 
 Describe = Callable[[Any, bool], ArgumentPart]

@@ -32,8 +32,12 @@ def compile_graph(
     *,
     slice_everything: bool = False,
     settle: Callable[[Graph], None] | None = None,
+    exact: bool = False,
 ) -> Graph:
-    """An optimised copy. `settle` may write into it what else is known, once the types are in place."""
+    """An optimised copy. `settle` may write into it what else is known, once the types are in place.
+
+    `exact` says that sums are computed in their order, which is the same under every policy.
+    """
     copied = own_copy(graph)
     if spec is not None:
         for value, type in zip(copied.inputs, spec.types([v.type for v in copied.inputs]), strict=True):
@@ -47,7 +51,7 @@ def compile_graph(
             if name == "autodiff":
                 _slice(copied, slice_everything)
             if inlines or name not in _INLINING:
-                run_stage(copied, name)
+                run_stage(copied, name, exact=exact)
     return copied
 
 

@@ -23,8 +23,9 @@ from ...compiler.recompute import Policy, Recomputed, recompute
 from ...compiler.shapes.propagate import Abstract
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.specialize.straighten import straighten
-from ...compiler.types.types import TupleType, Type
+from ...compiler.types.types import TensorType, TupleType, Type
 from ...lang.diagnostics import CompileError
+from .argument_spec import Signature, seen_type
 from .compilation import prepare_gradient
 from .compiled import Compiled
 from .differentiated import Differentiated, Program
@@ -33,6 +34,8 @@ from .gradients import is_floating
 
 MAX_REMATERIALIZED = 64
 """Gradients under a policy that are kept for a function, one for each kind and shape of arguments."""
+MAX_PROGRAMS = 64
+"""Kinds of arguments for which a function's gradients are kept; the first are dropped first."""
 
 
 class Derivatives:
@@ -42,7 +45,9 @@ class Derivatives:
         self._graph = differentiable_graph(function.callee)
         self.input_types = [value.type for value in self._graph.inputs]
         self.output_types = [value.type for value in self._graph.outputs]
-        self._program = Program(flatten_signature(self._graph), self._graph.title, whole=True, temporaries=False)
+        self._flat = flatten_signature(self._graph)
+        self._signature = Signature(self._flat)
+        self._programs: dict[Hashable, Program] = {}
         self._rematerialized: dict[Hashable, tuple[Differentiated, Recomputed]] = {}
         self._last: tuple[Hashable, tuple[Gradient, Graph]] | None = None
         self._lock = RLock()
@@ -50,10 +55,26 @@ class Derivatives:
     def differentiate(self, values: Sequence[Any]) -> Differentiated:
         """The gradient for arguments of this kind; CompileError (E408) where an op has none."""
         flat = leaves(values, self.input_types)
-        found = self._program.differentiate(tuple([None if v is None else is_floating(v) for v in flat]))
+        key = self._signature.key(flat)
+        program = self._programs.get(key)
+        if program is None:
+            with self._lock:
+                program = self._programs.get(key) or self._program(key, flat)
+        found = program.differentiate(tuple([None if v is None else is_floating(v) for v in flat]))
         if isinstance(found, CompileError):
             raise CompileError(found.diagnostics)
         return found
+
+    def _program(self, key: Hashable, flat: Sequence[Any]) -> Program:
+        """The function for tensors of these dtypes and ranks: what depends on them is decided before its gradient."""
+        graph = self._flat.copy()
+        for value, given in zip(graph.inputs, flat, strict=True):
+            if isinstance(value.type, TensorType) and isinstance(given, np.ndarray):
+                value.type = seen_type(value.type, given)
+        while len(self._programs) >= MAX_PROGRAMS:
+            del self._programs[next(iter(self._programs))]
+        program = self._programs[key] = Program(graph, self._graph.title, whole=True, temporaries=False)
+        return program
 
     def rematerialize(
         self, values: Sequence[Any], policy: Policy, wrt: Sequence[int] | None = None

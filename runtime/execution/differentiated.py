@@ -56,7 +56,8 @@ class Program:
     """A graph without tuples in its signature, compiled as it is needed.
 
     `whole` says that it is a function's: what is differentiated goes through the stages of a plan with gradients first,
-    as the parts of such a plan have. `known` are abstract values of the inputs, for a graph that runs on such alone.
+    as the parts of such a plan have. `known` are abstract values of the inputs, for a graph that runs on such alone;
+    `exact` is as an executor has it.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Program:
         whole: bool = False,
         temporaries: bool = True,
         known: Sequence[Abstract] | None = None,
+        exact: bool = False,
         callees: PlanCache | None = None,
     ) -> None:
         self.graph = graph
@@ -75,6 +77,7 @@ class Program:
         self.whole = whole
         self._temporaries = temporaries
         self._known = known
+        self._exact = exact
         self._callees = callees
         self._executor: GraphExecutor | None = None
         self._differentiated: dict[Key, Differentiated | CompileError] = {}
@@ -90,7 +93,9 @@ class Program:
     def _made(self) -> GraphExecutor:
         with COMPILING:
             if self._executor is None:
-                self._executor = GraphExecutor(self.graph, self._callees, known=self._known, sums_gradients=True)
+                self._executor = GraphExecutor(
+                    self.graph, self._callees, known=self._known, sums_gradients=True, exact=self._exact
+                )
             return self._executor
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
@@ -171,7 +176,7 @@ class Differentiated:
     @cached_property
     def forward(self) -> GraphExecutor:
         """What runs f."""
-        return GraphExecutor(self.gradient.f, sums_gradients=True)
+        return GraphExecutor(self.gradient.f, sums_gradients=True, exact=self._shapes is not None)
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -243,7 +248,7 @@ class Differentiated:
                 found = self._backward.get(pattern)
                 if found is None:
                     df = specialized(self.gradient.df, self._types(pattern))
-                    found = Program(df, backward_of(self.name), known=self._known)
+                    found = Program(df, backward_of(self.name), known=self._known, exact=self._shapes is not None)
                     self._backward[pattern] = found
         return found
 

@@ -91,7 +91,8 @@ class GraphExecutor:
     """Runs a graph. `plans` holds the plans of functions that it calls and that were not inlined.
 
     `known` are abstract values of the inputs, for a graph that runs on such alone. `sums_gradients` says that it is
-    worth asking whether all that goes in has one shape, as it is for a backward that sums what was broadcast.
+    worth asking whether all that goes in has one shape, as it is for a backward that sums what was broadcast; `exact`
+    that its results are the same to the bit however a policy has cut up its loops.
     """
 
     def __init__(
@@ -101,12 +102,14 @@ class GraphExecutor:
         *,
         known: Sequence[Abstract] | None = None,
         sums_gradients: bool = False,
+        exact: bool = False,
     ) -> None:
         CONSTRUCTED.add()
         self.graph = graph
         self.signature = Signature(graph, sums_gradients=sums_gradients)
         self.known: dict[Hashable, Entry] = {}
         self._abstract = known
+        self._exact = exact
         self._callees = PlanCache() if plans is None else plans
         self._entries: dict[ArgumentSpec, Entry] = {}
         self._fallback: ExecutionPlan | None = None
@@ -203,7 +206,7 @@ class GraphExecutor:
             if chosen is None:
                 return entry.plan
             if chosen.plan is None:
-                chosen.plan = self._build(compile_graph(self.graph, entry.spec, settle=chosen.settle))
+                chosen.plan = self._build(compile_graph(self.graph, entry.spec, settle=chosen.settle, exact=self._exact))
             return chosen.plan
 
     # --- plans ---
@@ -250,7 +253,7 @@ class GraphExecutor:
 
     def _compiled(self, spec: ArgumentSpec) -> Graph:
         """The optimised graph for a spec."""
-        return compile_graph(self.graph, spec, settle=self._settle(spec))
+        return compile_graph(self.graph, spec, settle=self._settle(spec), exact=self._exact)
 
     def _settle(self, spec: ArgumentSpec) -> Callable[[Graph], None] | None:
         """What is written into a graph before its stages, besides the types that its spec knows."""

@@ -130,6 +130,13 @@ def _mm_tree(left: Sequence[torch.Tensor], right: Sequence[torch.Tensor]) -> tor
     )
 
 
+def _mm_total(state: Sequence[torch.Tensor]) -> torch.Tensor:
+    first = len(state) % 2
+    pairs = list(zip(state[first::2], state[first + 1 :: 2], strict=True))
+    total = state[0] if first else pairs[0][0] @ pairs[0][1]
+    return reduce(lambda total, pair: torch.addmm(total, *pair), pairs if first else pairs[1:], total)
+
+
 def _conv_input(input_size: Sizes, weight: torch.Tensor, grad_output: torch.Tensor, *how: Any) -> torch.Tensor:
     batch = grad_output if grad_output.dim() == weight.dim() else grad_output[None]
     size = input_size if len(input_size) == weight.dim() else [1, *input_size]
@@ -225,6 +232,8 @@ FORMS: dict[str, Form] = {
     "prim::device": lambda a: str(a.device),
     "prim::dtype": lambda a: dtypes_of_torch()[a.dtype].code,
     "prim::mm_tree": _mm_tree,
+    "prim::mm_gather": lambda state, left, right: [*state, left, right],
+    "prim::mm_total": _mm_total,
     "prim::mm_shared_left": lambda side, others: [side @ other for other in others],
     "prim::mm_shared_right": lambda side, others: [other @ side for other in others],
     **_OF_FLOATS,

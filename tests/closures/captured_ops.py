@@ -101,6 +101,8 @@ _FIXED: dict[str, list[Any]] = {
     "aten::math_acosh": [1.5],
     "aten::acosh.Scalar": [1.5],
     "prim::mm_tree": [[t(2, 3), t(2, 3)], [t(3, 4), t(3, 4)]],
+    "prim::mm_gather": [[t(2, 3), t(3, 4)], t(2, 5), t(5, 4)],
+    "prim::mm_total": [[t(2, 4), t(2, 3), t(3, 4)]],
     "prim::mm_shared_left": [t(2, 3), [t(3, 4), t(3, 4)]],
     "prim::mm_shared_right": [t(3, 4), [t(2, 3), t(2, 3)]],
 }

@@ -42,6 +42,8 @@ def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
     ("name", "arguments"),
     [
         ("prim::mm_tree", [matrices((3, 4), (3, 2), (3, 1)), matrices((4, 5), (2, 5), (1, 5))]),
+        ("prim::mm_gather", [matrices((3, 4), (4, 5)), matrices((3, 2))[0], matrices((2, 5))[0]]),
+        ("prim::mm_total", [matrices((3, 5), (3, 4), (4, 5), (3, 2), (2, 5))]),
         ("prim::mm_shared_left", [matrices((3, 4))[0], matrices((4, 5), (4, 1))]),
         ("prim::mm_shared_right", [matrices((4, 5))[0], matrices((3, 4), (2, 4))]),
         ("prim::grad_zeros", [[matrices((3, 4))[0], matrices((2, 1))[0]]]),

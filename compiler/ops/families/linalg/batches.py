@@ -14,6 +14,8 @@ from ...registry import OPS, Trait, declare
 
 MAX_NUMEL = 1 << 14
 """Operands with more elements are not worth the copy that joining them takes."""
+MAX_PAIRS = 32
+"""So many pairs of operands are gathered before they are multiplied."""
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -39,6 +41,23 @@ def _sum_of_products(left: Sequence[Array], right: Sequence[Array]) -> Array:
     for product in rest:
         total = add(total, product)
     return total
+
+
+def _gather(state: Sequence[Array], left: Array, right: Array) -> list[Array]:
+    """A pair of operands behind those gathered: pairs, and in front of them, where their number is odd, a sum."""
+    if len(state) >= 2 * MAX_PAIRS:
+        return [_total(state), left, right]
+    gathered = [*state, left, right]
+    return [_total(gathered)] if max(left.size, right.size) > MAX_NUMEL else gathered
+
+
+def _total(state: Sequence[Array]) -> Array:
+    """The sum of all products that were gathered."""
+    first = len(state) % 2
+    if first == len(state):
+        return state[0]
+    products = _sum_of_products(state[first::2], state[first + 1 :: 2])
+    return OPS.named("aten::add.Tensor").evaluate(state[0], products) if first else products
 
 
 def _shared_left(left: Array, others: Sequence[Array]) -> list[Array]:
@@ -74,6 +93,12 @@ def _product_sum_shape(a: Arguments) -> Shape:
     return shapes.product(a["left"][0].shape, a["right"][0].shape)
 
 
+def _total_shape(a: Arguments) -> Shape:
+    state = a["state"]
+    found: Shape = state[0].shape
+    return found if len(state) % 2 else shapes.product(found, state[1].shape)
+
+
 def _products_of_left(a: Arguments) -> Shapes:
     return [shapes.product(a.shape("side"), other.shape) for other in a["others"]]
 
@@ -90,6 +115,13 @@ declare(
     result=_element,
     shape=_product_sum_shape,
 )
+declare(
+    "prim::mm_gather(Tensor[] state, Tensor left, Tensor right) -> Tensor[]",
+    _gather,
+    traits=_M,
+    result=lambda types: types[0],
+)
+declare("prim::mm_total(Tensor[] state) -> Tensor", _total, traits=_M, result=_element, shape=_total_shape)
 for _name, _evaluate, _shape in (
     ("mm_shared_left", _shared_left, _products_of_left),
     ("mm_shared_right", _shared_right, _products_of_right),

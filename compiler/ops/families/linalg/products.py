@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....ops import rules, shapes
+from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import wrap_dim
@@ -19,9 +20,14 @@ from .product_shapes import dimension_labels, einsum_dtype
 
 Number = bool | int | float
 _M = Trait.MATMUL
+_FULL_FLOATS = "fd"
+"""The codes of NumPy's float32 and float64, in which products are computed as they are."""
 
 
 def _require_one_dtype(name: str, *arrays: Array) -> None:
+    first = arrays[0].dtype
+    if all(a.dtype is first for a in arrays):
+        return
     if len({a.dtype for a in arrays}) > 1:
         dtypes = " and ".join(str(dtype_of(a)) for a in arrays)
         raise RuntimeError(f"{name}: expected operands of one dtype, but got {dtypes}; convert one with .to()")
@@ -35,9 +41,11 @@ def _require_ranks(name: str, arrays: Sequence[Array], ranks: Sequence[int]) -> 
 
 def product(left: Array, right: Array) -> Array:
     """`left @ right` by NumPy's rules, computed in float32 at least and rounded once."""
-    dtype = dtype_of(left)
-    wide_left, wide_right = widen(left), widen(right)
     try:
+        if left.dtype.char in _FULL_FLOATS and right.dtype is left.dtype:
+            return np.asarray(np.matmul(left, right))
+        dtype = dtype_of(left)
+        wide_left, wide_right = widen(left), widen(right)
         return cast(np.matmul(wide_left, wide_right), dtype)
     except ValueError:
         raise RuntimeError(f"matrix product: shapes {left.shape} and {right.shape} do not fit") from None
@@ -187,6 +195,15 @@ def _kron(self: Array, other: Array) -> Array:
     return np.asarray(np.kron(cast(self, dtype), cast(other, dtype)))
 
 
+def _matmul_type(types: Sequence[Type]) -> Type:
+    """Vectors lose their dimension, batches are broadcast."""
+    dtype = rules.agreed(0, 1)(types)
+    assert isinstance(dtype, TensorType)
+    ranks = [rules.tensor_at(types, i).rank for i in (0, 1)]
+    known = [rank for rank in ranks if rank]
+    return TensorType(dtype.dtype, max(0, max(known) - known.count(1)) if len(known) == 2 else None)
+
+
 _PRODUCTS: tuple[tuple[str, Callable[..., Array], int | None, ShapeRule], ...] = (
     ("aten::matmul(Tensor self, Tensor other) -> Tensor", _matmul, None, product_shapes.matmul),
     ("aten::mm(Tensor self, Tensor mat2) -> Tensor", _ranked_product("mm", 2, 2), 2, product_shapes.matmul),
@@ -232,7 +249,7 @@ for _schema, _evaluate, _rank, _shape in _PRODUCTS:
         _schema,
         _evaluate,
         traits=_M,
-        result=rules.agreed(0, 1, rank=_rank),
+        result=_matmul_type if _evaluate is _matmul else rules.agreed(0, 1, rank=_rank),
         shape=_shape,
         dtype=shapes.promoted_when_broadcast if "::kron" in _schema else None,
         fits=None if _rank is None else product_shapes.have_ranks,
@@ -252,7 +269,7 @@ declare(
     "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     _linear,
     traits=_M,
-    result=rules.agreed(0, 1),
+    result=_matmul_type,
     shape=product_shapes.linear,
     fits=product_shapes.bias_of_linear,
 )
