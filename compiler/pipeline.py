@@ -307,7 +307,8 @@ def run_recipe(graph: Graph, name: str, *, without: Sequence[Pass] = (), is_part
 def run_stage(graph: Graph, name: str, *, on_device: bool = False, exact: bool = False) -> None:
     """Run a stage's passes, those of DEVICE if that is asked for, then those that users have registered there.
 
-    Where a run is to be `exact`, sums stay as they are, and hold no more than they do. What a user's leaves is verified, and that the graph still takes and gives as many values.
+    Where a run is to be `exact`, sums stay as they are, and hold no more than they do. What a user's pass leaves is
+    verified, and that the graph still takes and gives as many values.
     """
     passes = DEVICE.get(name, ()) if on_device else EXECUTOR[name]
     if exact and name in _INEXACT:

@@ -104,9 +104,7 @@ def zero(builder: Builder) -> Value:
     return builder.node("prim::AutogradZero", (), [UNDEFINED]).output
 
 
-def prepare_branch(
-    node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool
-) -> Walk:
+def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:
     """Rebuild a prim::If on its branches' forward halves: the rule, or None if no gradient can pass."""
     outside = list(dict.fromkeys(v for block in node.blocks for v in captures(block)))
     mask = [value in active for value in outside]

@@ -254,9 +254,7 @@ def _kept(round: Round, lists: Sequence[Value]) -> Kept:
     return Kept(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
 
 
-def prepare_loop(
-    node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool
-) -> Walk:
+def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:
     """Rebuild a prim::Loop on its body's forward half: the rule, or None if no gradient can pass."""
     (block,) = node.blocks
     outside = captures(block)

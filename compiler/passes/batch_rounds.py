@@ -80,9 +80,7 @@ def _start(initial: Value, gathered: dict[Value, Value]) -> Value | Node | None:
     return initial.node if initial.node.kind == _MM and initial.use_count == 1 else None
 
 
-def _rebuild(
-    loop: Node, chains: dict[Value, tuple[list[Node], Value | Node]], gathered: dict[Value, Value]
-) -> None:
+def _rebuild(loop: Node, chains: dict[Value, tuple[list[Node], Value | Node]], gathered: dict[Value, Value]) -> None:
     """The loop with lists in the place of sums."""
     assert loop.owner is not None
     (body,) = loop.blocks
@@ -115,7 +113,7 @@ def _rebuild(
     for place in places:
         if place.parameter in chains:
             _remove(place.result, chains[place.parameter][0])
-    for old, new, output in zip(loop.outputs, totals, made.outputs, strict=True):
+    for new, output in zip(totals, made.outputs, strict=True):
         if new is not output:
             gathered[new] = output
     replace_node(loop, totals)

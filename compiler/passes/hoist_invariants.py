@@ -77,6 +77,8 @@ def _hoist(loop: Node) -> bool:
     if runs is False:
         return False
     safe, risky = _invariant(body, _inside(body))
+    if all(node.kind == CONSTANT for node in (*safe, *risky)):
+        return False
     if runs:
         # In the order in which they stand.
         safe, risky = [node for node in body.nodes if node in {*safe, *risky}], []
@@ -84,7 +86,7 @@ def _hoist(loop: Node) -> bool:
         node.unlink().insert_before(loop)
     if risky:
         _guard(loop, risky)
-    return bool(risky) or any(node.kind != CONSTANT for node in safe)
+    return True
 
 
 def _runs_once(loop: Node) -> bool | None:

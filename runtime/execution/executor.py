@@ -206,7 +206,9 @@ class GraphExecutor:
             if chosen is None:
                 return entry.plan
             if chosen.plan is None:
-                chosen.plan = self._build(compile_graph(self.graph, entry.spec, settle=chosen.settle, exact=self._exact))
+                chosen.plan = self._build(
+                    compile_graph(self.graph, entry.spec, settle=chosen.settle, exact=self._exact)
+                )
             return chosen.plan
 
     # --- plans ---

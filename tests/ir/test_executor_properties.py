@@ -22,7 +22,7 @@ SEEDS = range(40)
 PASSES: dict[str, Pass] = {
     pass_name(p): p for passes in EXECUTOR.values() for p in passes if not isinstance(p, partial)
 }
-ROUNDED = ("batch_matmuls", "decompose_ops")
+ROUNDED = ("batch_matmuls", "batch_rounds", "decompose_ops")
 """Products joined, or rounded in between: the same but for the last places."""
 AT_WORK = {
     *("batch_matmuls", "canonicalize", "decompose_ops", "eliminate_common_subexpressions", "eliminate_dead_code"),
