@@ -314,7 +314,7 @@ def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node,
     kept = [b.op("aten::append.t", old, value) for old, value in zip(lists, values, strict=True)]
     b.returns(*results[: 1 + round.carried], *more, *kept)
     collected = _add_outputs(loop)[round.carried :]
-    total = builder.op("prim::max.int", trips, 0) if is_counted else collected.pop(0)
+    total = builder.op("prim::max.int", 0, trips) if is_counted else collected.pop(0)
     return loop, collected, total
 
 
