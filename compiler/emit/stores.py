@@ -25,6 +25,11 @@ def emit_write(e: Emitter, span: Span, target: Value, new: Value, what: str) -> 
     e.builder.node(WRITE, [target, new], attrs={"what": what})
 
 
+def emit_overwrite(e: Emitter, node: ast.Syntax, target: Value, new: Value, what: str) -> None:
+    """The tensor becomes `new`, which does not depend on what it was: that has a gradient of zeros from then on."""
+    emit_write(e, node.span, target, e.value("aten::_overwritten", node, target, new), what)
+
+
 def is_written(value: Value) -> bool:
     """Whether a write into the object has been emitted."""
     return any(use.user.kind == WRITE and use.index == 0 for use in value.uses)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..ir.node import Node
 from ..ops.registry import OPS, Trait
-from ..types.types import ListType, TensorType, is_subtype, unify
+from ..types.types import ListType, TensorType, is_differentiable, is_subtype, unify
 from .arguments import ask_argument, is_argument
 from .calls import share
 from .lists import MAX_CHOICES, depth_of, element, list_result, makes_list_of_objects, slots_of, write_list
@@ -113,6 +113,18 @@ def _updated(f: Walker, node: Node, places: Sequence[Place]) -> bool:
     return True
 
 
+def _overwritten(f: Walker, node: Node, places: Sequence[Place]) -> bool:
+    """What has no gradient needs none of zeros."""
+    old = f.memory.read(places[0])
+    op = OPS.of(old.node.schema)
+    takes_some = any(is_differentiable(value.type) for value in old.node.inputs)
+    has_none = op is not None and (op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY) or not takes_some)
+    if has_none or not is_differentiable(old.type):
+        f.places[node.output] = places[1]
+        return True
+    return False
+
+
 _BEFORE: dict[str, Callable[[Walker, Node, Sequence[Place]], bool]] = {
     WRITE: _write,
     "prim::TupleIndex": _tuple_index,
@@ -123,6 +135,7 @@ _BEFORE: dict[str, Callable[[Walker, Node, Sequence[Place]], bool]] = {
     "prim::unchecked_unwrap_optional": _same_object,
     "prim::unchecked_cast": _same_object,
     UPDATED: _updated,
+    "aten::_overwritten": _overwritten,
     "aten::len.t": _length,
     "prim::min.int": _least,
 }

@@ -222,6 +222,7 @@ FORMS: dict[str, Form] = {
     "aten::_index_rank": _index_rank,
     "aten::_updated": _updated,
     "aten::_replaced": lambda old, new: new,
+    "aten::_overwritten": lambda old, new: new,
     "aten::size": lambda a: list(a.shape),
     "aten::size.int": lambda a, dim: a.size(dim),
     "aten::numel": lambda a: a.numel(),

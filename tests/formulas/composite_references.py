@@ -61,6 +61,9 @@ _OTHERWISE: dict[str, Callable[..., Any]] = {
     "seeded_dropout": _seeded_dropout,
     "seeded_rrelu": _seeded_rrelu,
     "native_dropout": _kept,
+    "_given_or_detached": lambda given, made: [
+        old if old.shape == new.shape else new.detach() for old, new in zip(given, made, strict=True)
+    ],
 }
 
 

@@ -199,6 +199,7 @@ CASES: dict[str, list[Call]] = {
     # --- shapes ---
     "diagflat": [call(t(3)), call(t(2, 2), -1), call(t()), call(t(0))],
     "block_diag": [call([t(2, 3), t(3), t()]), call([t(2, 1)])],
+    "_given_or_detached": [call([t(2), t(3)], [t(2), t(1, 3)])],
     "cartesian_prod": [call([t(2), t(3)]), call([t(2)]), call([t(2), t(1), t(3)])],
     "hsplit.int": [*_SPLIT, call(t(4), 2)],
     "hsplit.array": [*_CUTS, call(t(4), [1, 3])],
@@ -279,6 +280,7 @@ RIGID = frozenset(
 FIXED: dict[str, frozenset[str]] = {
     "instance_norm.functional": frozenset(("running_mean", "running_var")),
     "multi_margin_loss": frozenset(("weight",)),
+    "_given_or_detached": frozenset(("made",)),
 }
 """Floating arguments that have no gradient."""
 FLAT: dict[str, frozenset[int]] = {}

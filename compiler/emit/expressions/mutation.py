@@ -17,7 +17,7 @@ from ...spelling.overloads import Argued
 from ...types.types import is_tensor
 from ..emitter import Emitter
 from ..resolve import emit_resolved
-from ..stores import emit_update, emit_write
+from ..stores import emit_overwrite, emit_update, emit_write
 
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
 _FILLS = {"zero_": "zeros_like", "fill_": "full_like"}
@@ -60,7 +60,9 @@ def emit_mutation(
         raise e.fail("E202", f"unknown in-place method '{name}'", function.name_span, *notes)
     else:
         new = emit_resolved(e, node, functional, [subject, *arguments], f"method '{name}'")
-    if name in _FILLS or name == "copy_" or not is_tensor(subject.value.type):
+    if name in _FILLS or name == "copy_":
+        emit_overwrite(e, node, subject.value, new, f"`{name}`")
+    elif not is_tensor(subject.value.type):
         emit_write(e, node.span, subject.value, new, f"`{name}`")
     else:
         emit_update(e, node, subject.value, new, f"`{name}`")

@@ -32,7 +32,7 @@ from ...types.types import (
 from ...types.types import TENSOR as TENSOR_TYPE
 from ..emitter import Emitter, described
 from ..resolve import emit_resolved
-from ..stores import emit_update, emit_write
+from ..stores import emit_overwrite, emit_update, emit_write
 from .slices import emit_bounds, plain
 from .tuples import emit_item
 
@@ -189,7 +189,7 @@ def emit_subscript_store(e: Emitter, target: ast.Subscript, source: Argued) -> W
     target = plain(e, target)
     if is_tensor(base.type):
         part = yield _select(e, target, base)
-        _store_tensor(e, target, part, source)
+        _store_tensor(e, target, part, source, is_whole=part.value is base)
         return None
     if isinstance(base.type, TupleType):
         raise e.fail("E305", "a tuple cannot be changed", target.span, "build a new tuple")
@@ -246,12 +246,15 @@ def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) 
     emit_write(e, target.span, base, new, _ASSIGNMENT)
 
 
-def _store_tensor(e: Emitter, target: ast.Subscript, part: Part, source: Argued) -> None:
+def _store_tensor(e: Emitter, target: ast.Subscript, part: Part, source: Argued, *, is_whole: bool = False) -> None:
     if part.indices is not None:
         value = _as_tensor(e, target, part.value, source)
         new = e.value("aten::index_put", target, part.value, part.indices, value)
     else:
         new = _filled(e, target, part.value, source)
+    if is_whole and part.indices is None:
+        emit_overwrite(e, target, part.value, new, _ASSIGNMENT)
+        return
     emit_write(e, target.span, part.value, new, _ASSIGNMENT)
 
 

@@ -86,6 +86,13 @@ declare(
     shape=shapes.same("old"),
 )
 
+declare(
+    "aten::_overwritten(Tensor old, Tensor new) -> Tensor",
+    lambda old, new: new,
+    result=lambda types: rules.tensor_at(types, 1),
+    shape=shapes.same("new"),
+)
+
 # Differentiation
 
 
