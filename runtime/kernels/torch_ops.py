@@ -51,7 +51,7 @@ def op_runner(op: Op, device: torch.device) -> Evaluate:
 
 def is_literal(op: Op) -> bool:
     """Whether an op makes a tensor of numbers that stand in its arguments, which the host has to copy to a device."""
-    return not any(_holds_tensor(part.type) for part in op.schema.arguments) and _is_by_definition(op)
+    return not any(holds_tensor(part.type) for part in op.schema.arguments) and _is_by_definition(op)
 
 
 def is_of_torch(op: Op) -> bool:
@@ -65,10 +65,11 @@ def _is_by_definition(op: Op) -> bool:
 
 def _moves_values(op: Op) -> bool:
     """Whether an op is of lists, or of numbers: it neither looks into a tensor nor makes one."""
-    return not any(_holds_tensor(part.type) for part in (*op.schema.arguments, *op.schema.returns))
+    return not any(holds_tensor(part.type) for part in (*op.schema.arguments, *op.schema.returns))
 
 
-def _holds_tensor(type: Type) -> bool:
+def holds_tensor(type: Type) -> bool:
+    """Whether values of a type are tensors, or lists of them."""
     while isinstance(type, ListType | OptionalType):
         type = type.element
     return isinstance(type, TensorType)

@@ -21,7 +21,7 @@ from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
 from .kinds import BY_OPS, is_recorded
-from .node import is_transformed, no_forward_mode, run_program
+from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
 from .tensors import Memory, check_devices, checked, device_of, has_tangent, requires_grad
@@ -65,9 +65,7 @@ class TorchCalls:
         device = device_of(values)
         if device != "cpu":
             check_devices(self._function.title, self._function.schema.arguments, values, self._function.graph.span)
-        joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed()
-        if not joins and has_tangent(values):
-            raise no_forward_mode(self._function.title, self._function.graph.span)
+        joins = (torch.is_grad_enabled() and requires_grad(values)) or is_transformed() or has_tangent(values)
         unrecorded = None if joins or torch.is_grad_enabled() else self._function.unrecorded
         if unrecorded is not None and requires_grad(values):
             return self._call_unrecorded(unrecorded, values)

@@ -16,6 +16,8 @@ PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 _PROXIES = torch._C._TorchDispatchModeKey.PROXY
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _is_functional: Callable[[Any], bool] = torch._is_functional_tensor
+_is_batched: Callable[[Any], bool] = torch._C._functorch.is_batchedtensor
+is_batch_of_gradients: Callable[[Any], bool] = torch._C._functorch.is_legacy_batchedtensor
 is_on_cpu: Callable[[Any], bool] = attrgetter("is_cpu")
 
 
@@ -29,9 +31,14 @@ def has_dispatch(tensor: Any) -> bool:
     return type(tensor) not in PLAIN and type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
+def is_batched(tensor: Any) -> bool:
+    """Whether a tensor is one sample's, and stands for those of all (`torch.func.vmap`, `is_grads_batched`)."""
+    return _is_batched(tensor) or is_batch_of_gradients(tensor)
+
+
 def kind_of(tensor: Any) -> str:
     """The kind of device that a tensor is on, as `torch.device.type` names it, or SYMBOLIC."""
-    if has_dispatch(tensor) or _is_functional(tensor):
+    if has_dispatch(tensor) or _is_functional(tensor) or is_batched(tensor):
         return SYMBOLIC
     if is_on_cpu(tensor):
         return "cpu"

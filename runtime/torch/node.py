@@ -17,7 +17,6 @@ import torch
 
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
-from ...lang.source import Span
 from ..execution.differentiated import Flags, Key, Program
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
@@ -27,8 +26,8 @@ from .kinds import BY_OPS, SYMBOLIC
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
-from .tensors import DTYPE_OF, Memory, device_of, on_device
-from .transforms import run_per_sample
+from .tensors import DTYPE_OF, Memory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
+from .transforms import run_per_sample, transposed
 
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
@@ -70,6 +69,9 @@ class Call:
         self.outputs = take_apart(results, row)
         for i, first in self.step.repeated.items():
             self.outputs[i] = self.outputs[first]
+        if is_forward_mode():
+            # A tangent is laid out as its tensor is, and written to.
+            row = [tensor.contiguous() if 0 in tensor.stride() else tensor for tensor in row]
         return tuple(row)
 
     def remember(self, ctx: Any, tensors: Sequence[Any], row: Sequence[Any]) -> None:
@@ -85,6 +87,10 @@ class Call:
         captures = moved([self.arguments[i] for i in step.captured_inputs], tensors, saved)
         captures += moved([self.outputs[i] for i in step.captured_outputs], row, saved)
         ctx.save_for_backward(*saved)
+        differentiable: list[Any] = []
+        if is_forward_mode() or is_transformed():
+            ctx.save_for_forward(*saved)
+            differentiable = [_like(t) if i in with_gradient else () for i, t in enumerate(row)]
         lists = [layout for layout in vjps if type(layout) is list]
         ctx.kept = Kept(
             step,
@@ -93,6 +99,7 @@ class Call:
             [self.arguments[i] for i in step.output_vjps],
             {place: _like(row[place]) for place in places(lists)} if lists else {},
             [tensor.shape for tensor in tensors],
+            differentiable,
         )
 
 
@@ -107,6 +114,27 @@ class Kept:
     metadata: dict[int, tuple[Any, ...]]
     """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
     shapes: list[Any]
+    row: Sequence[tuple[Any, ...]] = ()
+    """Of outputs, where they may have tangents: shape, dtype, device; nothing of those without a gradient."""
+
+    def tangents(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """The tangents of the outputs' tensors, in a row, for those of the arguments' tensors.
+
+        Gradients are linear in those of the outputs, so what goes forward is the transpose of what goes backward.
+        """
+        seeded = [i for i, like in enumerate(self.row) if like]
+        moved = [i for i, tangent in enumerate(given) if tangent is not None]
+        row: list[Any] = [None] * len(self.row)
+
+        def backward(*gradients: Any) -> list[Any]:
+            seeds = dict(zip(seeded, gradients, strict=True))
+            found = self.gradients(saved, [seeds.get(i) for i in range(len(row))])
+            return [found[i] for i in moved]
+
+        likes = [self.row[i] for i in seeded]
+        for i, tangent in zip(seeded, transposed(backward, likes, [given[i] for i in moved]), strict=True):
+            row[i] = tangent
+        return row
 
     def gradients(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The gradients of the arguments' tensors, in a row."""
@@ -190,19 +218,25 @@ class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
-        step = ctx.kept.step
-        raise no_forward_mode(step.name, step.graph.span)
+        saved = [without_tangent(tensor) for tensor in ctx.saved_tensors]
+        return tuple(ctx.kept.tangents(saved, tangents[1:]))
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
-        saved = ctx.saved_tensors
-        if all(gradient is None for gradient in given):
-            return (None,) * (1 + len(ctx.kept.shapes))
-        return (None, *ctx.kept.gradients(saved, given))
+        return _gradients(ctx, ctx.saved_tensors, given)
+
+
+def _gradients(ctx: Any, saved: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+    if all(gradient is None for gradient in given):
+        return (None,) * (1 + len(ctx.kept.shapes))
+    return (None, *ctx.kept.gradients(saved, given))
 
 
 class TransformedFunction(GradscriptFunction):
-    """The same under torch.func, in the form that it takes apart: grad, vjp and jacrev record it level by level."""
+    """The same under torch.func, in the form that it takes apart: grad and jvp record it level by level, vmap runs its
+    parts on batches."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
@@ -214,19 +248,27 @@ class TransformedFunction(GradscriptFunction):
         call.remember(ctx, tensors, output)
 
     @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        # A pullback may be called when the transform that made it is over.
+        saved = [_unwrap_if_dead(tensor) for tensor in ctx.saved_tensors]
+        alive = [None if gradient is None else _unwrap_if_dead(gradient) for gradient in given]
+        return _gradients(ctx, saved, alive)
+
+
+class SampledFunction(TransformedFunction):
+    """The same of a step in which torch's ops, which know batches, are not all: vmap runs it once per sample."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
-        return run_per_sample(TransformedFunction.apply, info.batch_size, in_dims[1:], call, tensors)
-
-
-def no_forward_mode(name: str, span: Span) -> RuntimeFailure:
-    """Functions have gradients, and no tangents."""
-    note = "torch.func.jacrev and torch.func.vjp go backward; a Hessian is `jacrev(jacrev(f))`"
-    return RuntimeFailure("R003", name, "there is no forward-mode derivative", span=span, notes=[note])
+        return run_per_sample(SampledFunction.apply, info.batch_size, in_dims[1:], call, tensors)
 
 
 # --- calls ---
 
 
+_unwrap_if_dead: Callable[[Any], Any] = torch._C._functorch.unwrap_if_dead
 is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 """Whether a transform of torch.func is running."""
 
@@ -237,9 +279,11 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
     With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
     """
     if is_transformed():
-        return record(TransformedFunction, step_of(program, _key(values, _is_floating)), values)
+        return _transformed(step_of(program, _key(values, _is_floating)), values)
     if program.asks:
         program = program.answered(_flags(values))
+    if is_forward_mode() and has_tangent(values):
+        return record(GradscriptFunction, step_of(program, _key(values, _is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
     if True in key:
         device = device_of(values)
@@ -249,6 +293,16 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
         if step.input_vjps:
             return record(GradscriptFunction, step, values)
     return run_plainly(program, values, passes_on=passes_on)
+
+
+def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:
+    """The outputs under transforms of torch.func; of batches by ops that know these, or else sample by sample."""
+    if step.is_batchable:
+        try:
+            return record(TransformedFunction, step, values)
+        except RuntimeFailure:
+            pass  # What one sample cannot do either is told of that one.
+    return record(SampledFunction, step, values)
 
 
 def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from ..execution.differentiated import Program
 from .devices import DeviceMemory, FixedRun, GraphRun
 from .kernels import kernel_program
 from .kinds import is_on_cpu
-from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed, no_forward_mode
+from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed
 from .places import Layout, Place, each
 from .steps import Step, step_of
 
@@ -164,10 +164,6 @@ class PreparedFunction(torch.autograd.Function):  # type: ignore[misc] # torch i
     @staticmethod
     def forward(ctx: Any, call: NodeCall, values: Values, *tensors: Any) -> tuple[Any, ...]:
         return call.forward(ctx, values)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        raise no_forward_mode(ctx.call.step.name, ctx.call.step.graph.span)
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ from ..execution.differentiated import Differentiated, Key, Pattern, Program
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
 from .devices import GraphRun, graph_run
+from .symbolic import is_batchable
 
 _MAKING = RLock()
 
@@ -50,6 +51,11 @@ class Step:
         self.repeated = _repeated(self._source)
         self.inputs = [value.name_hint for value in self._source.inputs]
         self._runs: dict[str, GraphRun] = {}
+
+    @cached_property
+    def is_batchable(self) -> bool:
+        """Whether ops of torch make up the outputs, none of which looks into a tensor to tell a number."""
+        return is_batchable(self.graph)
 
     def on(self, device: str) -> GraphRun:
         """What computes the outputs on another device."""

@@ -20,10 +20,10 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Trait
 from ..failures.failure import RuntimeFailure
-from ..kernels.torch_ops import is_of_torch, without_autocast
+from ..kernels.torch_ops import holds_tensor, is_of_torch, without_autocast
 from ..kernels.whole import is_walked, run_graph
 from .devices import register_runner
-from .kinds import SYMBOLIC
+from .kinds import SYMBOLIC, is_batch_of_gradients
 
 _OF_DATA = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 """What tensors without elements raise where these are asked for."""
@@ -73,6 +73,25 @@ class OpsRun:
 _INSTEAD = ["call the function on tensors with data; torch.compile, without `fullgraph`, leaves such a call to Python"]
 
 
+def is_batchable(graph: Graph) -> bool:
+    """Whether torch's ops make up a graph, of which none is to be run once per sample: no random number, no text
+    printed, and none tells a number that is in a tensor, which is another one for each."""
+    return all(_is_traceable(node) and not _is_of_a_sample(node) for node in graph.all_nodes())
+
+
+def draws_numbers(graph: Graph) -> bool:
+    """Whether an op of a graph is random."""
+    return any(op is not None and op.has(Trait.RANDOM) for op in (OPS.of(node.schema) for node in graph.all_nodes()))
+
+
+def _is_of_a_sample(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    if op is None or op.has(Trait.SHAPE_ONLY):
+        return False
+    takes = any(holds_tensor(argument.type) for argument in op.schema.arguments)
+    return op.has(Trait.SIDE_EFFECT) or (takes and not all(holds_tensor(result.type) for result in op.schema.returns))
+
+
 def _is_traceable(node: Node) -> bool:
     if is_walked(node.kind):
         return True
@@ -95,7 +114,10 @@ class SymbolicMemory:
         return value if is_new else value.clone()
 
     def shared(self, value: Any) -> Any:
-        return value.detach() if isinstance(value, torch.Tensor) else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        # `is_grads_batched` knows of no views.
+        return value.clone() if is_batch_of_gradients(value) else value.detach()
 
 
 def _device_of(values: Sequence[Any]) -> torch.device:

@@ -22,7 +22,7 @@ from ..values.arrays import check_torch, to_array
 from ..values.tensor_memory import NoMemory, memory_of
 from ..values.torch_dtypes import dtypes_of_torch, tensor_of
 from .devices import has_runner
-from .kinds import SYMBOLIC, has_dispatch, is_recorded, kind_of
+from .kinds import SYMBOLIC, has_dispatch, is_batch_of_gradients, is_batched, is_recorded, kind_of
 
 DTYPE_OF = dtypes_of_torch()
 
@@ -71,12 +71,18 @@ def requires_grad(values: Sequence[Any]) -> bool:
     return False
 
 
+def is_forward_mode() -> bool:
+    """Whether dual tensors are computed with somewhere (`torch.autograd.forward_ad`)."""
+    return forward_ad._current_level >= 0
+
+
 def has_tangent(values: Sequence[Any]) -> bool:
     """Whether a tensor among the values is a dual one, of forward-mode differentiation."""
-    if forward_ad._current_level < 0:
+    if not is_forward_mode():
         return False
     found = [item for value in values for item in tensors_in(value) if isinstance(item, torch.Tensor)]
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in found)
+    plain = [tensor for tensor in found if not is_batch_of_gradients(tensor)]
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in plain)
 
 
 def device_of(values: Sequence[Any]) -> str:
@@ -91,6 +97,15 @@ def device_of(values: Sequence[Any]) -> str:
         if found != "cpu":
             return found
     return "cpu"
+
+
+def without_tangent(tensor: Any) -> Any:
+    """What a dual tensor of the innermost level is the primal of; of a batch, one without tangents."""
+    if not is_batched(tensor):
+        return forward_ad.unpack_dual(tensor).primal
+    functorch = torch._C._functorch
+    samples = without_tangent(functorch.get_unwrapped(tensor))
+    return functorch._add_batch_dim(samples, functorch.maybe_get_bdim(tensor), functorch.maybe_get_level(tensor))
 
 
 def check_devices(function: str, arguments: Sequence[Argument], values: Sequence[Any], span: Span) -> None:

@@ -1,4 +1,4 @@
-"""A call under torch.func.vmap: once per sample, the outputs stacked."""
+"""What torch.func asks of a call: under vmap, a run per sample; in forward mode, the transpose of its backward."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from ..failures.failure import RuntimeFailure
 from .places import Layout
 from .steps import Step
+from .symbolic import draws_numbers
 
 
 class Repeatable(Protocol):
@@ -38,10 +39,37 @@ def run_per_sample(
     rows = [apply(sample, *_sample(tensors, dims, i)) for i, sample in enumerate(samples)]
     call.outputs = samples[0].outputs
     if any(sample.outputs != call.outputs for sample in samples) or not _alike(rows):
+        if draws_numbers(call.step.graph):
+            message = "under vmap, a function that draws random numbers has a seed per sample, and a gradient of none"
+            raise _failure(call, message, "draw outside, and pass what was drawn; or call the function per sample")
         message = "under vmap, the samples take different paths or give outputs of different shapes"
         raise _failure(call, message, "call the function once per sample")
     stacked = tuple([torch.stack(column) for column in zip(*rows, strict=True)])
     return stacked, (0,) * len(stacked)
+
+
+def transposed(
+    function: Callable[..., Sequence[Any]], likes: Sequence[tuple[Any, ...]], given: Sequence[Any]
+) -> Sequence[Any]:
+    """What the transpose of a linear function makes of `given`, one for each of its results, by torch.func.vjp.
+
+    Its arguments are like `likes`: shape, dtype, device. A result that is None depends on none of them.
+    """
+    zeros = [torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in likes]
+    if not zeros:
+        return []
+
+    moved: list[Any] = []
+
+    def present(*arguments: Any) -> tuple[Any, ...]:
+        pairs = [(r, g) for r, g in zip(function(*arguments), given, strict=True) if r is not None]
+        moved.extend([g.to(r.dtype) for r, g in pairs])
+        # There is always a result, as torch.func.vjp wants it.
+        return (*[r for r, _ in pairs], arguments[0] * 0)
+
+    _, pull_back = torch.func.vjp(present, *zeros)
+    pulled: Sequence[Any] = pull_back((*moved, zeros[0]))
+    return pulled
 
 
 def _sample(tensors: Sequence[Any], dims: Sequence[int | None], index: int) -> list[Any]:

@@ -7,7 +7,9 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from torch.func import functional_call, grad, grad_and_value, hessian, jacrev, jvp, vjp, vmap
+from gradscript.runtime.torch import node
+from torch.autograd.functional import jacobian
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 from torch_programs import CASES, UNIT, draw
 
 X, W, B = draw(4, 3, grad=False), draw(3, 2, grad=False, seed=1), draw(2, grad=False, seed=2)
@@ -95,33 +97,127 @@ def test_samples_that_take_different_paths() -> None:
         vmap(grad(lambda x: UNIT.branch(x, x).sum()))(torch.tensor([[1.0, 2.0], [-1.0, -2.0]]))
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name not in {"branch", "branch left", "no elements"}])
+def test_a_batch_runs_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, runs = CASES[name], []
+    monkeypatch.setattr(node, "run_per_sample", lambda *_: runs.append(name))
+    tensors = [torch.stack([t.detach() + i for i in range(3)]) for t in case.tensors()]
+    found, expected = (
+        _flat(vmap(lambda *given, f=f: f(*given, *case.extra))(*tensors)) for f in (case.ours, case.eager)
+    )
+    for ours, eager in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+    wanted = tuple(range(len(tensors)))
+    losses = [lambda *given, f=f: _loss(f(*given, *case.extra)) for f in (case.ours, case.eager)]
+    for ours, eager in zip(*(vmap(grad(loss, wanted))(*tensors) for loss in losses), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+    assert not runs
+
+
+def _loss(result: Any) -> Any:
+    return sum((leaf * leaf).sum() for leaf in _flat(result) if leaf.is_floating_point())
+
+
+def test_what_is_drawn_has_to_be_drawn_outside() -> None:
+    dropout = gs.CompilationUnit("def f(x):\n    return F.dropout(x, 0.5, True)\n").f
+    with pytest.raises(gs.RuntimeFailure, match="draws random numbers"):
+        vmap(dropout, randomness="different")(torch.ones(8, 64))
+
+
 def test_no_samples() -> None:
+    assert vmap(UNIT.same)(torch.ones(0, 2)).shape == (0, 2)
     with pytest.raises(gs.RuntimeFailure, match="vmap over no samples"):
-        vmap(UNIT.same)(torch.ones(0, 2))
+        vmap(lambda x: UNIT.branch(x, x))(torch.ones(0, 2))
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        lambda: jvp(lambda x: UNIT.own(x, x), (B,), (B,)),
-        lambda: hessian(lambda x: UNIT.own(x, x).sum())(B),
-        lambda: _dual(B),
-        lambda: _dual(B.clone().requires_grad_()),
-    ],
-    ids=["jvp", "hessian", "dual", "dual that requires grad"],
-)
-def test_forward_mode_is_refused(run: Any) -> None:
-    with pytest.raises(gs.RuntimeFailure, match="no forward-mode derivative") as caught:
-        run()
-    assert "jacrev" in str(caught.value)
+# --- forward mode ---
 
 
-def _dual(x: Any) -> Any:
+@pytest.mark.parametrize("name", CASES)
+def test_tangents(name: str) -> None:
+    case = CASES[name]
+    tensors = [tensor.detach() for tensor in case.tensors()]
+    tangents = [torch.cos(tensor + i) for i, tensor in enumerate(tensors)]
+    found, expected = (
+        _flat(jvp(lambda *given, f=f: _floating(f(*given, *case.extra)), tuple(tensors), tuple(tangents)))
+        for f in (case.ours, case.eager)
+    )
+    for ours, eager in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+
+
+def _floating(result: Any) -> tuple[Any, ...]:
+    return tuple(leaf for leaf in _flat(result) if leaf.is_floating_point())
+
+
+FORWARD: dict[str, Any] = {
+    "of one argument": lambda f: jvp(lambda w: f(X, w, B), (W,), (W + 1,)),
+    "jacfwd": lambda f: jacfwd(lambda w: f(X, w, B))(W),
+    "hessian": lambda f: hessian(lambda w: f(X, w, B).sum())(W),
+    "jacfwd of jacfwd": lambda f: jacfwd(jacfwd(lambda w: f(X, w, B).sum()))(W),
+    "jacrev of jacfwd": lambda f: jacrev(jacfwd(lambda w: f(X, w, B).sum()))(W),
+    "linearize": lambda f: linearize(lambda x: f(x, W, B), X)[1](X * 2),
+    "vmap of jvp": lambda f: vmap(lambda x, t: jvp(lambda x: f(x, W, B), (x,), (t,))[1])(BATCH, BATCH * 2),
+    "jvp of vmap": lambda f: jvp(lambda w: vmap(lambda x: f(x, w, B))(BATCH), (W,), (W + 1,)),
+    "dual numbers": lambda f: _dual(lambda x: f(x, W, B), X),
+    "dual numbers, nothing recorded": lambda f: torch.no_grad()(_dual)(lambda x: f(x, W, B), X),
+    "jacobian of batches, forward": lambda f: jacobian(
+        lambda w: f(X, w, B), W, vectorize=True, strategy="forward-mode"
+    ),
+    "hessian of batches, forward": lambda f: torch.autograd.functional.hessian(
+        lambda w: f(X, w, B).sum(), W, vectorize=True, outer_jacobian_strategy="forward-mode"
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+@pytest.mark.parametrize("name", FORWARD)
+def test_forward_mode_against_eager(name: str) -> None:
+    found, expected = (_flat(FORWARD[name](f)) for f in (MLP.ours, MLP.eager))
+    for ours, eager in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+
+
+def _dual(function: Any, x: Any) -> Any:
     with torch.autograd.forward_ad.dual_level():
-        return UNIT.own(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)), x)
+        result = function(torch.autograd.forward_ad.make_dual(x, torch.cos(x)))
+        return tuple(torch.autograd.forward_ad.unpack_dual(result))
 
 
-def test_batched_gradients_name_what_to_use() -> None:
-    x = draw(3)
-    with pytest.raises(gs.RuntimeFailure, match=r"torch\.func\.jacrev"):
-        torch.autograd.grad(UNIT.own(x, x), x, torch.eye(3, dtype=torch.float64), is_grads_batched=True)
+def test_tangents_follow_the_rule_of_the_author() -> None:
+    assert jvp(UNIT.tripled, (B,), (torch.ones_like(B),))[1].tolist() == [3.0, 3.0]
+    assert _dual(UNIT.tripled, B)[1].tolist() == (3 * torch.cos(B)).tolist()
+    _, tangent = jvp(UNIT.unused, (B, B), (torch.zeros_like(B), torch.ones_like(B)))
+    assert not tangent.any()
+
+
+def test_dual_numbers_join_autograd() -> None:
+    x = B.clone().requires_grad_()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        tangent = torch.autograd.forward_ad.unpack_dual(UNIT.own(dual, dual)).tangent
+        (found,) = torch.autograd.grad(tangent.sum(), x)
+    torch.testing.assert_close(found, torch.full_like(x, 2.0))
+
+
+# --- batches of gradients ---
+
+GRADIENTS = torch.eye(8, dtype=torch.float64).reshape(8, 4, 2)
+BATCHES: dict[str, Any] = {
+    "grad": lambda f: _batched(f, False),
+    "grad that is recorded": lambda f: _batched(f, True),
+    "jacobian": lambda f: jacobian(lambda w: f(X, w, B), W, vectorize=True),
+    "hessian": lambda f: torch.autograd.functional.hessian(lambda w: f(X, w, B).sum(), W, vectorize=True),
+}
+
+
+def _batched(function: Any, recorded: bool) -> Any:
+    x = X.clone().requires_grad_()
+    return torch.autograd.grad(function(x, W, B), x, GRADIENTS, is_grads_batched=True, create_graph=recorded)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_of_gradients(name: str) -> None:
+    found, expected = (_flat(BATCHES[name](f)) for f in (MLP.ours, MLP.eager))
+    for ours, eager in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
