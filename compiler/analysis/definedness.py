@@ -7,16 +7,16 @@ describes a tensor that it has seen; otherwise it is unknown. What a loop carrie
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from itertools import chain
 
 from ..ir.graph import Graph
-from ..ir.kinds import carried, is_loop, sources
+from ..ir.kinds import carried, is_loop, open_flow_of, own_parameters, sources
 from ..ir.node import PARAM, RETURN, Node, Value
+from ..ir.rewrite import program_order
 from ..types.types import UNDEFINED, ListType, OptionalType, TensorType, VariableType
-
-MAX_PASSES = 20
-"""Over a graph whose loops are settled; nothing is known of what they carry where more would be needed."""
+from .dataflow import Dataflow
 
 
 class State(Enum):
@@ -36,16 +36,16 @@ class Definedness:
 
     def __init__(self, graph: Graph) -> None:
         self._states: dict[Value, State] = {value: _input_state(value) for value in graph.inputs}
-        self._carried: dict[Value, State] = {}
-        if any(is_loop(node) for node in graph.all_nodes()):
-            self._settle_loops(graph)
+        loops = [node for node in graph.all_nodes() if is_loop(node)]
+        settled = _Settled(graph).solve() if loops else {}
+        self._carried = {place.parameter: settled.get(place.parameter) for loop in loops for place in carried(loop)}
 
     def __getitem__(self, value: Value) -> State:
         while value.node.kind == "prim::unchecked_cast":
             value = value.node.inputs[0]
         if value.type == UNDEFINED:
             return State.ZERO
-        return self._states.get(value) or self._carried.get(value, State.UNKNOWN)
+        return self._states.get(value) or self._carried.get(value) or State.UNKNOWN
 
     def of(self, values: Iterable[Value]) -> State:
         return join(self[value] for value in values)
@@ -53,63 +53,76 @@ class Definedness:
     def visit(self, node: Node) -> None:
         """Note the states of a node's outputs."""
         for index, value in enumerate(node.outputs):
-            self._states[value] = self._output_state(node, index)
+            if _hands_on(node):
+                self._states[value] = self.of(given for given in sources(value, index) if _is_read(given, value))
+            else:
+                self._states[value] = _output_state(node, index, self.__getitem__)
 
-    def _settle_loops(self, graph: Graph) -> None:
-        """States of what loops carry: those they start with, made weaker until every round agrees."""
-        inputs = dict(self._states)
-        for _ in range(MAX_PASSES):
-            changed = False
-            for node, entered in visits(graph):
-                if not entered:
-                    changed |= is_loop(node) and self._enter(node)
-                else:
-                    self.visit(node)
-            if not changed:
-                break
-        else:
-            self._carried.clear()
-        self._states = inputs
 
-    def _enter(self, loop: Node) -> bool:
-        """Note what a loop's parameters are, as far as its initial values and its rounds so far tell."""
-        changed = False
-        for initial, parameter, result, _ in carried(loop):
-            found = (self._carried.get(parameter), self[initial], self._so_far(result))
-            state = join(state for state in found if state is not None)
-            changed |= self._carried.get(parameter) is not state
-            self._carried[parameter] = state
-        return changed
+class _Settled(Dataflow[State]):
+    """The states of a whole graph, where loops carry what all of their rounds say."""
 
-    def _so_far(self, value: Value) -> State | None:
-        """The state of a value, None for one that no pass has come to."""
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        # A graph in the making uses values of the one that it becomes a part of: of them nothing is known.
+        outside = (value for node in program_order(graph) for value in node.inputs)
+        self.states.update({value: self.joined(value, None, State.UNKNOWN) for value in outside})
+        for node in program_order(graph):
+            for value in node.outputs:
+                self.states.pop(value, None)
+        self.states.update({value: _input_state(value) for value in graph.inputs})
+
+    def hands_on(self, node: Node) -> bool:
+        return _hands_on(node)
+
+    def hand(self, source: Value, into: Value) -> None:
+        if _is_read(source, into):
+            super().hand(source, into)
+
+    def made(self, node: Node) -> Iterable[tuple[Value, State]]:
+        if self.hands_on(node):
+            return [(value, State.UNKNOWN) for block in node.blocks for value in own_parameters(block)]
+        given = [(value, State.UNKNOWN) for block in node.blocks for value in block.inputs]
+        inner = [block.outputs for block in node.blocks]
+        if any(value not in self.states for value in chain(node.inputs, *inner)):
+            return given
+        return given + [(v, _output_state(node, i, self.states.__getitem__)) for i, v in enumerate(node.outputs)]
+
+    def joined(self, value: Value, before: State | None, found: State) -> State:
         if value.type == UNDEFINED:
             return State.ZERO
-        return self._states.get(value) or self._carried.get(value)
+        return found if before in (None, found) else State.UNKNOWN
 
-    def _output_state(self, node: Node, index: int) -> State:
-        if node.kind == "prim::If":
-            results = [block.outputs[index] for block in node.blocks]
-            # Nothing reads one that is uninitialized.
-            return self.of([v for v in results if v.node.kind != "prim::Uninitialized"])
-        if is_loop(node):
-            return join(map(self.__getitem__, sources(node.outputs[index])))
-        if node.kind == "prim::GradOf":
-            return self._grad_of(node, index)
-        if node.kind == "prim::AutogradAdd":
-            states = {self[value] for value in node.inputs}
-            return State.NONZERO if State.NONZERO in states else join(states)
-        if node.kind == "prim::grad_item":
-            return State.ZERO if self[node.inputs[0]] is State.ZERO else State.UNKNOWN
-        return _made_state(node, index)
 
-    def _grad_of(self, node: Node, index: int) -> State:
-        """Zero gradients give zeros, others what the block makes of them; a mixture may go either way."""
-        given = self.of(node.inputs)
-        result = self[node.blocks[0].outputs[index]]
-        if given is State.NONZERO:
-            return result
-        return State.ZERO if State.ZERO in (given, result) else State.UNKNOWN
+def _hands_on(node: Node) -> bool:
+    """A prim::GradOf makes zeros as well, so what it gives is not what its block gives."""
+    return node.kind != "prim::GradOf" and open_flow_of(node) is not None
+
+
+def _is_read(given: Value, value: Value) -> bool:
+    """Nothing reads a branch's result that is uninitialized."""
+    return given.node.kind != "prim::Uninitialized" or value.node.kind != "prim::If"
+
+
+def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) -> State:
+    """What a node makes itself, by the states of what it is given."""
+    if node.kind == "prim::GradOf":
+        return _grad_of(join(map(state_of, node.inputs)), state_of(node.blocks[0].outputs[index]))
+    if node.kind == "prim::AutogradAdd":
+        states = set(map(state_of, node.inputs))
+        return State.NONZERO if State.NONZERO in states else join(states)
+    if node.kind == "prim::grad_item":
+        return State.ZERO if state_of(node.inputs[0]) is State.ZERO else State.UNKNOWN
+    if node.kind == "prim::unchecked_cast":
+        return state_of(node.inputs[0])
+    return _made_state(node, index)
+
+
+def _grad_of(given: State, result: State) -> State:
+    """Zero gradients give zeros, others what the block makes of them; a mixture may go either way."""
+    if given is State.NONZERO:
+        return result
+    return State.ZERO if State.ZERO in (given, result) else State.UNKNOWN
 
 
 def is_sure(value: Value) -> bool:
@@ -121,6 +134,8 @@ def is_sure(value: Value) -> bool:
 
 
 def _input_state(value: Value) -> State:
+    if value.type == UNDEFINED:
+        return State.ZERO
     seen = isinstance(value.type, TensorType) and value.type.dtype is not None
     return State.NONZERO if seen else State.UNKNOWN
 
@@ -138,11 +153,6 @@ def _made_state(node: Node, index: int) -> State:
 
 def post_order(graph: Graph) -> Iterable[Node]:
     """Every node in program order, each after those inside it."""
-    return (node for node, entered in visits(graph) if entered)
-
-
-def visits(graph: Graph) -> Iterable[tuple[Node, bool]]:
-    """Every node in program order twice: before (False) and after (True) what is inside it."""
     stack: list[tuple[Node | None, bool]] = [(graph.body.param.next, False)]
     while stack:
         node, entered = stack.pop()
@@ -150,9 +160,8 @@ def visits(graph: Graph) -> Iterable[tuple[Node, bool]]:
             continue
         if entered:
             following = node.next
-            yield node, True
+            yield node
             stack.append((following, False))
         else:
-            yield node, False
             stack.append((node, True))
             stack += [(block.param.next, False) for block in reversed(node.blocks)]

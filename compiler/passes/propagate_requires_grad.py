@@ -24,7 +24,7 @@ After:
       return (%1, %4)
 
 A result needs a gradient if an operand does; one of a branch, if that of either side does; one of a loop, if it does
-in any round, for which the graph is gone through until nothing changes. Comparisons, `detach` and other ops without a
+in any round. Comparisons, `detach` and other ops without a
 derivative give tensors that need none, and no tensor of another dtype than a floating one ever does.
 """
 
@@ -33,14 +33,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..analysis.dataflow import Dataflow
 from ..ir.graph import Graph
-from ..ir.kinds import KindTrait, handed_on, has, open_flow_of
-from ..ir.node import PARAM, RETURN, Node, Value
-from ..ir.rewrite import program_order
+from ..ir.kinds import KindTrait, has, own_parameters
+from ..ir.node import Node, Value
 from ..ops.registry import OPS, Trait
 from ..types.types import ListType, OptionalType, TensorType, TupleType, Type
 
-_State = int
 _NO, _UNKNOWN, _YES = range(3)
 """Ordered: what flows together is the greatest of them."""
 _STATES = {False: _NO, None: _UNKNOWN, True: _YES}
@@ -52,13 +51,9 @@ _GIVEN_ONLY = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 def propagate_requires_grad(graph: Graph) -> bool:
     """Fill in `requires_grad` of tensor types, the inputs' own aside."""
-    states: dict[Value, _State] = {value: _declared(value.type) for value in graph.inputs}
-    nodes = [node for node in program_order(graph) if node.kind not in (PARAM, RETURN)]
-    while sum(_visit(node, states) for node in nodes):
-        pass
     changed = False
     inputs = set(graph.inputs)
-    for value, state in states.items():
+    for value, state in _Needs(graph).solve().items():
         if value in inputs or not isinstance(value.type, TensorType) or value.type.requires_grad is _FLAGS[state]:
             continue
         value.type = replace(value.type, requires_grad=_FLAGS[state])
@@ -66,45 +61,34 @@ def propagate_requires_grad(graph: Graph) -> bool:
     return changed
 
 
-def _declared(type: Type) -> _State:
+class _Needs(Dataflow[int]):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.states.update({value: _declared(value.type) for value in graph.inputs})
+
+    def made(self, node: Node) -> Iterable[tuple[Value, int]]:
+        if self.hands_on(node):
+            return [(value, _NO) for block in node.blocks for value in own_parameters(block)]
+        given = [self.states.get(value, _NO) for value in node.inputs]
+        inner = [pair for block in node.blocks for pair in zip(block.inputs, given, strict=False)]
+        if has(node, KindTrait.PART):
+            # The type of what they take from says nothing of gradients, and theirs cannot promise more.
+            return [*inner, *((value, _UNKNOWN) for value in node.outputs)]
+        op = OPS.of(node.schema)
+        is_constant = op is not None and op.has(_GIVEN_ONLY) and node.kind != _VIEW
+        needed = _NO if is_constant else max(given, default=_NO)
+        return [*inner, *((value, needed) for value in node.outputs)]
+
+    def joined(self, value: Value, before: int | None, found: int) -> int:
+        """A state only ever rises; a value that can have no gradient stays as it is."""
+        return max(before or _NO, found if _can_have_gradient(value.type) else _NO)
+
+
+def _declared(type: Type) -> int:
     """What a type says of its own: nothing without a floating tensor in it needs a gradient."""
     if not _can_have_gradient(type):
         return _NO
     return _STATES[type.requires_grad] if isinstance(type, TensorType) else _UNKNOWN
-
-
-def _visit(node: Node, states: dict[Value, _State]) -> bool:
-    """Take in what flows to a node's results, and to the parameters of its blocks; True if a state rose."""
-    changed = False
-    if open_flow_of(node) is not None:
-        for value, given in handed_on(node):
-            changed |= _raise(states, value, given)
-        return changed
-    for block in node.blocks:
-        for inner, outer in zip(block.inputs, node.inputs, strict=False):
-            changed |= _raise(states, inner, (outer,))
-    if has(node, KindTrait.PART):
-        # The type of what they take from says nothing of gradients, and theirs cannot promise more.
-        given = [value for value in node.outputs if _can_have_gradient(value.type)]
-        return sum(_set(states, value, _UNKNOWN) for value in given) > 0
-    op = OPS.of(node.schema)
-    is_constant = op is not None and op.has(_GIVEN_ONLY) and node.kind != _VIEW
-    sources = () if is_constant else node.inputs
-    for value in node.outputs:
-        changed |= _raise(states, value, sources)
-    return changed
-
-
-def _raise(states: dict[Value, _State], value: Value, sources: Iterable[Value]) -> bool:
-    """Let states flow into a value's, which only ever rises; a value that can have no gradient stays as it is."""
-    after = max((states.get(source, _NO) for source in sources), default=_NO)
-    return _set(states, value, after if _can_have_gradient(value.type) else _NO)
-
-
-def _set(states: dict[Value, _State], value: Value, state: _State) -> bool:
-    before = states.get(value, _NO)
-    states[value] = max(before, state)
-    return state > before
 
 
 def _can_have_gradient(type: Type) -> bool:

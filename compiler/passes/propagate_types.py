@@ -19,9 +19,8 @@ After:
           return (%x)
       return (%y)
 
-A data-flow analysis: types start at nothing and widen, along uses, to what all that flows into a value has in
-common, until nothing changes; a loop's parameters thus start from its initial values. What a type says already
-is kept. Work is proportional to the uses, for a type widens a few times only.
+Types start at nothing and widen, along uses, to what all that flows into a value has in common; a loop's parameters
+thus start from its initial values. What a type says already is kept.
 
 An empty list says nothing of its elements: a list that a loop appends to is one of what is appended. Where that is
 known more precisely than the empty list's own type, the list is made there with the type that is needed.
@@ -29,12 +28,12 @@ known more precisely than the empty list's own type, the list is made there with
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from ..analysis.dataflow import Dataflow
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.kinds import handed_on, is_loop, open_flow_of, parameters
+from ..ir.kinds import is_loop, open_flow_of, own_parameters, parameters
 from ..ir.node import PARAM, RETURN, Node, Use, Value
 from ..ir.rewrite import constant_of
 from ..ir.signature import result_types
@@ -62,7 +61,7 @@ _CONSTRUCT, _APPEND, _READ = "prim::ListConstruct", "aten::append.t", "aten::__g
 
 def propagate_types(graph: Graph) -> bool:
     """Make the types of values as precise as the types of what they are computed from allow."""
-    types = _Propagation(graph).run()
+    types = _Types(graph).solve()
     changed = False
     for value, type in types.items():
         if type is not _EMPTY:
@@ -72,58 +71,54 @@ def propagate_types(graph: Graph) -> bool:
     return _make_as_needed(empty) or changed
 
 
-class _Propagation:
+class _Types(Dataflow[Type]):
     def __init__(self, graph: Graph) -> None:
-        self._types: dict[Value, Type] = {}
+        super().__init__(graph)
         self._lengths: dict[Value, int | None] = {}
         self._widenings: dict[Value, int] = {}
-        self._queue: deque[Node] = deque(graph.all_nodes())
-        self._queued: set[Node] = set(self._queue)
-        for node in [graph.body.param, *(b.param for n in self._queue for b in n.blocks if not is_loop(n))]:
+        nodes = list(graph.all_nodes())
+        for node in [graph.body.param, *(b.param for n in nodes for b in n.blocks if not is_loop(n))]:
             for value in node.outputs:
-                self._types[value] = value.type
+                self.states[value] = value.type
                 self._lengths[value] = None
 
-    def run(self) -> dict[Value, Type]:
-        while self._queue:
-            node = self._queue.popleft()
-            self._queued.discard(node)
-            self._visit(node)
-        return self._types
+    def made(self, node: Node) -> Iterable[tuple[Value, Type]]:
+        if self.hands_on(node):
+            return [(index, index.type) for block in node.blocks for index in own_parameters(block)]
+        for value in node.outputs:
+            if _is_sizes(value.type):
+                self._measure(node, value)
+        inputs = [self._given(node, value) for value in node.inputs]
+        known = [type for type in inputs if type is not None]
+        if not node.outputs or len(known) != len(inputs) or self._awaits_size(node):
+            return ()
+        return zip(node.outputs, self._results(node, known), strict=True)
 
-    def _visit(self, node: Node) -> None:
-        if open_flow_of(node) is not None:
-            if is_loop(node):
-                index = node.blocks[0].inputs[0]
-                self._widen(index, index.type)
-            for value, given in handed_on(node):
-                self._flow(value, *given)
-        elif node.outputs:
-            inputs = [self._given(node, value) for value in node.inputs]
-            known = [type for type in inputs if type is not None]
-            if len(known) == len(inputs) and not self._awaits_size(node):
-                for value, type in zip(node.outputs, self._results(node, known), strict=True):
-                    self._widen(value, type)
-            for value in node.outputs:
-                if _is_sizes(value.type):
-                    self._measure(node, value)
+    def joined(self, value: Value, before: Type | None, found: Type) -> Type:
+        if before is not None and found is _EMPTY:
+            return before
+        type = found if before is None or before is _EMPTY else unify(before, found)
+        if type is _EMPTY:
+            return _EMPTY
+        count = self._widenings.get(value, 0)
+        after = value.type if type is None or count >= MAX_WIDENINGS else _refined(value.type, type)
+        if after != before:
+            self._widenings[value] = count + 1
+        return after
+
+    def hand(self, source: Value, into: Value) -> None:
+        super().hand(source, into)
+        if source in self._lengths:
+            self._lengthen(into, self._lengths[source])
 
     def _given(self, node: Node, value: Value) -> Type | None:
         """The type of an input, None before it has one. An empty list that is appended to is one of what is appended,
         and nothing is read from one."""
-        type = self._types.get(value)
+        type = self.states.get(value)
         if type is not _EMPTY or node.kind == _READ:
             return None if type is _EMPTY else type
-        element = self._types.get(node.inputs[1]) if node.kind == _APPEND else _EMPTY
+        element = self.states.get(node.inputs[1]) if node.kind == _APPEND else _EMPTY
         return value.type if element is None or element is _EMPTY else ListType(element)
-
-    def _flow(self, into: Value, *sources: Value) -> None:
-        for source in sources:
-            type = self._types.get(source)
-            if type is not None:
-                self._widen(into, type)
-            if source in self._lengths:
-                self._lengthen(into, self._lengths[source])
 
     def _awaits_size(self, node: Node) -> bool:
         """Whether nothing is known yet of the size that a tensor is brought to."""
@@ -132,7 +127,7 @@ class _Propagation:
     def _measure(self, node: Node, value: Value) -> None:
         """How many ints a list holds, or each list of a list of such: the rank of what has that size."""
         if node.kind == "aten::size":
-            tensor = self._types.get(node.inputs[0])
+            tensor = self.states.get(node.inputs[0])
             if tensor is not None:
                 self._lengthen(value, tensor.rank if isinstance(tensor, TensorType) else None)
         elif node.kind == _CONSTRUCT and node.inputs and not _is_sizes(node.inputs[0].type):
@@ -151,35 +146,13 @@ class _Propagation:
             length = None
         if value not in self._lengths or self._lengths[value] != length:
             self._lengths[value] = length
-            self._queue_users(value)
-
-    def _widen(self, value: Value, type: Type) -> None:
-        """Let `type` flow into a value's type; where that changes it, look at its users again."""
-        before = self._types.get(value)
-        joined = type if before is None or before is _EMPTY else before if type is _EMPTY else unify(before, type)
-        count = self._widenings.get(value, 0)
-        if joined is _EMPTY:
-            after: Type = _EMPTY
-        else:
-            after = value.type if joined is None or count >= MAX_WIDENINGS else _refined(value.type, joined)
-        if after == before:
-            return
-        self._widenings[value] = count + 1
-        self._types[value] = after
-        self._queue_users(value)
+            self.look_again(value)
 
     def _results(self, node: Node, types: Sequence[Type]) -> Sequence[Type]:
         found = _results(node, types)
         if node.kind not in _SIZED:
             return found
         return [_sized(types[0], self._lengths.get(node.inputs[1]), found[0], keeps_dtype=node.kind not in _MADE)]
-
-    def _queue_users(self, value: Value) -> None:
-        for user, _ in value._uses:
-            around = user.owner.node if user.kind == RETURN and user.owner is not None else user
-            if around is not None and around not in self._queued:
-                self._queued.add(around)
-                self._queue.append(around)
 
 
 def _refined(declared: Type, found: Type) -> Type:

@@ -1,0 +1,77 @@
+"""A sparse forward analysis: what is said of every value, from what is said of those that it comes from.
+
+At first nothing is said of a value, and of the inputs what the analysis says. Through branches and loops values are
+handed on, so of one that is one of several what is said of all is joined; of what any other node makes, the analysis
+tells. A node is looked at again when more is said of one of its inputs, until nothing changes: work is proportional to
+the uses, since what is said of a value changes a few times only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from ..ir.graph import Graph
+from ..ir.kinds import handed_on, open_flow_of
+from ..ir.node import RETURN, Node, Value
+
+State = TypeVar("State")
+
+
+class Dataflow(ABC, Generic[State]):
+    """One analysis of one graph; `states` holds what is said so far."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.states: dict[Value, State] = {}
+        self._queue: deque[Node] = deque(graph.all_nodes())
+        self._queued: set[Node] = set(self._queue)
+
+    @abstractmethod
+    def made(self, node: Node) -> Iterable[tuple[Value, State]]:
+        """What is said of the values that a node makes; nothing of those that hang on what is not known yet."""
+
+    @abstractmethod
+    def joined(self, value: Value, before: State | None, found: State) -> State:
+        """What is said of a value of which this is found, besides what was said before."""
+
+    def hands_on(self, node: Node) -> bool:
+        """Whether the outputs of a node, and the parameters of its blocks, are values that it hands on."""
+        return open_flow_of(node) is not None
+
+    def solve(self) -> dict[Value, State]:
+        """Go on until nothing changes."""
+        while self._queue:
+            node = self._queue.popleft()
+            self._queued.discard(node)
+            for value, state in self.made(node):
+                self.say(value, state)
+            if self.hands_on(node):
+                for value, given in handed_on(node):
+                    for source in given:
+                        self.hand(source, value)
+        return self.states
+
+    def hand(self, source: Value, into: Value) -> None:
+        """Say of a value what is said of one that is handed on as it."""
+        found = self.states.get(source)
+        if found is not None:
+            self.say(into, found)
+
+    def say(self, value: Value, state: State) -> None:
+        """Join what is found into what is said of a value; where that changes it, look at its users again."""
+        before = self.states.get(value)
+        after = self.joined(value, before, state)
+        if after == before:
+            return
+        self.states[value] = after
+        self.look_again(value)
+
+    def look_again(self, value: Value) -> None:
+        """Queue the users of a value."""
+        for user, _ in value._uses:
+            around = user.owner.node if user.kind == RETURN and user.owner is not None else user
+            if around is not None and around not in self._queued:
+                self._queued.add(around)
+                self._queue.append(around)
