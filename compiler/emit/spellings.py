@@ -15,9 +15,10 @@ from dataclasses import replace
 
 from ..ir.node import Value
 from ..ops.registry import OPS
+from ..spelling.functional import PARAMETERS, first_left_out, legacy_reduction
 from ..spelling.overloads import Argued
 from ..types.types import BOOL, NUMBERS, is_tensor
-from .emitter import constant_of, is_constant
+from .emitter import Emitter, constant_of, is_constant
 
 _ACTIVATIONS = (
     *("alpha_dropout", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "feature_alpha_dropout"),
@@ -103,6 +104,53 @@ def with_keywords(name: str, arguments: Sequence[Argued]) -> list[Argued]:
     place, keyword = BY_PLACE.get(name.removeprefix("functional_").rstrip("123d"), (len(arguments), ""))
     moved = [replace(a, keyword=keyword) if i == place and a.keyword is None else a for i, a in enumerate(arguments)]
     return moved if all(a.keyword is not None for a in moved[place:]) else [*arguments]
+
+
+def functional_arguments(e: Emitter, name: str, arguments: Sequence[Argued]) -> list[Argued]:
+    """The arguments of a function of torch.nn.functional: by name from the first on that no schema has."""
+    parameters, place = PARAMETERS.get(name, ()), first_left_out(name)
+    named = [
+        replace(a, keyword=parameters[i]) if a.keyword is None and place <= i < len(parameters) else a
+        for i, a in enumerate(arguments)
+    ]
+    return _with_reduction(e, name, [a for a in named if not _is_stack_level(a)])
+
+
+def _is_stack_level(argument: Argued) -> bool:
+    """How far up a warning is told, which is nobody's business here."""
+    value = argument.value
+    return argument.keyword == "_stacklevel" and is_constant(value) and isinstance(constant_of(value), int)
+
+
+def _with_reduction(e: Emitter, name: str, arguments: list[Argued]) -> list[Argued]:
+    """`size_average` and `reduce`, which are deprecated, decide about `reduction` if they are there."""
+    flags: dict[str, bool | None] = {"size_average": None, "reduce": None}
+    given = [a for a in arguments if a.keyword in flags and "size_average" in PARAMETERS.get(name, ())]
+    for argument in given:
+        assert argument.keyword is not None
+        flags[argument.keyword] = _flag(e, argument)
+    if flags["size_average"] is None and flags["reduce"] is None:
+        return arguments
+    reduction = e.builder.constant(legacy_reduction(flags["size_average"], flags["reduce"]))
+    rest = [a for a in arguments if a not in given and a.keyword != "reduction"]
+    return [*rest, Argued(reduction, given[-1].span, "reduction")]
+
+
+def asks_in_place(e: Emitter, name: str, arguments: Sequence[Argued]) -> bool:
+    """`F.relu(y, inplace=True)`."""
+    given = [a for a in arguments if a.keyword == "inplace" and "inplace" in PARAMETERS.get(name, ())]
+    return any(_flag(e, argument) for argument in given)
+
+
+def _flag(e: Emitter, argument: Argued) -> bool | None:
+    """What a flag is: known when the program compiles."""
+    value = constant_of(argument.value) if is_constant(argument.value) else argument
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return bool(value)
+    note = "write it out, or an `if` around two calls"
+    raise e.fail("E204", f"'{argument.keyword}' has to be True or False when the program compiles", argument.span, note)
 
 
 def with_indices(name: str, arguments: Sequence[Argued]) -> str:

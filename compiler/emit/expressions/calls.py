@@ -27,8 +27,18 @@ from ...types.types import (
 from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, described
 from ..resolve import emit_arguments, emit_function_call, emit_resolved, with_float_base
-from ..spellings import SYMBOLS, meaningful, symbol_for, with_dropout, with_indices, with_keywords, with_receiver
-from ..stores import LIST_MUTATIONS
+from ..spellings import (
+    SYMBOLS,
+    asks_in_place,
+    functional_arguments,
+    meaningful,
+    symbol_for,
+    with_dropout,
+    with_indices,
+    with_keywords,
+    with_receiver,
+)
+from ..stores import LIST_MUTATIONS, emit_update
 from .conditions import emit_bool
 from .mutation import emit_mutation
 from .operators import emit_binary
@@ -122,12 +132,21 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
             e.lookup(root, _root(function).span)
         raise e.fail("E202", f"unknown module '{module}'", function.value.span, *did_you_mean(module, MODULES))
     name = op_name(module, function.name)
+    if name is None and function.name.endswith("_") and op_name(module, function.name[:-1]):
+        # `F.relu_(y)`: the object is the first argument, and what the call gives.
+        name = op_name(module, function.name[:-1])
+        return emit_in_place(e, node, name or "", (yield emit_arguments(e, node)), f"{module}.{function.name}")
     if name is None:
         notes = did_you_mean(function.name, names_of(module))
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
     arguments = yield emit_arguments(e, node)
+    if MODULES[module] in PLAIN_TOO and not e.unit.builtins_first:
+        arguments = functional_arguments(e, function.name, arguments)
+        if asks_in_place(e, function.name, arguments):
+            arguments = [a for a in arguments if a.keyword != "inplace"]
+            return emit_in_place(e, node, name, arguments, f"{module}.{function.name}")
     if MODULES[module] in PLAIN_TOO:
         name = with_dropout(name, arguments)
     return emit_named(e, node, name, arguments, f"{module}.{function.name}")
@@ -148,6 +167,15 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
     arguments = with_keywords(name, arguments)
     name = with_indices(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)
+
+
+def emit_in_place(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued], what: str) -> Value:
+    """A call that writes what it computes into its first argument, and gives that."""
+    given = [a for a in arguments if a.keyword in (None, "input", "self")]
+    if not given or not is_tensor(given[0].value.type):
+        raise e.fail("E203", f"{what} writes into a tensor, which is its first argument", node.span)
+    emit_update(e, node, given[0].value, emit_named(e, node, name, arguments, what), f"`{what}`")
+    return given[0].value
 
 
 def _as_tensor(e: Emitter, node: ast.Syntax, number: Value) -> Value:
