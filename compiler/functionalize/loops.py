@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...lang.trampoline import Walk
+from ..ir.kinds import entering, leaving, own_inputs, parameters
 from ..ir.node import Node, Value
 from ..types.types import INT, ListType, Type, is_subtype
 from .joins import Joined, common_type, enter_joined, inside, is_visible
@@ -66,15 +67,15 @@ def known_rounds(f: Walker, node: Node) -> int | None:
 def _unroll(f: Walker, node: Node, rounds: int) -> Walk:
     """Each round by itself."""
     (body,) = node.blocks
-    places = [f.places[value] for value in node.inputs[2:]]
+    places = [f.places[value] for value in entering(node)]
     path = f.memory.path
     f.rounds += rounds
     for index in range(rounds):
         f.memory.path = (*path, node, index)
         f.places[body.inputs[0]] = Plain(f.builder.constant(index))
-        f.places.update(zip(body.inputs[1:], places, strict=True))
+        f.places.update(zip(parameters(body), places, strict=True))
         yield f.block(body)
-        places = [f.places[value] for value in body.outputs[1:]]
+        places = [f.places[value] for value in leaving(body)]
     f.memory.path = path
     f.places.update(zip(node.outputs, places, strict=True))
 
@@ -114,7 +115,7 @@ class _LoopWalk:
         self.facts = facts
         self.scope = Scope(f.memory.scope.level + 1)
         self.outer = f.memory.scope
-        self.initial = [f.places[value] for value in node.inputs[2:]]
+        self.initial = [f.places[value] for value in entering(node)]
         self.made = f.builder.node("prim::Loop", attrs=dict(node.attrs), blocks=1)
         (self.block,) = self.made.blocks
         self.params: dict[int, Value] = {}
@@ -136,9 +137,9 @@ class _LoopWalk:
         f, memory, facts = self.f, self.memory, self.facts
         (old,) = self.node.blocks
         with f.builder.before(self.made):
-            inputs = [f.read(value) for value in self.node.inputs[:2]]
+            inputs = [f.read(value) for value in own_inputs(self.node)]
         f.places[old.inputs[0]] = Plain(self.block.add_input(old.inputs[0].type, old.inputs[0].name_hint))
-        for k, (param, place) in enumerate(zip(old.inputs[1:], self.initial, strict=True)):
+        for k, (param, place) in enumerate(zip(parameters(old), self.initial, strict=True)):
             if is_mutable(param.type) and k not in facts.varying and k not in self.sets:
                 f.places[param] = place
                 continue
@@ -219,7 +220,7 @@ class _LoopWalk:
         """What this round has shown."""
         memory, facts = self.memory, self.facts
         (old,) = self.node.blocks
-        for k, (param, result) in enumerate(zip(old.inputs[1:], old.outputs[1:], strict=True)):
+        for k, (param, result) in enumerate(zip(parameters(old), leaving(old), strict=True)):
             if not is_mutable(param.type):
                 continue
             place, initial = self.f.places[result], self.initial[k]
@@ -322,7 +323,7 @@ class _LoopWalk:
     def leave(self) -> None:
         """What the loop leaves behind."""
         f, memory = self.f, self.memory
-        outputs = [self.made.add_output(param.type, param.name_hint) for param in self.block.inputs[1:]]
+        outputs = [self.made.add_output(param.type, param.name_hint) for param in parameters(self.block)]
         results = dict(zip((*self.params, *self.cells, *self.indices.values()), outputs, strict=True))
         for k, (value, place) in enumerate(zip(self.node.outputs, self.initial, strict=True)):
             if k in self.indices:

@@ -54,11 +54,16 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One structural kind; a node of one has no schema. `check` raises Broken for what no node of it looks like."""
+    """One structural kind; a node of one has no schema.
+
+    `check` raises Broken for what no node of it looks like. `form` is the call that source writes for a node, if it
+    writes one.
+    """
 
     check: Rule
     traits: KindTrait = KindTrait.NONE
     flow: Flow | None = None
+    form: str = ""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -76,13 +81,18 @@ KINDS: Mapping[str, Kind] = {
     "prim::GradOf": Kind(structure.check_grad_of, flow=Flow()),
     "prim::DifferentiableGraph": Kind(structure.check_differentiable_graph, KindTrait.CLOSED, Flow(inputs=0)),
     "prim::FusionGroup": Kind(structure.check_fusion_group, KindTrait.CLOSED, Flow(inputs=0)),
-    "prim::AutogradAdd": Kind(structure.check_autograd_add),
-    "prim::AutogradZero": Kind(structure.check_autograd_zero, KindTrait.KNOWN),
-    "prim::MaterializeGrad": Kind(structure.check_materialize_grad),
+    "prim::AutogradAdd": Kind(structure.check_autograd_add, form="gs.autograd_add"),
+    "prim::AutogradZero": Kind(structure.check_autograd_zero, KindTrait.KNOWN, form="gs.autograd_zero"),
+    "prim::MaterializeGrad": Kind(structure.check_materialize_grad, form="gs.materialize_grad"),
     "prim::unchecked_unwrap_optional": Kind(structure.check_unwrap, KindTrait.SAME_VALUE | KindTrait.PART),
     "prim::unchecked_cast": Kind(structure.check_cast, KindTrait.SAME_VALUE),
 }
 _NO_KIND = Kind(structure.check_constant)
+
+
+def form_of(node: Node) -> str:
+    """The call that source writes for a node of a structural kind; nothing for one that is no call there."""
+    return KINDS.get(node.kind, _NO_KIND).form
 
 
 def kinds_with(trait: KindTrait) -> frozenset[str]:

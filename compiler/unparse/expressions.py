@@ -13,6 +13,7 @@ from typing import Any
 
 from ...lang.source import NO_SPAN
 from ..ir.graph import Graph
+from ..ir.kinds import form_of
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..spelling.names import BUILTINS, MODULES, OWN
@@ -87,6 +88,8 @@ class Expressions:
         if node.kind == "prim::CallFunction":
             schema = self.graph.functions[node.attrs["callee"]].schema
             return self._call(node, node.attrs["callee"], schema, [schema], sub)
+        if form := form_of(node):
+            return f"{form}({', '.join(map(sub, node.inputs))})", ATOM
         if node.schema is None:
             raise ValueError(f"{node.kind} has no spelling in source")
         return self._operator(node, sub) or self._op_call(node, sub)
@@ -239,10 +242,6 @@ def _unwrap(e: Expressions, node: Node, sub: Sub) -> Text:
     return f"{sub(node.inputs[0], ATOM)}.unchecked_unwrap_optional", ATOM
 
 
-def _gradient_part(name: str) -> Callable[[Expressions, Node, Sub], Text]:
-    return lambda e, node, sub: (f"gs.{name}({', '.join(map(sub, node.inputs))})", ATOM)
-
-
 def _conditional(e: Expressions, node: Node, sub: Sub) -> Text:
     test = node.inputs[0]
     then, otherwise = (block.outputs[0] for block in node.blocks)
@@ -260,7 +259,4 @@ _SPECIAL: dict[str, Callable[[Expressions, Node, Sub], Text]] = {
     "prim::TupleIndex": _tuple_index,
     "prim::unchecked_unwrap_optional": _unwrap,
     "prim::If": _conditional,
-    "prim::AutogradZero": _gradient_part("autograd_zero"),
-    "prim::AutogradAdd": _gradient_part("autograd_add"),
-    "prim::MaterializeGrad": _gradient_part("materialize_grad"),
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..ir.kinds import entering, leaving
 from ..ir.node import PARAM, Block, Node, Value
 from .uses import unchanged
 from .written import Written
@@ -69,14 +70,14 @@ def _break(written: Written, block: Block, test: Value, breaks_if: bool) -> Head
 
 def _keep(written: Written, block: Block, leaves: list[Value]) -> None:
     for leaf in leaves:
-        if all(written.uses.root(v) is not written.uses.root(leaf) for v in block.outputs[1:]):
+        if all(written.uses.root(v) is not written.uses.root(leaf) for v in leaving(block)):
             written.uses.note(leaf, written.uses.at[block.ret] + 1, block.ret)
 
 
 def _survives(written: Written, block: Block, leaf: Value) -> bool:
     """Whether the leaf still has a name once the round's results are in place."""
     root = written.uses.root(leaf)
-    is_result = any(written.uses.root(v) is root for v in block.outputs[1:])
+    is_result = any(written.uses.root(v) is root for v in leaving(block))
     return is_result or not (root.node.kind == PARAM and root.node.owner is block and root.index > 0)
 
 
@@ -132,7 +133,7 @@ def _same_test(written: Written, loop: Node, entry: Value, proceed: Value) -> di
     fixed = set(unchanged(loop))
     carried = [
         (k, uses.root(before), uses.root(after))
-        for k, (before, after) in enumerate(zip(loop.inputs[2:], block.outputs[1:], strict=True))
+        for k, (before, after) in enumerate(zip(entering(loop), leaving(block), strict=True))
         if k not in fixed
     ]
     results = {after for _, _, after in carried}

@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..ir.kinds import parameters
 from ..ir.node import PARAM, Block, Node, Value
 from ..ir.printer import base_name
 from .shape import Shape, is_bare
@@ -79,12 +80,12 @@ class Names:
     def _share(self, nodes: Sequence[Node]) -> None:
         loops = [node for node in nodes if node.kind == "prim::Loop"]
         for node in loops:
-            for param, value in zip(node.blocks[0].inputs[1:], node.outputs, strict=True):
+            for param, value in zip(parameters(node.blocks[0]), node.outputs, strict=True):
                 self._merge(param, value, forced=True)
         for node in nodes:
             if node.kind == "prim::Loop":
                 (block,) = node.blocks
-                for k, param in enumerate(block.inputs[1:]):
+                for k, param in enumerate(parameters(block)):
                     if self._uses.root(param) is param:
                         self._merge(param, node.inputs[k + 2])
                         self._merge(param, block.outputs[k + 1])

@@ -12,6 +12,7 @@ import re
 from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph, with_closure
+from ..ir.kinds import carried, is_loop
 from ..ir.rewrite import replace_node
 from ..link import Linker, calls_of, reachable
 from ..ops.registry import OPS
@@ -102,11 +103,10 @@ def _drop_missing(graph: Graph) -> None:
 def _narrow_carried(graph: Graph) -> None:
     """Let what loops hand on unchanged be of the type that it starts with, as emission finds it: a missing gradient."""
     for node in graph.all_nodes():
-        if node.kind == "prim::Loop":
-            (block,) = node.blocks
-            for k, parameter in enumerate(block.inputs[1:]):
-                if block.outputs[k + 1] is parameter:
-                    parameter.type = node.outputs[k].type = node.inputs[k + 2].type
+        if is_loop(node):
+            for place in carried(node):
+                if place.result is place.parameter:
+                    place.parameter.type = place.output.type = place.initial.type
 
 
 def _narrow_numbers(graph: Graph) -> None:

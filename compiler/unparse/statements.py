@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk, run
+from ..ir.kinds import entering, leaving, parameters
 from ..ir.node import Block, Node, Value
 from ..types.types import ListType, OptionalType
 from .expressions import OR, Expressions
@@ -162,10 +163,10 @@ class Writer:
     def _loop(self, node: Node, depth: int) -> Walk:
         (block,) = node.blocks
         header = self.shape.headers[node]
-        entry, results = self._carried(node, node.inputs[2:]), self._carried(node, block.outputs[1:])
+        entry, results = self._carried(node, entering(node)), self._carried(node, leaving(block))
         renamed = {
             self.shape.uses.root(result): self.names[param]
-            for param, result in zip(block.inputs[1:], block.outputs[1:], strict=True)
+            for param, result in zip(parameters(block), leaving(block), strict=True)
             if self.shape.is_variable(self.shape.uses.root(result))
         }
         for result, k in header.slots.items():
@@ -229,7 +230,7 @@ class Writer:
             return None
         root = self.shape.uses.root(header.test)
         if not header.is_while and self.shape.is_variable(root):
-            targets = {self.names[param] for param in node.blocks[0].inputs[1:]}
+            targets = {self.names[param] for param in parameters(node.blocks[0])}
             if root in renamed or self.names[root] not in targets:
                 return None
         name = self.names.fresh("proceed" if header.is_while or not header.breaks_if else "stop")
@@ -239,7 +240,7 @@ class Writer:
         return name
 
     def _carried(self, node: Node, sources: Sequence[Value]) -> dict[str, Value]:
-        return self._copies(zip(node.blocks[0].inputs[1:], sources, strict=True))
+        return self._copies(zip(parameters(node.blocks[0]), sources, strict=True))
 
     # Copies
 

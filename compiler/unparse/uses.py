@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from ..ir.kinds import own_inputs, parameters
 from ..ir.node import PARAM, RETURN, Block, Node, Value
 
 STEP = 2
@@ -118,7 +119,7 @@ class Uses:
         inside_loop = loop is not None and loop.kind == "prim::Loop"
         if node.kind == PARAM and inside_loop:
             assert loop is not None
-            for value in loop.inputs[:2]:
+            for value in own_inputs(loop):
                 self._use(value, position + 1, loop)
         skipped = 2 if node.kind == "prim::Loop" else 0
         for index, value in enumerate(node.inputs):
@@ -141,7 +142,7 @@ class Uses:
 def unchanged(loop: Node) -> Iterator[int]:
     """Which of the carried values every round hands on as they are."""
     (block,) = loop.blocks
-    for k, param in enumerate(block.inputs[1:]):
+    for k, param in enumerate(parameters(block)):
         if block.outputs[k + 1] is param and loop.inputs[k + 2].type == param.type:
             yield k
 
