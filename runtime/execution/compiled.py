@@ -80,7 +80,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result for arrays, numbers and lists of them; RuntimeFailure for what does not fit."""
-        return unwrapped([to_user(result, False) for result in self.executor.run(self.bind(args, kwargs))])
+        return unwrapped([to_user(result, None) for result in self.executor.run(self.bind(args, kwargs))])
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], binder: Binder | None = None) -> list[Any]:
         """The arguments of a call as the graph takes them, one per parameter; RuntimeFailure where they do not fit.

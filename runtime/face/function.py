@@ -21,7 +21,8 @@ from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
 from ..settings.counters import HITS
 from ..settings.modes import TOUCHED
-from ..values.arrays import any_on_device, any_torch, describe_argument, to_user
+from ..values.arrays import any_on_device, any_torch, describe_argument, maker_of, to_user
+from ..values.foreign import maker_for
 from ..values.recorded import RecordedCall, any_recorded, taker_of
 from .in_graph import allow_in_graph
 from .pair import GradPair
@@ -135,8 +136,8 @@ class Function(Compiled):
         results = self.executor.run_entry(entry.plan, args)
         if len(results) == 1:
             (result,) = results
-            return result if type(result) is ndarray else to_user(result, False)
-        return tuple([to_user(result, False) for result in results])
+            return result if type(result) is ndarray else to_user(result, None)
+        return tuple([to_user(result, None) for result in results])
 
     def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if any_torch(args) or (kwargs and any_torch([*kwargs.values()])):
@@ -151,7 +152,8 @@ class Function(Compiled):
         if taker is not None:
             return taker.call_function(self, args, kwargs)
         results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
-        return unwrapped([to_user(result, False) for result in results])
+        make = maker_for([*args, *kwargs.values()])
+        return unwrapped([to_user(result, make) for result in results])
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result (a tuple of several), and the context that `backward` takes."""
@@ -161,8 +163,8 @@ class Function(Compiled):
         forward, _ = self._halves
         values = self.bind(args, kwargs)
         results = forward.run(values)
-        as_torch = any_torch([*args, *kwargs.values()])
-        *outputs, context = [to_user(result, as_torch) for result in results]
+        make = maker_of([*args, *kwargs.values()])
+        *outputs, context = [to_user(result, make) for result in results]
         return unwrapped(outputs), context
 
     def backward(self, context: Sequence[Any], *grad_outputs: Any) -> Any:
@@ -174,8 +176,8 @@ class Function(Compiled):
         kept, gradients = self._backward_binders
         values = [tuple(self.bind(tuple(context), {}, kept)), *self.bind(grad_outputs, {}, gradients)]
         results = backward.run(values)
-        as_torch = any_torch([context, *grad_outputs])
-        grads = tuple([to_user(result, as_torch) for result in results])
+        make = maker_of([context, *grad_outputs])
+        grads = tuple([to_user(result, make) for result in results])
         return grads[: len(self.schema.arguments)]
 
     @cached_property

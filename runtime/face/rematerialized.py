@@ -14,7 +14,7 @@ from ...compiler.ops.registry import OPS
 from ...compiler.recompute import Policy
 from ..execution.derivatives import derivatives_of
 from ..failures.failure import RuntimeFailure
-from ..values.arrays import any_torch, to_user
+from ..values.arrays import maker_of, to_user
 from ..values.recorded import taker_of
 from .function import Function
 
@@ -49,10 +49,10 @@ class RematerializedGradient(Function):
         (value,), residuals = differentiated.run(flat)
         seed = self._seed(value)
         found = rebuilt(iter(differentiated.pull_back_once(flat, [seed], residuals)), derivatives.input_types)
-        as_torch = any_torch(given)
-        gradients = [to_user(_dense(found[i], values[i]), as_torch) for i in self._wrt]
+        make = maker_of(given)
+        gradients = [to_user(_dense(found[i], values[i]), make) for i in self._wrt]
         result = tuple(gradients) if self._as_tuple else gradients[0]
-        return (to_user(value, as_torch), result) if self._with_value else result
+        return (to_user(value, make), result) if self._with_value else result
 
     def _seed(self, value: Array) -> Array:
         """The gradient of the output by itself; RuntimeFailure where it is more than a number."""

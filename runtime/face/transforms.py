@@ -19,7 +19,7 @@ from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.differentiated import Differentiated
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
-from ..values.arrays import any_on_device, any_torch, to_user
+from ..values.arrays import any_on_device, maker_of, to_user
 from ..values.unsuitable import Unsuitable
 from .function import Function
 from .rematerialized import RematerializedGradient
@@ -51,7 +51,6 @@ def vjp(
     an unknown policy.
     """
     _check_function(function, "gs.vjp")
-    as_torch = any_torch([*args, *kwargs.values()])
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
     differentiated: Differentiated | Recorded | CDifferentiated
@@ -71,9 +70,11 @@ def vjp(
         seeds = [_seed(function, differentiated, i, output, g) for i, (output, g) in pairs]
         gradients = iter(differentiated.pull_back(flat, seeds, residuals))
         found = rebuilt(gradients, derivatives.input_types)
-        return tuple([to_user(found[i], as_torch or any_torch(cotangents)) for i in given_arguments])
+        make_gradient = make or maker_of(cotangents)
+        return tuple([to_user(found[i], make_gradient) for i in given_arguments])
 
-    results = [to_user(output, as_torch) for output in rebuilt(iter(outputs), derivatives.output_types)]
+    make = maker_of([*args, *kwargs.values()])
+    results = [to_user(output, make) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
 
 

@@ -1,13 +1,14 @@
 """Arrays in and out: what a user passes becomes native NumPy arrays, and results become what the user passed.
 
-torch tensors are shared, never copied, in both directions (a result that torch cannot view is the exception).
+torch tensors are shared, never copied, in both directions (a result that torch cannot view is the exception); so are
+arrays of other libraries.
 torch itself is imported only by a user who has a tensor to pass.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
 from ...compiler.types.dtypes import DTYPES, DType
 from .containers import parts
 from .describe import describe
+from .foreign import from_foreign, is_foreign, maker_for
 from .tensor_memory import NoMemory, memory_of, refuse_constants
 from .torch_dtypes import dtypes_of_torch, tensor_of, torch_name
 from .unsuitable import Unsuitable
@@ -39,6 +41,8 @@ def to_array(value: Any) -> Array:
         return np.asarray(value, numpy_dtype(scalar_dtype(value)))
     if is_torch(value):
         return _from_torch(value)
+    if is_foreign(value):
+        return _native(from_foreign(value, _type_name(value)))
     raise _no_tensor(value)
 
 
@@ -62,7 +66,7 @@ def _no_tensor(value: Any) -> Unsuitable:
     if _type_name(value) == "torch.fx.proxy.Proxy":
         advice = "have torch.fx leave the call alone: wrap it in a function that `torch.fx.wrap` names"
         return Unsuitable("a Tensor is needed, not a torch.fx.proxy.Proxy", advice)
-    if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
+    if hasattr(value, "__array__"):
         return Unsuitable(f"a Tensor is needed, not a {_type_name(value)}", "convert it: `np.asarray(…)`")
     return Unsuitable(f"a Tensor is needed, not {describe_argument(value)}")
 
@@ -145,14 +149,23 @@ def _from_torch(tensor: Any) -> Array:
 # --- results ---
 
 
-def to_user(value: Any, as_torch: bool) -> Any:
-    """A result as the user gets it: torch tensors if one was passed, else arrays. Lists are the user's own."""
+Make = Callable[[Array], Any]
+"""Makes of an array what its caller computes with."""
+
+
+def maker_of(values: Sequence[Any]) -> Make | None:
+    """What makes results of the kind that was passed: torch tensors, arrays of another library; None for NumPy's."""
+    return tensor_of if any_torch(values) else maker_for(values)
+
+
+def to_user(value: Any, make: Make | None) -> Any:
+    """A result as the user gets it, by `maker_of` what was passed. Lists are the user's own."""
     if isinstance(value, np.ndarray):
-        return tensor_of(value) if as_torch else value
+        return value if make is None else make(value)
     if isinstance(value, list):
-        return [to_user(item, as_torch) for item in value]
+        return [to_user(item, make) for item in value]
     if isinstance(value, tuple):
-        return tuple([to_user(item, as_torch) for item in value])
+        return tuple([to_user(item, make) for item in value])
     return value
 
 
