@@ -97,6 +97,10 @@ class Checker:
             shown = ", ".join(refused[:3])
             note = f"the forward takes shapes that the backward does not: {shown}; an `assert` can say so"
             self.report.notes.append(note)
+        bent = [(t, f) for t in self._trials for f in t.findings if not f.is_linear]
+        for trial, finding in {finding.index: (trial, finding) for trial, finding in reversed(bent)}.values():
+            message = "the surrogate of '{name}' is not linear in the gradient that it is given, as gradients are"
+            self.report.warnings.append(explainer.warning("surrogate", finding, trial, message))
         for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
             message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
             self.report.warnings.append(explainer.warning(finding.kind or "value", finding, trial, message))
@@ -213,7 +217,9 @@ class Checker:
         for finding in trial.findings:
             empty = all(not leaf.size for p, leaf in floating_leaves(trial.values).items() if p[0] == finding.index)
             verdict = finding.kind or ("skipped" if empty and finding.error is None else "ok")
-            if verdict == "ok" and self.subject.detaches(finding.index):
+            if verdict == "ok" and finding.index in self.subject.surrogates:
+                verdict = "surrogate"
+            elif verdict == "ok" and self.subject.detaches(finding.index):
                 verdict = "constant"
             self._case(trial, self.names[finding.index], 1, finding.error, verdict)
 
@@ -264,6 +270,9 @@ class Checker:
 
     def _second_order(self) -> None:
         failed: set[str] = set()
+        if self.subject.holds_constants and self.subject.pair is None:
+            self.report.notes.append("no second order: the forward holds constants")
+            return
         if any(failure.argument is not None for failure in self.report.failures):
             self.report.notes.append("second order is checked once the first is right")
             return
@@ -276,6 +285,8 @@ class Checker:
             for finding in findings:
                 if finding.index < len(self.names) and self.subject.detaches(finding.index):
                     continue
+                if finding.kind == "second_order" and self.subject.holds_constants:
+                    finding.kind = "skipped"
                 self._case(trial, finding.name, 2, finding.error, finding.kind or "ok")
                 if finding.kind == "second_order" and finding.name not in failed:
                     failed.add(finding.name)

@@ -68,6 +68,8 @@ class Explainer:
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
         if self._is_right_elsewhere(index, {signature(t.recipe.shapes) for t, _ in shown}):
             notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
+        if kind == "value" and blame.message.endswith("should be zero, as the derivative is"):
+            notes.append('if it is meant to be another: `gs.surrogate(grad, "why")`')
         if kind == "none":
             notes.append(f"if it is meant to be a constant, say so in the forward: `{name} = gs.constant({name})`")
         if kind == "shape" and blame.message:

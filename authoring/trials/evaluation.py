@@ -36,6 +36,10 @@ repeatable = local_seed(0)
 """Decorates what is to draw the same random numbers in each call."""
 
 
+CONSTANT, SURROGATE = "gs::constant", "gs::surrogate"
+_CONSTANTS = ("aten::detach", CONSTANT)
+
+
 class Subject:
     """A function under check. Values are one per parameter, as `Function.bind` gives them."""
 
@@ -78,7 +82,53 @@ class Subject:
         graph = self.function.graph.without_closure().copy()
         inline_functions(graph)
         inputs = [(i, value) for i, value in enumerate(graph.inputs) if value.uses]
-        return frozenset(i for i, v in inputs if all(use.user.kind == "aten::detach" for use in v.uses))
+        return frozenset(i for i, v in inputs if all(use.user.kind in _CONSTANTS for use in v.uses))
+
+    @cached_property
+    def surrogates(self) -> dict[int, str]:
+        """The parameters whose gradients the source says are meant to be other than the derivative, and why."""
+        found: dict[int, str] = {}
+        outputs = self.pair.backward.outputs if self.pair is not None else []
+        for i, output in enumerate(outputs[: len(self.schema.arguments)]):
+            why = _surrogate(output)
+            if why is not None:
+                found[i] = why
+        return found
+
+    @cached_property
+    def _held(self) -> tuple[ExecutionPlan, ExecutionPlan] | None:
+        """The constants of the forward, and the forward given them; None where it has none, or in branches only."""
+        graph = self.function.graph.without_closure().copy()
+        inline_functions(graph)
+        places = [i for i, node in enumerate(graph.nodes) if node.kind == CONSTANT]
+        if not places:
+            return None
+        giving, given = graph.copy(), graph.copy()
+        nodes = list(giving.nodes)
+        giving.body.ret.replace_inputs([nodes[i].output for i in places])
+        nodes = list(given.nodes)
+        for i in places:
+            constant = nodes[i].output
+            constant.replace_uses_with(given.body.add_input(constant.type, constant.name_hint))
+        return self._plans.plan(giving), self._plans.plan(given)
+
+    @property
+    def holds_constants(self) -> bool:
+        """Whether the forward says of something that it computes that it is a constant."""
+        return self._held is not None
+
+    def held(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        """The forward in which what it calls constant stays what it is at these values."""
+        if self._held is None:
+            return self.forward
+        giving, given = self._held
+        constants = repeatable(run_plan)(giving, values)
+
+        @repeatable
+        def forward(others: Sequence[Any]) -> list[Any]:
+            return run_plan(given, [*others, *constants])
+
+        return forward
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -160,6 +210,21 @@ class Subject:
         if key not in self._joint:
             self._joint[key] = Joint(self.function.callee, absent, floating, seeds)
         return self._joint[key]
+
+
+def _surrogate(value: Value) -> str | None:
+    """Why a gradient is a surrogate, whichever branch it comes from; None if it is not said to be one."""
+    pending, seen = [value], {value}
+    while pending:
+        made = pending.pop()
+        if made.node.kind == SURROGATE:
+            return str(made.node.inputs[1].node.attrs.get("value", ""))
+        following = [block.outputs[made.index] for block in made.node.blocks] if made.node.kind == "prim::If" else []
+        if made.node.kind in ("prim::ListConstruct", "aten::sum_to_size", "aten::_grad_sum_to_size"):
+            following = list(made.node.inputs)
+        pending += [v for v in following if v not in seen]
+        seen.update(following)
+    return None
 
 
 def _on_tensors(op: Any) -> bool:

@@ -23,6 +23,7 @@ KINDS: dict[str, str] = {
     "second_order": "the derivative of the gradient is wrong, or cannot be had",
     "autodiff": "gs.vjp gives another gradient than the backward run by hand",
     "unreliable": "finite differences do not settle on a value",
+    "surrogate": "a gradient that is meant to be another than the derivative is not linear",
     "unreached": "a branch that no arguments reached, so that nothing is known of it",
     "no_inputs": "no arguments were found on which the forward runs",
 }

@@ -76,6 +76,7 @@ class Survey:
         found.dtypes = list(dict.fromkeys(trial.recipe.dtype for trial in trials))
         for trial in trials:
             self._add_arguments(found, trial, names)
+        found.surrogates = {names[i]: why for i, why in self.subject.surrogates.items()}
         found.unchecked = self._unchecked(trials, names)
         found.plain = {name: values for name, values in found.plain.items() if values}
         found.sizes = {name: sorted(values) for name, values in found.sizes.items()}

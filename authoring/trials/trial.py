@@ -55,6 +55,8 @@ class Finding:
     cause: RuntimeFailure | None = None
     unsummed: bool = False
     """Of a wrong shape: whether summing over broadcast dimensions would make the gradient right."""
+    is_linear: bool = True
+    """Of a surrogate: whether it is linear in the gradients of the outputs."""
     summable: bool = False
     """Of a wrong shape: whether it is that of something the parameter was broadcast to."""
 
@@ -212,18 +214,47 @@ def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: b
 def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> None:
     """Take finite differences of the forward in every parameter and hold its gradient against them."""
     base = flat(trial.outputs)
+    forward = subject.held(trial.values)
     weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
     for finding in trial.findings:
+        if finding.index in subject.surrogates:
+            _judge_surrogate(subject, trial, finding)
+            continue
         for path, leaf in floating_leaves(trial.values).items():
             if path[0] != finding.index or not leaf.size:
                 continue
             toward = directions(leaf, rng, basis)
-            trial.probes[path] = probe_leaf(subject.forward, trial.values, path, toward, base)
+            trial.probes[path] = probe_leaf(forward, trial.values, path, toward, base)
             if finding.kind is None:
                 gradients = [at(gradient, path) for gradient in trial.gradients]
                 _judge(finding, path, gradients, compare(gradients, weights, trial.probes[path]))
             elif finding.kind == "shape" and finding.path == path:
                 finding.unsummed = _is_unsummed(trial, finding, path, weights)
+
+
+def _judge_surrogate(subject: Subject, trial: Trial, finding: Finding) -> None:
+    """A gradient that is meant to be another has to be linear in the gradients of the outputs all the same."""
+    first, second = trial.seeds
+    joined = [_combined(a, b) for a, b in zip(first, second, strict=True)]
+    try:
+        found = subject.gradient(trial.values, joined)[finding.index]
+    except RuntimeFailure:
+        return
+    like = [trial.values[finding.index]]
+    parts = [flat([gradients[finding.index]], like) for gradients in trial.gradients]
+    whole, expected = flat([found], like), parts[0] - 2 * parts[1]
+    if whole.shape != expected.shape or finding.kind is not None:
+        return
+    scale = float(np.abs(parts[0]).max(initial=0.0) + np.abs(parts[1]).max(initial=0.0)) + 1e-12
+    finding.error = float(np.abs(whole - expected).max(initial=0.0)) / scale
+    finding.is_linear = finding.error <= TOLERANCE
+
+
+def _combined(first: Any, second: Any) -> Any:
+    """One choice of gradients less twice another."""
+    if isinstance(first, list):
+        return [_combined(a, b) for a, b in zip(first, second, strict=True)]
+    return None if first is None else np.asarray(first - 2 * second, first.dtype)
 
 
 def _judge(finding: Finding, path: Path, gradients: Sequence[Any], found: Comparison) -> None:

@@ -124,7 +124,10 @@ def by_numbers(step: Step) -> bool:
     return writer_of(step.op, step.arguments) is not None
 
 
-_MEANS_MORE = ("aten::detach", "aten::_unrecorded_view", "gs::save", "gs::recompute")
+_MEANS_MORE = (
+    *("aten::detach", "aten::_unrecorded_view", "gs::constant"),
+    *("gs::save", "gs::recompute", "gs::surrogate"),
+)
 """Views that say something of gradients."""
 
 
@@ -247,9 +250,8 @@ WRITERS: dict[str, Writer | None] = {
     "aten::permute": _permuted_back,
     "aten::positive": _identity,
     # The elements change, and what is known of the gradient stays.
-    **dict.fromkeys(("aten::detach", "aten::_unrecorded_view"), _replaced),
-    "gs::save": _identity,
-    "gs::recompute": _identity,
+    **dict.fromkeys(("aten::detach", "aten::_unrecorded_view", "gs::constant"), _replaced),
+    **dict.fromkeys(("gs::save", "gs::recompute", "gs::surrogate"), _identity),
     "aten::unbind.int": lambda b, whole, part, args: b.op("aten::stack", part, *args),
     **{name: _again(name) for name in _SELF_INVERSE},
     **{

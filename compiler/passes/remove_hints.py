@@ -1,28 +1,34 @@
-"""Remove what stands in a graph for the sake of its backward alone, once that has been decided.
+"""Remove what stands in a graph for the sake of its backward or of the check alone, once that has been decided.
 
 Before:
     graph f(%x : Tensor):
       %y : Tensor = gs::save(%x)
-      %z : Tensor = aten::tanh(%y)
-      return (%z)
+      %z : Tensor = gs::constant(%x)
+      %w : Tensor = aten::mul.Tensor(%y, %z)
+      return (%w)
 After:
     graph f(%x : Tensor):
-      %z : Tensor = aten::tanh(%x)
-      return (%z)
+      %z : Tensor = aten::detach(%x)
+      %w : Tensor = aten::mul.Tensor(%x, %z)
+      return (%w)
 """
 
 from __future__ import annotations
 
+from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.rewrite import replace_node
 
-_HINTS = {"gs::save": 0, "gs::recompute": 0, "aten::_overwritten": 1}
+_HINTS = {"gs::save": 0, "gs::recompute": 0, "gs::surrogate": 0, "gs::constant": 0, "aten::_overwritten": 1}
 """Which operand each of them is."""
 
 
 def remove_hints(graph: Graph) -> bool:
-    """Put the value itself in the place of each gs::save and gs::recompute of it, and of what it is written over."""
+    """Put the value itself in the place of each hint at it, of a constant detached, and of what it is written over."""
     hints = [node for node in graph.all_nodes() if node.kind in _HINTS]
     for node in hints:
-        replace_node(node, [node.inputs[_HINTS[node.kind]]])
+        given = node.inputs[_HINTS[node.kind]]
+        if node.kind == "gs::constant":
+            given = Builder(graph, before=node, span=node.span).op("aten::detach", given)
+        replace_node(node, [given])
     return bool(hints)

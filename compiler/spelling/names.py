@@ -19,7 +19,10 @@ MODULES = {
 }
 """Modules that may be named in source, and what their functions' names begin with in the op table."""
 OWN = frozenset(
-    ("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention", "save", "recompute")
+    (
+        *("seed", "uniform", "random_bits", "seeded_dropout", "seeded_rrelu", "dropout_attention"),
+        *("save", "recompute", "surrogate", "constant"),
+    )
 )
 """Ops that torch does not have, or that are not what torch calls so: `gs.seed()`."""
 PLAIN_TOO = frozenset(("functional_",))

@@ -1,16 +1,22 @@
-"""What the source says of keeping a value for the backward: gs.save(x) and gs.recompute(x), which are x.
+"""What the source says of a value: gs.save(x), gs.recompute(x), gs.constant(x), gs.surrogate(x, "why"), which are x.
 
-`compiler/autodiff/recompute` reads them; a pass takes them out before anything runs.
+The first two are read by `compiler/recompute`, the other two by the check. A pass takes them out before anything runs;
+of a constant `aten::detach` is left.
 """
 
 from __future__ import annotations
 
 from ..registry import Trait, declare
 
-for _name in ("save", "recompute"):
+for _hint, _traits in {
+    "save(Tensor self)": Trait.VIEW,
+    "recompute(Tensor self)": Trait.VIEW,
+    "surrogate(Tensor self, str why)": Trait.VIEW,
+    "constant(Tensor self)": Trait.VIEW | Trait.NONDIFFERENTIABLE,
+}.items():
     declare(
-        f"gs::{_name}(Tensor self) -> Tensor",
-        lambda x: x,
-        traits=Trait.VIEW,
+        f"gs::{_hint} -> Tensor",
+        lambda x, why="": x,
+        traits=_traits,
         result=lambda types: types[0],
     )
