@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels c-math fuzz check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
+.PHONY: help demo test test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
+	@echo "make mutate   hold the check to mutants of the library's formulas and of the examples"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
 	@echo "make bench-cpu time forwards and gradients by kernels in C beside those of peers"
@@ -54,6 +55,10 @@ test-kernels: .venv/dev.stamp
 # An hour for everything; ARGS="exp log" for these alone, --keep writes docs/vector_math.md.
 c-math: .venv/dev.stamp
 	$(BIN)/python tests/codegen/c_math_all_floats.py $(ARGS)
+
+# Hours for all mutants; ARGS="--limit=300 --seed=1" for some, --keep writes docs/mutants.md.
+mutate: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/authoring/mutation.py $(ARGS)
 
 # What fails is made small and printed. ARGS="--minutes=10 --seed=0 --roads=tape,vjp --keep", of which none is needed.
 fuzz: .venv/dev.stamp

@@ -23,6 +23,8 @@ from .trace import Trace
 
 NEGATIVE, ZERO, POSITIVE = -1, 0, 1
 MAX_STEPS = 20000
+_OF_WHAT_IS_NO_NUMBER = frozenset(("isnan", "isinf", "isfinite"))
+"""Masks of these are true, or false, of numbers that are not tried."""
 _BRANCHES = ("prim::If", "prim::Loop")
 
 
@@ -170,7 +172,10 @@ class _Walk(Trace):
 def _joins_masks(node: Node) -> bool:
     """Whether a node makes one mask of two."""
     masks = len(node.inputs) == 2 and all(isinstance(v.type, TensorType) and _is_truth(v) for v in node.inputs)
-    return masks and node.schema is not None and _is_truth(node.output)
+    if not masks or node.schema is None or not _is_truth(node.output):
+        return False
+    made_of = {value.node.schema.base_name for value in node.inputs if value.node.schema is not None}
+    return not made_of & _OF_WHAT_IS_NO_NUMBER
 
 
 def _fails(block: Block) -> bool:

@@ -14,7 +14,7 @@ from .kinks import KinkCheck, KinkFinding
 from .leaves import array_leaves, floating_leaves
 from .observation import Observer, Side
 from .reach import Reach
-from .recipes import PlainEntry, Recipe, TensorEntry, fixed_recipe
+from .recipes import PlainEntry, Recipe, fixed_recipe
 from .samples import Rng, holds_tensors
 from .trial import Trial
 
@@ -101,13 +101,13 @@ class Survey:
         return found
 
     def _add_arguments(self, found: Coverage, trial: Trial, names: Sequence[str]) -> None:
-        for name, value, entry in zip(names, trial.values, trial.recipe.entries, strict=True):
+        for name, value in zip(names, trial.values, strict=True):
             if isinstance(value, np.ndarray):
                 _add(found.ranks.setdefault(name, []), value.ndim)
                 for size in value.shape:
                     _add(found.sizes.setdefault(name, []), size)
-            elif isinstance(value, list) and isinstance(entry, TensorEntry):
-                _add(found.plain.setdefault(name, []), f"{len(value)} tensors")
+            elif array_leaves([value]):
+                _add(found.plain.setdefault(name, []), f"a list of {len(value)}")
             else:
                 _add(found.plain.setdefault(name, []), value)
         first = next(iter(floating_leaves(trial.values).values()), None)

@@ -1,0 +1,146 @@
+"""`make mutate`: how many mutants of the library's formulas and of the examples the check catches and places.
+
+ARGS="--limit=300 --seed=1 --match=norm --minutes=5", of which none is needed; --right checks the formulas as they
+are, --keep writes the table to docs/mutants.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+
+import gradscript as gs  # noqa: E402
+from gradscript.authoring.check import Checker  # noqa: E402
+from gradscript.authoring.trials.leaves import floating_leaves  # noqa: E402
+from gradscript.compiler.formulas.library import compile_formula, formula_name  # noqa: E402
+from gradscript.compiler.ops import OPS  # noqa: E402
+from gradscript.compiler.ops.registry import Trait  # noqa: E402
+from gradscript.compiler.types.dtypes import FLOAT64  # noqa: E402
+from gradscript.runtime.face.function import Function  # noqa: E402
+from mutants import Mutant, mutants  # noqa: E402
+from samples import LAYOUTS, calls  # noqa: E402
+
+EXAMPLES = HERE.parent.parent / "examples"
+PAGE = HERE.parent.parent / "docs" / "mutants.md"
+BEGIN, END = "<!-- table -->", "<!-- end -->"
+MAX_CALLS = 6
+
+Subject = tuple[str, Function, list[tuple[tuple[Any, ...], dict[str, Any]]] | None]
+
+
+def subjects(match: str) -> Iterator[Subject]:
+    """Every formula with a backward, with arguments where the library's ops have samples."""
+    for path in [*sorted(EXAMPLES.rglob("*.g*s")), *sorted(EXAMPLES.rglob("*.grad")), HERE / "right.gs"]:
+        if path.stem.startswith("wrong"):
+            continue
+        unit = gs.CompilationUnit(path.read_text(encoding="utf-8"), path.name)
+        for function in unit.functions.values():
+            if function.pair is not None and not function.name.endswith("_examples") and match in function.name:
+                yield path.stem, function, None
+    for op in OPS.all():
+        name = formula_name(op.schema)
+        if name is None or match not in name or op.has(Trait.RANDOM):
+            continue
+        callee = compile_formula(name)
+        if callee.pair is None:
+            continue
+        try:
+            samples = calls(op)[:MAX_CALLS]
+        except (KeyError, ValueError):
+            continue
+        given = [s.arguments(op, FLOAT64, i, LAYOUTS["contiguous"]) for i, s in enumerate(samples)]
+        given = [arguments for arguments in given if floating_leaves(arguments)]
+        if given:
+            yield "library", Function(callee), [_call(callee.schema, arguments) for arguments in given]
+
+
+def _call(schema: Any, arguments: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    pairs = list(zip(schema.arguments, arguments, strict=True))
+    return tuple(v for a, v in pairs if not a.keyword_only), {a.name: v for a, v in pairs if a.keyword_only}
+
+
+def check_right(found: Sequence[Subject], until: float) -> None:
+    """The formulas as they are: what fails is a false alarm, or a mistake of theirs."""
+    wrong = count = 0
+    for where, function, examples in found:
+        if time.monotonic() > until:
+            break
+        report = Checker(function).run(examples)
+        count += 1
+        wrong += not report.ok
+        for failure in report.failures:
+            print(f"{where} {function.name}: {failure.kind}: {failure.message}", flush=True)
+    print(f"{count} right formulas, {wrong} false alarms")
+
+
+def check_mutants(work: Sequence[tuple[Subject, Mutant]], until: float) -> list[str]:
+    """Check each; what is missed is printed, and the table returned, a line for each source."""
+    rows: dict[str, list[int]] = {}
+    for (where, function, examples), mutant in work:
+        if time.monotonic() > until:
+            break
+        report = Checker(mutant.function).run(examples)
+        named = [f for f in report.failures if f.argument in mutant.arguments or f.argument is None]
+        lines = [f.span.line for f in report.failures if f.span is not None]
+        placed = any(mutant.line <= line <= mutant.end_line for line in lines)
+        found = (True, not report.ok, bool(named), placed)
+        rows[where] = [a + b for a, b in zip(rows.get(where, [0] * 4), found, strict=True)]
+        if not all(found):
+            said = report.failures[0].message if report.failures else ""
+            verdict = "missed" if report.ok else "elsewhere" if named else "not named"
+            print(f"{verdict}: {where} {function.name}:{mutant.line}: {mutant.what}: {said}", flush=True)
+    total = [sum(row[i] for row in rows.values()) for i in range(4)]
+    return [
+        "| Of | Mutants | Caught | Argument named | Line named |",
+        "|---|---|---|---|---|",
+        *(f"| {name} | {' | '.join(map(str, row))} |" for name, row in [*rows.items(), ("all", total)]),
+    ]
+
+
+def main() -> None:
+    """Parse, check and print."""
+    parser = argparse.ArgumentParser()
+    for name, kind in {"limit": int, "seed": int, "minutes": float}.items():
+        parser.add_argument(f"--{name}", type=kind, default=0)
+    parser.add_argument("--match", default="")
+    parser.add_argument("--right", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    options = parser.parse_args()
+    np.seterr(all="ignore")
+    found = list(subjects(options.match))
+    draw = random.Random(options.seed)
+    until = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
+    if options.right:
+        draw.shuffle(found)
+        check_right(found, until)
+        return
+    work = [(subject, mutant) for subject in found for mutant in mutants(subject[1])]
+    print(f"{len(work)} mutants of {len(found)} functions", flush=True)
+    draw.shuffle(work)
+    table = check_mutants(work[: options.limit or None], until)
+    print("\n".join(table))
+    if options.keep:
+        keep(len(work), table)
+
+
+def keep(count: int, table: Sequence[str]) -> None:
+    """Put the table where docs/mutants.md has one."""
+    text = PAGE.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    said = f"Of {count} mutants these were drawn:\n\n"
+    PAGE.write_text(f"{head}{BEGIN}\n{said}" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
