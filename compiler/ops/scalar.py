@@ -13,13 +13,14 @@ comparison. A bool where a number is wanted turns into 0 or 1, a number where a 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import ml_dtypes
 import numpy as np
+
+from . import evaluations
 
 Kind = Literal["number", "bool", "same"]
 Number = bool | int | float
@@ -197,136 +198,43 @@ def _floating(name: str, arity: int, evaluate: Callable[..., Any], meaning: str)
     return _primitive(name, arity, evaluate, meaning, floating=True)
 
 
-def _scipy(name: str) -> Callable[..., Any]:
-    """A function of scipy.special, which is imported when first called."""
-    found: list[Callable[..., Any]] = []
-
-    def evaluate(*operands: Any) -> Any:
-        if not found:
-            found.append(getattr(importlib.import_module("scipy.special"), name))
-        return found[0](*operands)
-
-    return evaluate
-
-
-# --- what NumPy does otherwise than torch ---
-
-
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An integer division that refuses a zero divisor."""
-
-    def evaluate(dividend: Any, divisor: Any) -> Any:
-        if divisor.dtype.kind in "iub" and not np.all(divisor):
-            raise ZeroDivisionError("integer division or modulo by zero")
-        return function(dividend, divisor)
-
-    return evaluate
-
-
-def _truncated_quotient(dividend: Any, divisor: Any) -> Any:
-    if dividend.dtype.kind not in "iu":
-        return np.trunc(np.true_divide(dividend, divisor))
-    return np.floor_divide(dividend - np.fmod(dividend, divisor), divisor)
-
-
-def _remainder(dividend: Any, divisor: Any) -> Any:
-    """As np.remainder, but a zero keeps the dividend's sign."""
-    if dividend.dtype.kind not in "fV":
-        return np.remainder(dividend, divisor)
-    rest = np.fmod(dividend, divisor)
-    return np.where((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor, rest)
-
-
-def _plain_power(base: Any, exponent: Any) -> Any:
-    """np.power, which takes roots where one exponent is for all: the power of -inf and -0 is not the root."""
-    found = np.power(base, exponent)
-    is_root = exponent == 0.5
-    return np.where(is_root & (np.isinf(base) | (base == 0)), np.abs(base), found) if np.any(is_root) else found
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    """A cube by multiplication. An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
-    if exponent.ndim == 0 and exponent == 3:
-        return base * base * base
-    if exponent.ndim == 0 and abs(exponent) == 0.5:
-        # The power of -inf is a number, its root is not.
-        return np.sqrt(base) if exponent > 0 else _rsqrt(base)
-    if exponent.dtype.kind != "i" or not np.any(exponent < 0):
-        return _plain_power(base, exponent)
-    negative = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2 == 0, 1, -1), 0)).astype(base.dtype)
-    return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0)))
-
-
-def _preferring_numbers(propagate: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """fmax and fmin: of equal operands the first, which NumPy's own leaves open, and the other where one is NaN."""
-
-    def evaluate(left: Any, right: Any) -> Any:
-        found = propagate(right, left)
-        return found if np.all(found == found) else np.where(found == found, found, choose(left, right))
-
-    return evaluate
-
-
-_GAMMALN = _scipy("gammaln")
-
-
-def _lgamma(operand: Any) -> Any:
-    """scipy's is -inf at -inf, and infinite for subnormal numbers. Near 0 gamma is 1 / x."""
-    size = np.abs(operand)
-    return np.where(size < 1e-30, -np.log(size), np.where(operand == -np.inf, np.inf, _GAMMALN(operand)))
-
-
-def _sign(operand: Any) -> Any:
-    """The sign of NaN is 0, of True True."""
-    if operand.dtype.kind == "b":
-        return operand
-    sign = np.sign(operand)
-    return np.where(sign == sign, sign, 0) if operand.dtype.kind in "fV" else sign
-
-
-def _rsqrt(operand: Any) -> Any:
-    return np.reciprocal(np.sqrt(operand))
-
-
-def _sigmoid(operand: Any) -> Any:
-    """The exponential may overflow, which gives the right 0."""
-    return np.reciprocal(1 + np.exp(-operand))
-
-
-def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A rounding function; integers stay as they are."""
-
-    def evaluate(operand: Any) -> Any:
-        return function(operand) if operand.dtype.kind in "fV" else operand
-
-    return evaluate
-
-
 # --- the table ---
 
 add = _primitive("add", 2, np.add, "sum; `or` of bools")
 sub = _primitive("sub", 2, np.subtract, "difference")
 mul = _primitive("mul", 2, np.multiply, "product; `and` of bools")
 div = _floating("div", 2, np.true_divide, "quotient")
-floordiv = _primitive("floordiv", 2, _checked(np.floor_divide), "quotient rounded down")
-truncdiv = _primitive("truncdiv", 2, _checked(_truncated_quotient), "quotient rounded towards zero")
-remainder = _primitive("remainder", 2, _checked(_remainder), "remainder with the sign of the divisor")
-fmod = _primitive("fmod", 2, _checked(np.fmod), "remainder with the sign of the dividend")
-PRIMITIVES["pow"] = power = Primitive("pow", ("number",) * 2, "number", _power, "power", evaluate_half=_plain_power)
+floordiv = _primitive("floordiv", 2, evaluations.checked(np.floor_divide), "quotient rounded down")
+truncdiv = _primitive(
+    "truncdiv", 2, evaluations.checked(evaluations.truncated_quotient), "quotient rounded towards zero"
+)
+remainder = _primitive(
+    "remainder", 2, evaluations.checked(evaluations.remainder), "remainder with the sign of the divisor"
+)
+fmod = _primitive("fmod", 2, evaluations.checked(np.fmod), "remainder with the sign of the dividend")
+PRIMITIVES["pow"] = power = Primitive(
+    "pow", ("number",) * 2, "number", evaluations.power, "power", evaluate_half=evaluations.plain_power
+)
 neg = _primitive("neg", 1, np.negative, "negation")
 absolute = _primitive("abs", 1, np.abs, "absolute value")
-sign = _primitive("sign", 1, _sign, "-1, 0 or 1; 0 for NaN")
+sign = _primitive("sign", 1, evaluations.sign, "-1, 0 or 1; 0 for NaN")
 maximum = _primitive("maximum", 2, np.maximum, "the larger, the second of equals; NaN if either is NaN")
 minimum = _primitive("minimum", 2, np.minimum, "the smaller, the second of equals; NaN if either is NaN")
 fmax = _primitive(
-    "fmax", 2, _preferring_numbers(np.maximum, np.fmax), "the larger, the first of equals; the other where one is NaN"
+    "fmax",
+    2,
+    evaluations.preferring_numbers(np.maximum, np.fmax),
+    "the larger, the first of equals; the other where one is NaN",
 )
 fmin = _primitive(
-    "fmin", 2, _preferring_numbers(np.minimum, np.fmin), "the smaller, the first of equals; the other where one is NaN"
+    "fmin",
+    2,
+    evaluations.preferring_numbers(np.minimum, np.fmin),
+    "the smaller, the first of equals; the other where one is NaN",
 )
 
 sqrt = _floating("sqrt", 1, np.sqrt, "square root")
-rsqrt = _floating("rsqrt", 1, _rsqrt, "1 over the square root")
+rsqrt = _floating("rsqrt", 1, evaluations.rsqrt, "1 over the square root")
 exp = _floating("exp", 1, np.exp, "e to the x")
 exp2 = _floating("exp2", 1, np.exp2, "2 to the x")
 expm1 = _floating("expm1", 1, np.expm1, "exp(x) - 1 without cancellation")
@@ -347,27 +255,27 @@ tanh = _floating("tanh", 1, np.tanh, "hyperbolic tangent")
 asinh = _floating("asinh", 1, np.arcsinh, "inverse hyperbolic sine")
 acosh = _floating("acosh", 1, np.arccosh, "inverse hyperbolic cosine")
 atanh = _floating("atanh", 1, np.arctanh, "inverse hyperbolic tangent")
-sigmoid = _floating("sigmoid", 1, _sigmoid, "1 / (1 + exp(-x))")
+sigmoid = _floating("sigmoid", 1, evaluations.sigmoid, "1 / (1 + exp(-x))")
 hypot = _floating("hypot", 2, np.hypot, "sqrt(x*x + y*y) without overflow")
-erf = _floating("erf", 1, _scipy("erf"), "error function")
-erfc = _floating("erfc", 1, _scipy("erfc"), "1 - erf(x) without cancellation")
-erfinv = _floating("erfinv", 1, _scipy("erfinv"), "inverse of erf")
-erfcx = _floating("erfcx", 1, _scipy("erfcx"), "exp(x*x) * erfc(x)")
-ndtr = _floating("ndtr", 1, _scipy("ndtr"), "normal distribution function")
-ndtri = _floating("ndtri", 1, _scipy("ndtri"), "inverse of the normal distribution function")
-log_ndtr = _floating("log_ndtr", 1, _scipy("log_ndtr"), "logarithm of the normal distribution function")
-lgamma = _floating("lgamma", 1, _lgamma, "logarithm of the absolute gamma function")
-digamma = _floating("digamma", 1, _scipy("digamma"), "derivative of lgamma")
-zeta = _floating("zeta", 2, _scipy("zeta"), "Hurwitz zeta function")
-bessel_i0 = _floating("bessel_i0", 1, _scipy("i0"), "modified Bessel function of order 0")
-bessel_i0e = _floating("bessel_i0e", 1, _scipy("i0e"), "exp(-|x|) times bessel_i0")
-bessel_i1 = _floating("bessel_i1", 1, _scipy("i1"), "modified Bessel function of order 1")
-bessel_i1e = _floating("bessel_i1e", 1, _scipy("i1e"), "exp(-|x|) times bessel_i1")
+erf = _floating("erf", 1, evaluations.scipy("erf"), "error function")
+erfc = _floating("erfc", 1, evaluations.scipy("erfc"), "1 - erf(x) without cancellation")
+erfinv = _floating("erfinv", 1, evaluations.scipy("erfinv"), "inverse of erf")
+erfcx = _floating("erfcx", 1, evaluations.scipy("erfcx"), "exp(x*x) * erfc(x)")
+ndtr = _floating("ndtr", 1, evaluations.scipy("ndtr"), "normal distribution function")
+ndtri = _floating("ndtri", 1, evaluations.scipy("ndtri"), "inverse of the normal distribution function")
+log_ndtr = _floating("log_ndtr", 1, evaluations.scipy("log_ndtr"), "logarithm of the normal distribution function")
+lgamma = _floating("lgamma", 1, evaluations.lgamma, "logarithm of the absolute gamma function")
+digamma = _floating("digamma", 1, evaluations.scipy("digamma"), "derivative of lgamma")
+zeta = _floating("zeta", 2, evaluations.scipy("zeta"), "Hurwitz zeta function")
+bessel_i0 = _floating("bessel_i0", 1, evaluations.scipy("i0"), "modified Bessel function of order 0")
+bessel_i0e = _floating("bessel_i0e", 1, evaluations.scipy("i0e"), "exp(-|x|) times bessel_i0")
+bessel_i1 = _floating("bessel_i1", 1, evaluations.scipy("i1"), "modified Bessel function of order 1")
+bessel_i1e = _floating("bessel_i1e", 1, evaluations.scipy("i1e"), "exp(-|x|) times bessel_i1")
 
-floor = _primitive("floor", 1, _of_floats(np.floor), "largest integer not above")
-ceil = _primitive("ceil", 1, _of_floats(np.ceil), "smallest integer not below")
-round_even = _primitive("round", 1, _of_floats(np.rint), "nearest integer, ties to even")
-trunc = _primitive("trunc", 1, _of_floats(np.trunc), "integer part")
+floor = _primitive("floor", 1, evaluations.of_floats(np.floor), "largest integer not above")
+ceil = _primitive("ceil", 1, evaluations.of_floats(np.ceil), "smallest integer not below")
+round_even = _primitive("round", 1, evaluations.of_floats(np.rint), "nearest integer, ties to even")
+trunc = _primitive("trunc", 1, evaluations.of_floats(np.trunc), "integer part")
 copysign = _floating("copysign", 2, np.copysign, "magnitude of the first with the sign bit of the second")
 nextafter = _floating("nextafter", 2, np.nextafter, "next representable number towards the second")
 

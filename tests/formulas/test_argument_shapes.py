@@ -35,6 +35,9 @@ CUTS: dict[str, Cut] = {
 }
 
 
+SAMPLED = ("pointwise", "comparison", "activations", "special", "reductions.reductions", "reductions.moments")
+
+
 def _ops() -> dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]]:
     """By name: the op, its first call, torch's function, and the arguments without a gradient."""
     found: dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]] = {}
@@ -46,7 +49,7 @@ def _ops() -> dict[str, tuple[Op, Any, Callable[..., Any], frozenset[str]]]:
         name = array_cases.op_key(op)
         reference = array_cases.reference_call(op) or samples.reference(op)
         found[name] = op, array_cases.calls(op)[0], reference, array_cases.FIXED.get(name, frozenset())
-    for op in samples.differentiable_ops("pointwise", "comparison", "activations", "special", "reductions.reductions"):
+    for op in samples.differentiable_ops(*SAMPLED):
         try:
             call = samples.calls(op)[0]
         except KeyError:

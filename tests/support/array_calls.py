@@ -25,7 +25,7 @@ _SAMPLES = (
 )
 CASES: dict[str, list[Call]] = {name: calls for module in _SAMPLES for name, calls in module.CASES.items()}
 REFERENCES: dict[str, Any] = {name: f for module in _SAMPLES for name, f in module.REFERENCES.items()}
-FAMILIES = ("reductions", "linalg", "shape", "indexing", "creation", "nn", "torchscript")
+FAMILIES = ("reductions", "linalg", "shape", "indexing", "creation", "conversion", "nn", "torchscript")
 
 
 def module_of(op: Op) -> str:

@@ -32,6 +32,7 @@ MODULES = {
     "indexing",
     "indexing_scatter",
     "creation",
+    "conversion",
     "nn.layers",
     "nn.windows",
     "nn.adjoints",

@@ -6,7 +6,7 @@ A temporary that is used once and has no name in the formula stands where it is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from ...kernel_ir.kernel import (
     Operand,
     Position,
     Reduce,
-    Statement,
     Store,
     Uniform,
 )
-from ...kernel_ir.statements import indices, used_names
+from ...kernel_ir.statements import indices
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...scheduling.nest import Accumulate, Evaluate, Item, Loop, Nest, Put, Start
@@ -34,6 +33,7 @@ from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .positions import Positions
 from .primitives import CHOICE, SUM, TYPES, cast, literal, power, spelling, suffix
+from .uses import is_of_computed_index, uses
 
 INDENT = "    "
 INLINE = 48
@@ -67,10 +67,10 @@ class Body:
     def lines(self, items: Sequence[Item]) -> list[str]:
         """The lines of a block."""
         outside = dict(self._values)
-        uses = _uses(items)
+        counted = uses(items)
         lines: list[str] = []
         for item in items:
-            lines += self._item(item, uses)
+            lines += self._item(item, counted)
         self._values = outside
         return lines
 
@@ -103,7 +103,7 @@ class Body:
         for turn in turns:
             if turn.name not in self._arrays:
                 by_operator.setdefault(self._combiner(turn), []).append(self._variable(turn))
-        if any(isinstance(item, Evaluate) and _is_of_computed_index(item.statement) for item in loop.body):
+        if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
             by_operator.setdefault("|", []).append(self._outside())
         clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
         return [f"#pragma omp simd{''.join(clauses)}"]
@@ -292,7 +292,7 @@ class Body:
 
     def _told(self, statement: Definition) -> list[str]:
         """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""
-        if not isinstance(statement, Load) or not _is_of_computed_index(statement):
+        if not isinstance(statement, Load) or not is_of_computed_index(statement):
             return []
         computed = [c for c in statement.conditions if c.index.values]
         condition = self.positions.condition(computed, self._known)
@@ -385,10 +385,6 @@ class Body:
         ]
 
 
-def _is_of_computed_index(statement: Statement) -> bool:
-    return isinstance(statement, Load) and any(c.index.values for c in statement.conditions)
-
-
 class _Known(dict[str, Text]):
     """Values as indices ask for them."""
 
@@ -397,24 +393,3 @@ class _Known(dict[str, Text]):
 
     def __missing__(self, name: str) -> Text:
         return self._body.value(name)
-
-
-def _uses(items: Iterable[Item]) -> Counter[str]:
-    """How often values are used in a block; what is used in a loop in it counts as used often."""
-    found: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, Loop):
-            found.update({name: 2 * count for name, count in _uses(item.body).items()})
-        elif isinstance(item, Evaluate | Put):
-            found.update(_used(item.statement))
-        elif isinstance(item, Accumulate) and isinstance(item.reduce.operand, str):
-            found[item.reduce.operand] += 1 + (item.reduce.combine in ("argmax", "argmin"))
-    return found
-
-
-def _used(statement: Statement) -> Counter[str]:
-    """A base that is multiplied with itself counts as used twice."""
-    found = Counter(used_names(statement))
-    if isinstance(statement, Compute) and statement.primitive in ("pow", "fmax", "fmin"):
-        found.update(used_names(statement))
-    return found

@@ -1,9 +1,24 @@
-"""The shapes of losses, and what shapes they take."""
+"""The shapes and dtypes of losses, and what shapes they take."""
 
 from __future__ import annotations
 
-from ....ops import fitting, shapes
+from collections.abc import Sequence
+
+from ....ops import fitting, rules, shapes
+from ....types.types import TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
+
+
+def dtype_of_target(types: Sequence[Type]) -> Type:
+    """The dtype that input and target share; that of the input where the target has none of a loss."""
+    first, second = rules.tensor_at(types, 0).dtype, rules.tensor_at(types, 1).dtype
+    return TensorType(first if first == second or (second and not second.is_floating) else None)
+
+
+def dtype_of_logits(types: Sequence[Type]) -> Type:
+    """That of a floating target."""
+    second = rules.tensor_at(types, 1).dtype
+    return TensorType(second) if second and second.is_floating else dtype_of_target(types)
 
 
 def _is_reduced(a: Arguments) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 from ....ops import rules, shapes
 from ....types.dtypes import DType, promote
 from ....types.schema import parse_schema
-from ....types.types import TensorType, Type
 from ...arguments import Check, ElementRule, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...registry import Trait, declare
@@ -278,16 +277,6 @@ _TARGET = "Tensor self, Tensor target"
 _WEIGHTED = f"{_TARGET}, Tensor? weight=None"
 
 
-def _loss_rule(types: Any) -> Type:
-    first, second = rules.tensor_at(types, 0).dtype, rules.tensor_at(types, 1).dtype
-    return TensorType(first if first == second or (second and not second.is_floating) else None)
-
-
-def _logit_rule(types: Any) -> Type:
-    second = rules.tensor_at(types, 1).dtype
-    return TensorType(second) if second and second.is_floating else _loss_rule(types)
-
-
 @dataclass(frozen=True)
 class _Loss:
     """A loss of an input and a target, in its two spellings: with the reduction as a code, and as a name."""
@@ -296,7 +285,7 @@ class _Loss:
     evaluate: Callable[..., Array]
     before: str = _TARGET
     after: str = ""
-    result: rules.TypeRule = _loss_rule
+    result: rules.TypeRule = loss_shapes.dtype_of_target
     shape: ShapeRule = loss_shapes.elementwise_loss
     dtype: ElementRule | None = None
     fits: Check | None = None
@@ -313,10 +302,7 @@ _LOSSES = (
         dtype=shapes.promoted_when_broadcast,
     ),
     _Loss(
-        "huber_loss",
-        _elementwise("huber_loss", _huber, as_first=True),
-        after=", float delta=1.",
-        result=rules.like(),
+        "huber_loss", _elementwise("huber_loss", _huber, as_first=True), after=", float delta=1.", result=rules.like()
     ),
     _Loss("soft_margin_loss", _elementwise("soft_margin_loss", _soft_margin, as_first=True), result=rules.like()),
     _Loss(
@@ -330,7 +316,7 @@ _LOSSES = (
         "binary_cross_entropy_with_logits",
         _cross_entropy_of_logit,
         f"{_WEIGHTED}, Tensor? pos_weight=None",
-        result=_logit_rule,
+        result=loss_shapes.dtype_of_logits,
         fits=loss_shapes.is_as_its_target,
     ),
     _Loss(
@@ -367,26 +353,25 @@ def _declare_loss(loss: _Loss, schema: str, evaluate: Callable[..., Array]) -> N
 
 
 for _loss in _LOSSES:
-    _by_code = f"aten::{_loss.name}({_loss.before}, int reduction=1{_loss.after}) -> Tensor"
     # huber_loss is younger than the arguments that stand before the reduction of the others.
     _star = "" if _loss.name == "huber_loss" else "*, "
     _before = _loss.before.replace("self", "input")
     _text = f'aten::{_loss.name}.str({_before}, {_star}str reduction="mean"{_loss.after}) -> Tensor'
-    _declare_loss(_loss, _by_code, _loss.evaluate)
+    _declare_loss(_loss, f"aten::{_loss.name}({_loss.before}, int reduction=1{_loss.after}) -> Tensor", _loss.evaluate)
     _declare_loss(_loss, _text, _by_name(_loss.evaluate, parse_schema(_text).index_of("reduction")))
 
 declare(
     f"aten::kl_div({_TARGET}, int reduction=1, *, bool log_target=False) -> Tensor",
     _kl_div,
     traits=_R,
-    result=_loss_rule,
+    result=loss_shapes.dtype_of_target,
     shape=loss_shapes.elementwise_loss,
 )
 declare(
     'aten::kl_div.str(Tensor input, Tensor target, *, str reduction="mean", bool log_target=False) -> Tensor',
     _kl_div_named,
     traits=_R,
-    result=_loss_rule,
+    result=loss_shapes.dtype_of_target,
     shape=loss_shapes.elementwise_loss,
 )
 declare(
