@@ -151,8 +151,8 @@ def weight(node: Node) -> int:
 
 
 def _is_gathered(node: Node) -> bool:
-    """Whether a list is made for ops to take, as the one of `torch.cat([a, b])` is, and nobody else."""
-    return bool(node.output.uses) and all(_takes_whole(use.user) for use in node.output.uses)
+    """Whether a list is made for ops to take, as the one of `torch.cat([a, b])` is."""
+    return any(_takes_whole(use.user) for use in node.output.uses)
 
 
 def _takes_whole(node: Node) -> bool:

@@ -22,9 +22,9 @@ from ..scheduling.split import split_reductions
 from ..types.dtypes import DType
 from .assemble import Split
 from .decompose import decompose, take_apart
-from .groups import create_fusion_groups
+from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
-from .planner import Unfusable, plan_program
+from .planner import Unfusable, plan_program, require_straight
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .saved import with_gradients_of_saved
@@ -106,14 +106,13 @@ def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports, split: Sp
     return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
 
 
-def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Graph | None:
+def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
     """A graph for arguments of these layouts with its straight stretches in prim::FusionGroup nodes.
 
-    Each is a graph to `fuse` for the layouts that it meets. None where there are none, or nothing but one.
+    Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
     """
     copied = _own_copy(graph)
-    known = settle_for_kernels(copied, _abstract(arguments))
-    return copied if create_fusion_groups(copied, known) else None
+    return create_fusion_groups(copied, settle_for_kernels(copied, _abstract(arguments)))
 
 
 def fuse_pair(
@@ -222,6 +221,7 @@ def _planned(
 ) -> Program:
     """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     metas = _abstract(arguments)
+    require_straight(graph, settle_for_kernels(graph, metas))
     known = _to_parts(graph, metas, decompose)
     if join_slices(graph, known):
         known = settle_for_kernels(graph, metas)

@@ -17,6 +17,7 @@ that have nothing to do with the group go before it. Nothing moves over control 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.captures import captures
@@ -33,21 +34,36 @@ MAX_NODES = 512
 MIN_WEIGHT = 2
 """A stretch of less is no group: one op is one launch, whoever makes its kernel."""
 
-__all__ = ["KIND", "create_fusion_groups", "group_graph"]
+__all__ = ["KIND", "Parts", "create_fusion_groups", "group_graph"]
 
 
-def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> list[str]:
-    """Gather the stretches of every block; the reasons of the borders between, in program order.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A graph with its straight stretches in groups. `borders` has the reason why each other node is in none, but for
+    what is too small for one; `known` is what is known of values outside of groups."""
 
-    `known` is what `settle_shapes` gives for the graph. No reasons: the graph has no border, and stays as it is.
+    graph: Graph
+    borders: Mapping[Node, str]
+    known: Mapping[Value, Any]
+
+
+def create_fusion_groups(graph: Graph, known: Mapping[Value, Any]) -> Parts | None:
+    """Gather the stretches of every block. None for a graph without a border, which stays as it is.
+
+    `known` is what `settle_shapes` gives for the graph.
     """
     reasons = _reasons(graph, known)
-    told = [reason for reason in reasons.values() if reason]
-    if told:
-        number = 0
-        for block in _blocks(graph, reasons):
-            number = _gather(block, reasons, graph.name, number)
-    return told
+    borders = {node: reason for node, reason in reasons.items() if reason}
+    if not borders:
+        return None
+    for block in _blocks(graph, reasons):
+        _gather(block, reasons)
+    groups = [node for node in graph.all_nodes() if node.kind == KIND]
+    found = dict(known)
+    for number, group in enumerate(groups, 1):
+        group.attrs["name"] = f"{graph.name}_{number}"
+        found.update((o, known[i]) for o, i in zip(group.outputs, group.blocks[0].outputs, strict=True) if i in known)
+    return Parts(graph, borders, found)
 
 
 def group_graph(group: Node, graph: Graph) -> Graph:
@@ -76,8 +92,8 @@ def _blocks(graph: Graph, reasons: Mapping[Node, str]) -> Iterator[Block]:
             yield from node.blocks
 
 
-def _gather(block: Block, reasons: Mapping[Node, str], name: str, number: int) -> int:
-    """Put the groups of a block in their places; how many there are now."""
+def _gather(block: Block, reasons: Mapping[Node, str]) -> None:
+    """Put the groups of a block in their places."""
     nodes = list(block.nodes)
     free = [node for node in nodes if is_free(node)]
     items = _arranged([node for node in nodes if not is_free(node)], reasons)
@@ -92,9 +108,7 @@ def _gather(block: Block, reasons: Mapping[Node, str], name: str, number: int) -
             for node in item:
                 block.append(node)
         else:
-            number += 1
-            _outline(block, item, f"{name}_{number}")
-    return number
+            _outline(block, item)
 
 
 def _arranged(nodes: Sequence[Node], reasons: Mapping[Node, str]) -> list[Node | list[Node]]:
@@ -148,9 +162,9 @@ def _used(node: Node) -> list[Value]:
     return [*node.inputs, *(value for block in node.blocks for value in captures(block))]
 
 
-def _outline(block: Block, members: Sequence[Node], name: str) -> Node:
+def _outline(block: Block, members: Sequence[Node]) -> Node:
     """A group of nodes that are in no list now, at the end of a block."""
-    group = Builder(block, span=members[0].span).node(KIND, blocks=1, attrs={"name": name})
+    group = Builder(block, span=members[0].span).node(KIND, blocks=1, attrs={"name": ""})
     (body,) = group.blocks
     for node in members:
         body.append(node)

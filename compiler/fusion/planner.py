@@ -70,6 +70,21 @@ def plan_program(
     return Planner(graph, known, inputs, supports, name, split).plan()
 
 
+def require_straight(graph: Graph, known: Mapping[Value, Any]) -> None:
+    """Unfusable for a graph with branches or loops that are not settled."""
+    for node in graph.nodes:
+        if node.kind in ("prim::If", "prim::Loop"):
+            raise Unfusable(_why_left(node, known), node.span)
+
+
+def _why_left(node: Node, known: Mapping[Value, Any]) -> str:
+    """Why control flow has not been settled: a loop that has its number of rounds is not worth writing out."""
+    trips = known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
+    if type(trips) is int and known.get(node.blocks[0].outputs[0]) is True:
+        return "a loop is not written out"
+    return f"{'a loop' if node.kind == 'prim::Loop' else 'a branch'} depends on what is in tensors"
+
+
 class Planner:
     def __init__(
         self,
@@ -114,17 +129,10 @@ class Planner:
 
     # --- classes of nodes ---
 
-    def _why_left(self, node: Node) -> str:
-        """Why control flow has not been settled: a loop that has its number of rounds has too many."""
-        trips = self.known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
-        if type(trips) is int and self.known.get(node.blocks[0].outputs[0]) is True:
-            return "a loop has too many rounds, or too long a body, to be written out"
-        return f"{'a loop' if node.kind == 'prim::Loop' else 'a branch'} depends on what is in tensors"
-
     def _classify(self) -> None:
         for node in self.graph.nodes:
             if node.blocks:
-                raise Unfusable(self._why_left(node), node.span)
+                raise Unfusable(_why_left(node, self.known), node.span)
             reduction = reduction_of(node, self.known)
             if reduction is not None:
                 self.memory.reductions[node.output] = reduction

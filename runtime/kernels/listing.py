@@ -23,8 +23,19 @@ from ...compiler.codegen.triton.module import (
     signature,
     supports,
 )
-from ...compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
+from ...compiler.fusion.assemble import Split
+from ...compiler.fusion.fuse import (
+    KERNEL_POLICY,
+    Supports,
+    Unfusable,
+    fuse,
+    fuse_groups,
+    fuse_pair,
+    pair_gradient,
+)
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.sharing import SharedKernels
+from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout
@@ -33,6 +44,7 @@ from ...compiler.ops.meta import UNKNOWN
 from ...compiler.scheduling.costs import bytes_moved, bytes_read, bytes_written, flops
 from ...compiler.scheduling.cpu import split_for_cpu
 from ...compiler.scheduling.schedule import Schedule, choose_schedule
+from ...compiler.scheduling.split import split_reductions
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.dtypes import BY_NAME
@@ -42,6 +54,7 @@ from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
+from .parts import ListedParts, given_for, list_parts
 from .triton.compile import Binary, compile_offline
 
 
@@ -134,13 +147,15 @@ class KernelListing:
     library: tuple[str, ...]
     saved_bytes: int
     least_bytes: tuple[int, int]
-    programs_of_c: Callable[[], list[Program]] = field(repr=False, compare=False)
-    """Both passes as they are cut up for processors."""
+    kernels_of_c: Callable[[], list[list[Kernel]]] = field(repr=False, compare=False)
+    """Those of both passes as they are cut up for processors."""
+    outline: tuple[str, ...] = ()
+    """Of a function with control flow between its kernels: where its groups stand, and what is between them."""
 
     @cached_property
     def c(self) -> CModules:
         """What a processor runs: the kernels in C."""
-        modules = [module_of(program.kernels) for program in self.programs_of_c()]
+        modules = [module_of(kernels) for kernels in self.kernels_of_c()]
         texts = [module.text if module.functions else "" for module in modules]
         functions = tuple([function.text for module in modules for function in module.functions])
         return CModules(texts[0], texts[1] if len(texts) > 1 else "", functions)
@@ -157,6 +172,7 @@ class KernelListing:
         ]
         lines += [f"by the library: {', '.join(self.library)}"] if self.library else []
         lines.append(f"saved beyond arguments and results: {self.saved_bytes:,} bytes")
+        lines += self.outline
         return "\n".join(lines)
 
 
@@ -172,7 +188,7 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
     except ShapeError as error:
         raise misfit(error) from error
     except Unfusable as error:
-        note = "long loops, and branches and loops that depend on elements, run op by op"
+        note = "ops run one by one where no kernel can be made of any stretch of them"
         span = error.span if error.span.text and not error.span.source.is_library else graph.span
         raise RuntimeFailure("R101", function.title, f"no kernels: {error}", span=span, notes=[note]) from error
 
@@ -182,27 +198,81 @@ def _listing(graph: Graph, values: Sequence[Any]) -> KernelListing:
         given = [layout_of(value, settled=False) for value in values]
         return _for(graph, given, values)
     except Unfusable:
+        if not any(isinstance(value, float) for value in values):
+            return _in_parts(graph, given, values)
+    try:
         return _for(graph, [layout_of(value, settled=True) for value in values], values)
+    except Unfusable:
+        return _in_parts(graph, given, values)
+
+
+def _wanted(given: Sequence[Any], values: Sequence[Any]) -> list[bool]:
+    """The arguments that gradients are taken with respect to."""
+    if any(map(_requires_grad, values)):
+        return [_requires_grad(value) for value in values]
+    return [_is_floating(layout) for layout in given]
+
+
+def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
+    """The listing of a function with control flow that stays: its groups, for the shapes that they sure meet."""
+    requires_grad = _wanted(given, values)
+    saved = 0
+    passes: list[tuple[str, Graph, Sequence[Any]]] = [("forward", graph, given)]
+    if any(requires_grad):
+        gradient = pair_gradient(graph, given, requires_grad)
+        f = gradient.f.copy()
+        known = settle_for_kernels(f, [_meta(item) for item in given])
+        outputs = [given_for(known.get(value, UNKNOWN)) for value in f.outputs]
+        taken = [outputs[i] for i in gradient.input_vjps]
+        taken += [given[i] for i in gradient.captured_inputs]
+        taken += [outputs[i] for i in gradient.captured_outputs]
+        saved = sum(_nbytes(outputs[i]) for i in gradient.captured_outputs if i >= gradient.num_real_outputs)
+        passes = [("forward", gradient.f, given), ("backward", gradient.df, taken)]
+    listed = [_listed(one, found, supports, split_reductions) for _, one, found in passes]
+    outline = [line for (name, _, _), parts in zip(passes, listed, strict=True) for line in (name, *parts.lines)]
+
+    def for_processors() -> list[list[Kernel]]:
+        found = [_listed(one, taken, supported_by_c, split_for_cpu) for _, one, taken in passes]
+        return [[kernel for program in parts.programs for kernel in program.kernels] for parts in found]
+
+    return _made([parts.programs for parts in listed], saved, for_processors, tuple(outline))
+
+
+def _listed(graph: Graph, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
+    parts = fuse_groups(graph, given)
+    if parts is not None:
+        return list_parts(parts, supports, split)
+    return ListedParts((fuse(graph, given, supports, split),), ())
+
+
+def _meta(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_meta(item) for item in given]
+    return given.meta if isinstance(given, Layout) else given
+
+
+def _nbytes(given: Any) -> int:
+    if isinstance(given, list):
+        return sum(map(_nbytes, given))
+    return given.meta.nbytes if isinstance(given, Layout) else 0
 
 
 def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
-    requires_grad = [_is_floating(layout) for layout in given]
-    if any(map(_requires_grad, values)):
-        requires_grad = [_requires_grad(value) for value in values]
+    requires_grad = _wanted(given, values)
     plain = fuse(graph, given, supports)
     if not any(requires_grad):
-        return _made(plain, None, 0, lambda: [fuse(graph, given, supported_by_c, split_for_cpu)])
+        return _made([[plain]], 0, lambda: [[*fuse(graph, given, supported_by_c, split_for_cpu).kernels]])
     pair = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supports)
     count = pair.gradient.num_real_outputs
     real = [output.name for output in pair.forward.outputs[:count] if isinstance(output, Ref)]
     saved = _saved(pair.forward, pair.gradient.captured_outputs, {*pair.forward.inputs, *real})
     gradients = pair.usual_seeds()
 
-    def for_processors() -> list[Program]:
+    def for_processors() -> list[list[Kernel]]:
         found = fuse_pair(graph, given, requires_grad, KERNEL_POLICY, supported_by_c, split_for_cpu)
-        return [found.forward, found.backward(gradients)]
+        return [[*found.forward.kernels], [*found.backward(gradients).kernels]]
 
-    return _made(pair.forward, pair.backward(gradients), saved, for_processors)
+    return _made([[pair.forward], [pair.backward(gradients)]], saved, for_processors)
 
 
 def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
@@ -229,23 +299,28 @@ def _names(output: Any) -> list[str]:
 
 
 def _made(
-    forward: Program, backward: Program | None, saved: int, programs_of_c: Callable[[], list[Program]]
+    passes: Sequence[Sequence[Program]],
+    saved: int,
+    kernels_of_c: Callable[[], list[list[Kernel]]],
+    outline: tuple[str, ...] = (),
 ) -> KernelListing:
-    programs = [forward] if backward is None else [forward, backward]
-    steps = [step for program in programs for step in program.steps]
-    library = [step.node.kind for step in steps if isinstance(step, ExternStep) and _is_work(step)]
+    """The listing of one pass or two, each of some programs."""
+    shared = SharedKernels()
+    steps = [[step for program in programs for step in shared.steps(program.steps)] for programs in passes]
+    library = [step.node.kind for found in steps for step in found if isinstance(step, ExternStep) and _is_work(step)]
     infos = [
-        tuple(KernelInfo(s.kernel, choose_schedule(s.kernel)) for s in program.steps if isinstance(s, KernelStep))
-        for program in programs
+        tuple(KernelInfo(step.kernel, choose_schedule(step.kernel)) for step in found if isinstance(step, KernelStep))
+        for found in steps
     ]
-    least = [_least(program) for program in programs]
+    least = [sum(map(_least, programs)) for programs in passes]
     return KernelListing(
         infos[0],
         infos[1] if len(infos) > 1 else (),
         tuple(library),
         saved,
         (least[0], least[1] if len(least) > 1 else 0),
-        programs_of_c,
+        kernels_of_c,
+        outline,
     )
 
 

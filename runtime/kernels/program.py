@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import torch
 
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
 from ..failures.failed_node import failure_at
@@ -15,6 +18,9 @@ from ..values.torch_dtypes import torch_dtypes
 from .torch_ops import constant_tensor, is_literal, op_runner, without_autocast
 from .triton.kernel import TritonKernel, current_stream
 
+_SHARED = SharedKernels()
+_SHARING = Lock()
+"""Of the process: equal kernels are built once."""
 Slots = list[Any]
 Run = Callable[[Slots, Any], None]
 """A step: what it reads and writes, and the stream that it is put on."""
@@ -28,6 +34,8 @@ class DeviceProgram:
     """
 
     def __init__(self, program: Program, values: Sequence[Any], device: torch.device) -> None:
+        with _SHARING:
+            program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
         self.program = program
         self.device = device
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)

@@ -36,7 +36,7 @@ def run_fused(graph: Graph, values: Sequence[Any], supports: Supports) -> list[A
     def group(stretch: Graph) -> Any:
         return lambda met: _run_group(stretch, met, supports)
 
-    return run_plan(plan_with_kernels(parts, group), values)
+    return run_plan(plan_with_kernels(parts.graph, group), values)
 
 
 def _run_group(graph: Graph, values: Sequence[Any], supports: Supports) -> list[Any]:

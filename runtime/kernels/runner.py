@@ -96,7 +96,9 @@ class KernelGraph:
                 if len(self._plans) >= MAX_PROGRAMS:
                     del self._plans[next(iter(self._plans))]
                 device = device_of(values)
-                self._plans.setdefault(key, DevicePlan(parts, device) if parts is not None else self._by_ops(device))
+                self._plans.setdefault(
+                    key, DevicePlan(parts.graph, device) if parts is not None else self._by_ops(device)
+                )
         return self._plans[key]
 
     def _by_ops(self, device: torch.device) -> DevicePlan:

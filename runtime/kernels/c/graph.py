@@ -111,7 +111,7 @@ class CGraph:
             parts = fuse_groups(graph, given)
             if parts is None:
                 raise
-            return CPlan(parts)
+            return CPlan(parts.graph)
 
 
 class CPlan:

@@ -24,7 +24,7 @@ PIECE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """The functions of some kernels, and the text that holds them."""
+    """The functions of some kernels, one for each, and the text that holds them, each once."""
 
     kernels: tuple[Kernel, ...]
     functions: tuple[CFunction, ...]
@@ -33,8 +33,11 @@ class Module:
 
 def module_of(kernels: Sequence[Kernel]) -> Module:
     """The module of kernels, in the order in which they run."""
-    functions = [emit_function(kernel, name) for kernel, name in zip(kernels, _names(kernels), strict=True)]
-    return Module(tuple(kernels), tuple(functions), emit_c(functions))
+    distinct = {id(kernel): kernel for kernel in kernels}
+    names = _names([*distinct.values()])
+    made = {key: emit_function(kernel, name) for (key, kernel), name in zip(distinct.items(), names, strict=True)}
+    functions = tuple([made[id(kernel)] for kernel in kernels])
+    return Module(tuple(kernels), functions, emit_c([*made.values()]))
 
 
 def _names(kernels: Sequence[Kernel]) -> list[str]:

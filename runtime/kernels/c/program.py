@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ...failures.failed_node import failure_at
@@ -16,6 +19,9 @@ from .kernel import Kernels, OutOfRange, module_of
 
 __all__ = ["CProgram", "OutOfRange"]
 
+_SHARED = SharedKernels()
+_SHARING = Lock()
+"""Of the process: equal kernels are built once."""
 Slots = list[Any]
 Run = Callable[[Slots, int], None]
 
@@ -27,6 +33,8 @@ class CProgram:
     """
 
     def __init__(self, program: Program) -> None:
+        with _SHARING:
+            program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
         self.program = program
         names = [*program.constants, *_flat(program.inputs)]
         names += [name for step in program.steps for name in _written(step)]

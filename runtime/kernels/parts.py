@@ -1,0 +1,102 @@
+"""The groups of a program with control flow, listed: which kernels, where they stand, and what is between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from ...compiler.fusion.assemble import Split
+from ...compiler.fusion.fuse import Supports, Unfusable, fuse
+from ...compiler.fusion.groups import KIND, Parts, group_graph
+from ...compiler.fusion.program import ExternStep, Program
+from ...compiler.fusion.seeds import open_inputs
+from ...compiler.ir.node import Block, Node
+from ...compiler.kernel_ir.layout import Layout
+from ...compiler.ops.meta import UNKNOWN, Meta
+from ...compiler.shapes.propagate import ShapeError
+from ...compiler.types.types import is_tensor, leaf_of
+
+
+@dataclass(frozen=True, slots=True)
+class ListedParts:
+    """The programs of groups whose shapes are known before a run, in order, and lines that say where all are."""
+
+    programs: tuple[Program, ...]
+    lines: tuple[str, ...]
+
+
+def list_parts(parts: Parts, supports: Supports, split: Split) -> ListedParts:
+    """The groups of a graph, each planned for the shapes that it is known to meet."""
+    made: dict[Node, Program | str] = {}
+    for node in parts.graph.all_nodes():
+        if node.kind == KIND:
+            made[node] = _planned(node, parts, supports, split)
+    programs = tuple([found for found in made.values() if isinstance(found, Program)])
+    return ListedParts(programs, tuple(_lines(parts, made)))
+
+
+def given_for(known: Any) -> Any:
+    """What is known of a value as what a graph is planned for: tensors contiguous."""
+    if isinstance(known, list):
+        return [given_for(item) for item in known]
+    return Layout.contiguous(known) if isinstance(known, Meta) else known
+
+
+def _planned(group: Node, parts: Parts, supports: Supports, split: Split) -> Program | str:
+    """The program of a group, or why there is none before it runs."""
+    graph = group_graph(group, parts.graph)
+    unknown = open_inputs(graph)
+    given = [UNKNOWN if i in unknown else parts.known.get(value, UNKNOWN) for i, value in enumerate(group.inputs)]
+    if any(found is UNKNOWN and is_tensor(leaf_of(v.type)) for v, found in zip(group.inputs, given, strict=True)):
+        return "planned for the shapes that it meets"
+    try:
+        return fuse(graph, [given_for(found) for found in given], supports, split)
+    except (Unfusable, ShapeError) as error:
+        return f"planned when it runs ({error})"
+
+
+def _lines(parts: Parts, made: dict[Node, Program | str]) -> Iterator[str]:
+    """One for each group, and one for what stands in a row between two, by its reason."""
+    pending: list[tuple[str, Block | str]] = [("  ", parts.graph.body)]
+    while pending:
+        indent, item = pending.pop()
+        if isinstance(item, str):
+            yield f"{indent}{item}"
+            continue
+        found: list[tuple[str, Block | str]] = []
+        nodes = [node for node in item.nodes if node in made or node in parts.borders]
+        for is_plain, run in groupby(nodes, lambda node: node not in made and not node.blocks):
+            if is_plain:
+                found.append((indent, _between(list(run), parts)))
+                continue
+            for node in run:
+                told = _group(node, made[node]) if node in made else parts.borders[node]
+                found.append((indent, f"{_place(node)}{told}"))
+                found += [(f"{indent}  ", block) for block in node.blocks if node not in made]
+        pending += reversed(found)
+
+
+def _group(node: Node, made: Program | str) -> str:
+    name = node.attr("name")
+    if isinstance(made, str):
+        return f"{name}: {made}"
+    library = [step.node.kind for step in made.steps if isinstance(step, ExternStep) and not step.is_view]
+    told = _counted(len(made.kernels), "kernel")
+    return f"{name}: {told}" + (f", {_counted(len(library), 'op')} of the library" if library else "")
+
+
+def _between(nodes: Sequence[Node], parts: Parts) -> str:
+    """Each kind of node with the reason why it is no part of a group."""
+    told = dict.fromkeys(f"{node.kind} ({parts.borders[node]})" for node in nodes)
+    return f"{_place(nodes[0])}between: {', '.join(told)}"
+
+
+def _place(node: Node) -> str:
+    span = node.span
+    return f"line {span.line}: " if span.text and not span.source.is_library else ""
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
