@@ -21,7 +21,7 @@ from ...compiler.shapes.propagate import ShapeError
 from ...lang.collection import collection_paused
 from ..plans.interpreter import run_plan
 from ..values.torch_dtypes import dtypes_of_torch
-from .groups import MAX_SHAPES
+from .groups import MAX_SHAPES, Group
 from .program import DeviceProgram
 from .torch_ops import without_autocast
 from .whole import device_plan
@@ -96,14 +96,17 @@ class KernelGraph:
                 if len(self._plans) >= MAX_PROGRAMS:
                     del self._plans[next(iter(self._plans))]
                 device = device_of(values)
-                self._plans.setdefault(
-                    key, DevicePlan(parts.graph, device) if parts is not None else self._by_ops(device)
-                )
+                made = DevicePlan(parts.graph, device, self._group) if parts is not None else self._by_ops(device)
+                self._plans.setdefault(key, made)
         return self._plans[key]
 
     def _by_ops(self, device: torch.device) -> DevicePlan:
         """The plan without kernels."""
         return self._plans.get(device) or self._plans.setdefault(device, DevicePlan(self._graph, device))
+
+    def _group(self, graph: Graph) -> KernelGraph:
+        """What runs a fusion group of the graph."""
+        return KernelGroup(graph)
 
     def _open_inputs(self) -> frozenset[int]:
         """The numbers of the inputs that a program need not know."""
@@ -136,8 +139,8 @@ class DevicePlan:
     `is_new` as of any FixedRun.
     """
 
-    def __init__(self, graph: Graph, device: torch.device) -> None:
-        self.plan = device_plan(graph, device, KernelGroup)
+    def __init__(self, graph: Graph, device: torch.device, group: Group | None = None) -> None:
+        self.plan = device_plan(graph, device, group)
         self.device = device
         self.is_new = [False] * len(graph.outputs)
 

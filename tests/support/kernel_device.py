@@ -14,7 +14,7 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.shapes.propagate import ShapeError
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
-from gradscript.runtime.kernels.runner import KernelGraph, given
+from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup, given
 from gradscript.runtime.torch import calls, node, prepared
 from gradscript.runtime.torch.devices import register_runner
 from gradscript.runtime.values.arrays import any_torch
@@ -24,7 +24,7 @@ NAME = "kernels"
 
 
 class KernelRuns:
-    """What ran: of each graph that did the number of its kernels, -1 for one that went op by op."""
+    """What ran: of each straight graph and each group the number of its kernels, -1 for one that is none."""
 
     def __init__(self) -> None:
         self.kernels: list[int] = []
@@ -46,6 +46,13 @@ class InterpretedGraph(KernelGraph):
                 self._runs.kernels.append(-1)
             return None
         return FixedProgram(self._runs, program)
+
+    def _group(self, graph: Graph) -> KernelGraph:
+        return InterpretedGroup(self._runs, graph)
+
+
+class InterpretedGroup(KernelGroup, InterpretedGraph):
+    """A group of such a graph."""
 
 
 class FixedProgram:
