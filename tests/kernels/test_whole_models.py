@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -13,6 +17,7 @@ from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.runtime.kernels.c.kernel import Kernels
 from gradscript.runtime.kernels.reference import run_fused
+from kernel_device import kernel_device
 from whole_models import MODELS, NEWTON, UNIT, arguments, eager, flat, tensors
 
 
@@ -80,6 +85,31 @@ def test_second_derivatives_by_kernels_in_c(name: str, launches: list[str]) -> N
     for want, have in zip(*found, strict=True):
         if want is not None:
             close(have.detach(), want)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_by_the_reference(name: str) -> None:
+    given = tensors(arguments(name))
+    want = eager(name)(*given)
+    wanted = torch.autograd.grad(want, flat(given), allow_unused=True)
+    with kernel_device(pytest.MonkeyPatch()) as runs:
+        result = UNIT[name](*given)
+        close(result.detach(), want)
+        found = torch.autograd.grad(result, flat(given), allow_unused=True)
+    assert runs.kernels
+    for have, expected in zip(found, wanted, strict=True):
+        if expected is not None:
+            close(have, expected)
+
+
+def test_models_by_the_interpreter_of_triton() -> None:
+    """In a process of its own, for Triton decides when it is imported whether it interprets."""
+    pytest.importorskip("triton")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(__file__).parent / "model_running.py"), "early_exit", "translation", "experts"]
+    run = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert sum(line.startswith("ok ") for line in run.stdout.splitlines()) == 3
 
 
 def test_an_iteration_until_it_converges_has_the_gradient_that_it_was_given(launches: list[str]) -> None:

@@ -16,7 +16,7 @@ from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup, given
 from gradscript.runtime.torch import calls, node, prepared
-from gradscript.runtime.torch.devices import register_runner
+from gradscript.runtime.torch.devices import Runner, register_runner
 from gradscript.runtime.values.arrays import any_torch
 from gradscript.runtime.values.torch_dtypes import tensor_of
 
@@ -80,10 +80,10 @@ def _tensors(value: Any) -> Any:
 
 
 @contextmanager
-def kernel_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRuns]:
-    """Have all tensors be on that device meanwhile."""
+def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None) -> Iterator[KernelRuns]:
+    """Have all tensors be on that device meanwhile; `runner` stands for the one that goes by the kernels' meaning."""
     runs = KernelRuns()
-    remove = register_runner(NAME, runs.runner)
+    remove = register_runner(NAME, runner or runs.runner)
     with monkeypatch.context() as patch:
         for module in (calls, node):
             patch.setattr(module, "device_of", lambda values: NAME)

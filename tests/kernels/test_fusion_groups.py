@@ -1,0 +1,141 @@
+"""Groups of straight stretches: where their borders are, what is written out, and what equal layers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from whole_models import UNIT, arguments
+
+X, W = np.zeros((4, 8), np.float32), np.zeros((8, 8), np.float32)
+
+
+def unit(text: str) -> gs.CompilationUnit:
+    return gs.CompilationUnit(text, "groups.grad")
+
+
+def texts(listing: Any) -> set[str]:
+    return {kernel.text for kernel in (*listing.forward, *listing.backward)}
+
+
+def test_groups_are_listed_where_they_stand() -> None:
+    cu = unit("""
+def f(x, w, n: int):
+    y = x * w
+    for i in range(n):
+        z = torch.tanh(y @ w) * i
+        if float(z.sum()) > 0.0:
+            y = torch.exp(z) * 2.0 + x
+        else:
+            y = y - z * x
+    return torch.softmax(y, -1)
+""")
+    listing = cu.f.kernels(W, W, 20)
+    assert [kernel.name for kernel in listing.forward] == ["f_1", "f_2", "f_3", "f_4"]
+    assert listing.library[0] == "aten::matmul"
+    assert listing.outline[: len(OUTLINE)] == OUTLINE
+    assert listing.outline[len(OUTLINE)] == "backward"
+    assert str(listing).endswith("\n".join(listing.outline))
+
+
+OUTLINE = (
+    "forward",
+    "  line 4: between: prim::ListConstruct (a list)",
+    "  line 4: a loop of 20 rounds",
+    "    line 5: f_1: 1 kernel, 1 op of the library",
+    "    line 6: between: aten::Float.Tensor (a number that is in a tensor), aten::gt.float (numbers)",
+    "    line 6: a branch",
+    "      line 7: f_2: 1 kernel",
+    "      line 9: f_3: 1 kernel",
+    "    line 4: between: aten::append.t (a list), aten::append.t (numbers), aten::add.int (numbers)",
+    "  line 10: f_4: 1 kernel",
+)
+
+
+def test_equal_rounds_are_compiled_once_however_many_there_are() -> None:
+    few, many = (UNIT.chain.kernels(*arguments("chain", layers)) for layers in (6, 96))
+    assert few.outline
+    assert texts(few) == texts(many)
+    assert [k.name for k in few.forward] == [k.name for k in many.forward]
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_equal_layers_written_one_by_one_share_a_text(calls: bool) -> None:
+    layer = "torch.tanh(x @ w{0}) * 2.0 + x" if not calls else "layer(x, w{0})"
+    lines = "\n".join(f"    x = {layer.format(i)}" for i in range(6))
+    names = ", ".join(f"w{i}" for i in range(6))
+    cu = unit(
+        f"def layer(a, b):\n    return torch.tanh(a @ b) * 2.0 + a\n\n\ndef f(x, {names}):\n{lines}\n    return x\n"
+    )
+    listing = cu.f.kernels(X, *[W] * 6)
+    assert len(listing.forward) == 6
+    # The first, the last, and all between.
+    assert len({kernel.text for kernel in listing.forward}) == 3
+    assert len({kernel.name for kernel in listing.forward[1:-1]}) == 1
+
+
+@pytest.mark.parametrize("ops", [3, 32, 33, 60])
+def test_what_stays_in_registers_is_written_out_whatever_the_body_has(ops: int) -> None:
+    body = "\n".join("        x = torch.sin(x) + 0.5" for _ in range(ops // 2))
+    cu = unit(f"def f(x):\n    for i in range(4):\n{body}\n    return x.detach()\n")
+    listing = cu.f.kernels(X)
+    assert len(listing.forward) == 1 and not listing.outline
+
+
+@pytest.mark.parametrize("ops", [3, 40])
+def test_rounds_between_which_there_is_memory_stay(ops: int) -> None:
+    body = "\n".join("        x = torch.sin(x) + 0.5" for _ in range(ops // 2))
+    cu = unit(f"def f(x, w):\n    for i in range(4):\n        x = x @ w\n{body}\n    return x.detach()\n")
+    listing = cu.f.kernels(X, W)
+    assert len(listing.forward) == 1
+    assert any("a loop of 4 rounds" in line for line in listing.outline)
+
+
+def test_what_fails_in_a_group_is_told_as_the_interpreter_tells_it() -> None:
+    cu = unit("""
+def f(x, w, n: int):
+    for i in range(n):
+        if float(x.sum()) > -1.0:
+            x = torch.tanh(x) * 2.0 + w[:, : 4 + i]
+    return x
+""")
+    told = []
+    for backend in ("numpy", "c"):
+        with gs.settings.backend(backend), pytest.raises(gs.RuntimeFailure) as caught:
+            cu.f(np.ones((4, 4), np.float32), W[:4], 3)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_draws_between_groups_are_those_of_the_interpreter() -> None:
+    cu = unit("""
+def f(x, n: int):
+    for i in range(n):
+        x = F.dropout(torch.sin(x) + 1.0, 0.5, True)
+        if float(x.sum()) > 3.0:
+            x = x * F.dropout(x, 0.25, True) * 0.1
+    return x
+""")
+    found = []
+    for backend in ("numpy", "c"):
+        gs.random.manual_seed(5)
+        with gs.settings.backend(backend):
+            found.append(cu.f(np.ones((4, 8)), 5))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+def test_a_group_that_meets_ever_new_shapes_stops_compiling() -> None:
+    cu = unit("""
+def f(x, n: int):
+    for i in range(n):
+        x = torch.cat([torch.tanh(x) * 0.5 + 1.0, x[:1]])
+        if float(x.sum()) < -1e9:
+            x = x * 2.0
+    return x
+""")
+    x = np.random.default_rng(0).standard_normal((2, 3))
+    want = cu.f(x, 30)
+    with gs.settings.backend("c"):
+        np.testing.assert_allclose(cu.f(x, 30), want, rtol=1e-12)
