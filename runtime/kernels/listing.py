@@ -229,7 +229,9 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
         saved = sum(_nbytes(outputs[i]) for i in gradient.captured_outputs if i >= gradient.num_real_outputs)
         passes = [("forward", gradient.f, given), ("backward", gradient.df, taken)]
     listed = [_listed(one, found, supports, split_reductions) for _, one, found in passes]
-    outline = [line for (name, _, _), parts in zip(passes, listed, strict=True) for line in (name, *parts.lines)]
+    outline = [
+        line for (name, _, _), parts in zip(passes, listed, strict=True) for line in (name, *parts.lines) if parts.lines
+    ]
 
     def for_processors() -> list[list[Kernel]]:
         found = [_listed(one, taken, supported_by_c, split_for_cpu) for _, one, taken in passes]

@@ -122,15 +122,18 @@ def test_products_are_told_to_be_the_librarys(file: str) -> None:
 def test_every_function_that_has_kernels_is_shown(file: str) -> None:
     data = json.loads(invoke("show", file, "--stage", "triton", "--json").stdout)
     assert [f["name"] for f in data["functions"]][:3] == ["scaled_softmax", "norm", "pick"]
-    assert "branches" not in [f["name"] for f in data["functions"]]
     text = invoke("show", file, "--stage", "kernels").stdout
     assert text.startswith("# scaled_softmax\n") and "\n# norm\n" in text
+
+
+def test_groups_are_shown_with_what_is_between_them(file: str) -> None:
+    text = invoke("show", file, "branches", "--stage", "kernels").stdout
+    assert "\nforward\n" in text and ": a branch\n" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("branches",), 1, "no kernels: a branch depends on what is in tensors"),
         (("norm", "-s", "x=4,5", "-s", "weight=6", "-s", "bias=5"), 1, "error[R101]"),
         (("norm", "-s", "x=4,q"), 2, "sizes are whole numbers"),
         (("norm", "-s", "y=4"), 2, "has no parameter 'y'"),

@@ -70,7 +70,7 @@ def test_values_by_the_reference(name: str) -> None:
     close(found, eager(name)(*tensors(values)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["chain", "early_exit", "search", "truncated"])
 def test_second_derivatives_by_kernels_in_c(name: str, launches: list[str]) -> None:
     """Of the squares of all gradients, through torch's autograd."""
     found = []
