@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .runtime.face.script import script
     from .runtime.face.trace import trace
     from .runtime.face.transforms import grad, value_and_grad, vjp
-    from .runtime.face.unit import CompilationUnit
+    from .runtime.face.unit import CompilationUnit, load
     from .runtime.failures.failure import RuntimeFailure
     from .runtime.settings.modes import settings
     from .runtime.tracing.traced import TracerWarning
@@ -42,6 +42,7 @@ _HOMES = {
     "check": "authoring.check",
     "compiler_debug": "runtime.face",
     "grad": "runtime.face.transforms",
+    "load": "runtime.face.unit",
     "memory": "runtime.face",
     "ops": "runtime.face.operators",
     "parse_ir": "compiler.parse_ir",
@@ -70,6 +71,7 @@ __all__ = [
     "check",
     "compiler_debug",
     "grad",
+    "load",
     "memory",
     "ops",
     "parse_ir",

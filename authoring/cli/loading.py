@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -24,15 +23,16 @@ class Problem(click.ClickException):
 
 def load_unit(path: str) -> CompilationUnit:
     """The unit in a file; `-` is standard input. CompileError for bad source, Problem for a file that does not read."""
-    from ...runtime.face.unit import CompilationUnit
+    from ...runtime.face.unit import CompilationUnit, load
 
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if path != "-":
+            return load(path)
+        source = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Problem(f"cannot read {path}: {reason}") from error
-    # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
-    return CompilationUnit(data.decode("utf-8", "surrogateescape"), "<stdin>" if path == "-" else path)
+    return CompilationUnit(source, "<stdin>")
 
 
 def find_function(unit: CompilationUnit, name: str) -> Function:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from numpy import ndarray
@@ -62,6 +63,22 @@ class Function(Compiled):
         allow_in_graph(self)
         self.__name__ = callee.schema.name
         self.__doc__ = definition.docstring if definition is not None else None
+
+    @property
+    def __signature__(self) -> Signature:
+        """What `inspect.signature` gives: the parameters with their types as text, and their defaults."""
+        parameters = [
+            Parameter(
+                argument.name,
+                Parameter.KEYWORD_ONLY if argument.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
+                default=Parameter.empty if argument.required else argument.default,
+                annotation=str(argument.type),
+            )
+            for argument in self.schema.arguments
+        ]
+        returns = [str(result.type) for result in self.schema.returns]
+        returned = returns[0] if len(returns) == 1 else f"Tuple[{', '.join(returns)}]"
+        return Signature(parameters, return_annotation=returned if returns else "None")
 
     @property
     def definition(self) -> ast.FunctionDef | None:

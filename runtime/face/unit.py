@@ -1,13 +1,15 @@
-"""CompilationUnit: one source file, compiled."""
+"""CompilationUnit: one source file, compiled, and what is added to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from ...compiler.emit.outside import nothing
 from ...compiler.ir.graph import Callee
-from ...lang.diagnostics import did_you_mean
+from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.source import Source
 from .function import Function
 from .scope import Namespace, Scopes
@@ -27,19 +29,36 @@ class CompilationUnit(Namespace):
         lib = gs.CompilationUnit(text)
         cu = gs.CompilationUnit("def f(x):\\n    return lib.square(x) * HALF", scope={"lib": lib, "HALF": 0.5})
 
-    CompileError is all that bad source raises.
+    `gs.load(path)` compiles a file, `cu.define(text)` adds to a unit. CompileError is all that bad source raises.
     """
 
     functions: dict[str, Function]
 
-    def __init__(self, source: str, filename: str = "<string>", *, scope: Mapping[str, Any] | None = None) -> None:
-        if not isinstance(source, str):
-            raise TypeError(f"source is a str, not {type(source).__name__}")
+    def __init__(self, source: str = "", filename: str = "<string>", *, scope: Mapping[str, Any] | None = None) -> None:
         if scope is not None and not isinstance(scope, Mapping):
             raise TypeError(f"scope is a dict of names, not {type(scope).__name__}")
-        given = nothing if scope is None else Scopes(script_in).given(scope)
-        self._functions = functions_of(Source(source, filename), given)
-        self.functions = dict(self._functions)
+        self._scope = scope
+        self._functions: dict[str, Function] = {}
+        self.functions = {}
+        self.define(source, filename)
+
+    def define(self, source: str, filename: str = "<string>") -> None:
+        """Add the functions of another source. They may use those that the unit has, and its scope.
+
+        CompileError for bad source, also for a function of a name that the unit has (E105); nothing is added then.
+        """
+        if not isinstance(source, str):
+            raise TypeError(f"source is a str, not {type(source).__name__}")
+        names = self._functions if self._scope is None else {**self._scope, **self._functions}
+        added = functions_of(Source(source, filename), Scopes(script_in).given(names) if names else nothing)
+        diagnostics = Diagnostics()
+        for name, function in added.items():
+            if name in self._functions and function.definition is not None:
+                message, note = f"the unit has a function '{name}' already", "rename one, or make another unit"
+                diagnostics.report("E105", message, function.definition.name_span, note)
+        diagnostics.raise_if_any()
+        self._functions.update(added)
+        self.functions.update(added)
 
     @property
     def code(self) -> str:
@@ -80,6 +99,13 @@ class CompilationUnit(Namespace):
 
     def __repr__(self) -> str:
         return f"<CompilationUnit {', '.join(self._functions) or 'without functions'}>"
+
+
+def load(path: str | PathLike[str], *, scope: Mapping[str, Any] | None = None) -> CompilationUnit:
+    """The unit in a file of UTF-8 text. OSError for a file that does not read, CompileError for bad source."""
+    # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
+    source = Path(path).read_bytes().decode("utf-8", "surrogateescape")
+    return CompilationUnit(source, fspath(path), scope=scope)
 
 
 def _unknown(name: str, known: object) -> str:
