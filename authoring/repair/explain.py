@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...compiler.ir.node import Node, Value
+from ...lang.source import NO_SPAN, Span
 from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
@@ -51,12 +53,23 @@ class Explainer:
                 if finding.kind == "unreliable" and finding.index in settled:
                     continue
                 found.setdefault((finding.index, finding.kind), []).append((trial, finding))
-        raised = False
+        raised: set[Span] = set()
         for (index, kind), shown in found.items():
-            # What the backward raises is of all its gradients.
-            if kind != "error" or not raised:
+            if kind != "error":
                 yield self._failure(index, kind, shown)
-            raised = raised or kind == "error"
+                continue
+            # What the backward raises stops all its gradients: it is told once, of the one that it is computed for.
+            span = shown[0][1].cause.span if shown[0][1].cause is not None else NO_SPAN
+            if span not in raised:
+                raised.add(span)
+                yield self._failure(self._raised_for(span, index), kind, shown)
+
+    def _raised_for(self, span: Span, otherwise: int) -> int:
+        """The first parameter whose gradient is computed from what stands there."""
+        pair = self.subject.pair
+        outputs = pair.backward.outputs[: len(self.names)] if pair is not None else []
+        found = (i for i, output in enumerate(outputs) if any(node.span == span for node in _makers(output)))
+        return next(found, otherwise)
 
     def _failure(self, index: int, kind: str, shown: Shown) -> Failure:
         trial, finding = max(shown, key=lambda pair: _tells(pair, index)) if kind == "value" else shown[0]
@@ -135,6 +148,18 @@ class Explainer:
             shown = exact if exact is not None and usable else trial
             return blame_value(self.subject, shown, path, self._others(shown, path))
         return Blame(returned_span(self.subject, finding.index))
+
+
+def _makers(value: Value) -> Iterator[Node]:
+    """The nodes that a value is computed by."""
+    pending, seen = [value.node], {value.node}
+    while pending:
+        node = pending.pop()
+        yield node
+        inner = [made for block in node.blocks for made in (*block.nodes, block.ret)]
+        following = [*inner, *(v.node for v in node.inputs)]
+        pending += [made for made in following if made not in seen]
+        seen.update(following)
 
 
 def _is_finding(trial: Trial, index: int) -> bool:

@@ -44,12 +44,26 @@ def _tied(operands: Sequence[Any]) -> list[Any]:
     return [*found, *(np.diff(np.sort(array, axis), axis=axis) for axis in range(array.ndim if array.ndim > 1 else 0))]
 
 
+def _extreme(operands: Sequence[Any]) -> list[Any]:
+    """Of a largest or smallest: its distance from the next, in all and along each dimension, at either end."""
+    array = np.asarray(operands[0])
+    if not is_floating(array):
+        return []
+    lines = [
+        array.reshape(-1, 1),
+        *(np.moveaxis(array, axis, 0) for axis in range(array.ndim if array.ndim > 1 else 0)),
+    ]
+    found = [np.diff(np.sort(line, 0), axis=0) for line in lines if len(line) > 1]
+    return [end for gaps in found for end in (gaps[:1], gaps[-1:])]
+
+
 GAPS: dict[str, Gaps] = {
     **dict.fromkeys(("relu", "leaky_relu", "elu", "celu", "selu", "abs", "sign", "prelu", "_prelu_kernel"), _at(0.0)),
     **dict.fromkeys((*COMPARISONS, "maximum", "minimum", "fmax", "fmin"), _both),
     **dict.fromkeys(("l1_loss", "smooth_l1_loss", "huber_loss"), _both),
     **dict.fromkeys(("max", "min"), _both),
-    **dict.fromkeys(("amax", "amin", "aminmax", "median", "nanmedian", "sort", "topk", "kthvalue"), _tied),
+    **dict.fromkeys(("amax", "amin", "aminmax"), _extreme),
+    **dict.fromkeys(("median", "nanmedian", "sort", "topk", "kthvalue"), _tied),
     **dict.fromkeys(("cummax", "cummin", "max_pool1d", "max_pool2d", "max_pool3d"), _tied),
     "relu6": _at(0.0, 6.0),
     **dict.fromkeys(("hardsigmoid", "hardswish"), _at(-3.0, 3.0)),
@@ -69,7 +83,7 @@ def gaps_of(node: Node, operands: Sequence[Any]) -> list[Array]:
     if rule is None or not any(map(_floats, operands)):
         return []
     if name in _BY_INDEX and not (len(operands) > 1 and isinstance(operands[1], np.ndarray)):
-        rule = _tied
+        rule = _extreme if name in ("max", "min") else _tied
     try:
         with np.errstate(all="ignore"):
             return [np.asarray(gap, np.float64) for gap in rule(operands)]

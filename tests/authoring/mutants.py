@@ -46,6 +46,8 @@ LEFT_OUT = ("neg", "sum_to_size", "sigmoid", "tanh", "exp", "log", "square", "ab
 """Ops of one tensor that are forgotten."""
 REORDERED = ("sub", "div", "rsub", "mm", "matmul", "bmm", "pow", "atan2")
 _COUNTING = ("mul", "add", "sub", "div", "rsub", "pow", "gt", "lt", "ge", "le")
+_SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like")
+"""What asks a tensor for its sizes only: another of the same sizes is no mistake."""
 _NUMBERS: tuple[Callable[[Any], Any], ...] = (lambda n: n + 1, lambda n: -n, lambda n: 2 * n)
 
 
@@ -134,7 +136,7 @@ def _changes(graph: Graph) -> Iterator[Change]:
                     other = number_change(given)
                     if other != given:
                         yield f"{given} of `{name}` as {other}", number, _number(position, other)
-            elif is_tensor(value.type) and value.node.kind == "prim::TupleUnpack":
+            elif is_tensor(value.type) and value.node.kind == "prim::TupleUnpack" and name not in _SIZES:
                 captured = [v for v in value.node.outputs if is_tensor(v.type) and v is not value]
                 for made in captured[:2]:
                     change = _captured(position, value.node.outputs.index(made))
