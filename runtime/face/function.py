@@ -294,20 +294,21 @@ class Function(Compiled):
     def _check_backward(self, context: object, grad_outputs: Sequence[Any]) -> None:
         """RuntimeFailure unless it is one context, as `forward` gives it, and as many gradients as are taken."""
         pair = self._own_pair()
-        names = ", ".join(item.name for item in pair.context)
-        taken = [argument.name for argument in self._backward_arguments[1:]]
-        message = ""
-        if not isinstance(context, tuple | list) or len(context) != len(pair.context):
+        taken = self._backward_arguments[1:]
+        is_context = isinstance(context, tuple | list) and len(context) == len(pair.context)
+        if is_context and len(grad_outputs) == len(taken):
+            return
+        if not is_context:
+            names = ", ".join(item.name for item in pair.context)
             given = f"{len(context)} values" if isinstance(context, tuple | list) else describe_argument(context)
             message = f"first comes the context, a tuple of {len(pair.context)} ({names}), not {given}"
-        elif len(grad_outputs) != len(taken):
+        else:
             count = "1 gradient" if len(grad_outputs) == 1 else f"{len(grad_outputs)} gradients"
-            message = f"behind the context come {', '.join(map(repr, taken))}: not {count}"
-        if message:
-            note = f"`out, context = {self.name}.forward(…)`, then `{self.name}.backward(context, …)`"
-            raise RuntimeFailure("R001", f"{self.title}.backward", message, span=pair.backward.span, notes=[note])
+            message = f"behind the context come {', '.join(repr(argument.name) for argument in taken)}: not {count}"
+        note = f"`out, context = {self.name}.forward(…)`, then `{self.name}.backward(context, …)`"
+        raise RuntimeFailure("R001", f"{self.title}.backward", message, span=pair.backward.span, notes=[note])
 
-    @property
+    @cached_property
     def _backward_arguments(self) -> list[Argument]:
         return [Argument(value.name_hint or "context", value.type) for value in self._own_pair().backward.inputs]
 
