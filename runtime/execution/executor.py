@@ -30,7 +30,7 @@ from ..settings.counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
 from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED, runs_c
 from .argument_spec import ArgumentSpec, Signature
 from .backend import GraphRun, kernels_for
-from .compilation import compile_graph, fallback_graph
+from .compilation import compile_graph, device_graph, fallback_graph
 from .gradients import settle_for_shapes
 from .profiling import Profile
 from .uniform import tie_to_one_shape
@@ -174,7 +174,7 @@ class GraphExecutor:
         """The outputs by kernels; None where there are none for such values."""
         if self._kernels is None:
             with self._lock:
-                self._kernels = self._kernels or kernels_for(self.graph)
+                self._kernels = self._kernels or kernels_for(device_graph(self.graph))
         return self._kernels.run(values)
 
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:

@@ -146,3 +146,22 @@ def test_the_last_graph_is_the_threads_own() -> None:
     assert before is None and after is not None and after.name == "g"
     last = gs.compiler_debug.last_executed_graph()
     assert last is not None and last.name == "f"
+
+
+@pytest.mark.parametrize("name", ["call", "gs.grad", "halves by hand"])
+def test_kernels_in_c_are_planned_from_what_the_stages_leave(name: str) -> None:
+    def road(function: Any) -> Any:
+        with gs.settings.backend("c"):
+            return ROADS[name](function)
+
+    plain = [stage for stage in EXECUTOR if stage not in ("inline_keeping_pairs", "autodiff")]
+    both = "f" if name == "call" else "f df"
+    assert {stage: seen_at(stage, road) for stage in plain} == dict.fromkeys(plain, both)
+
+
+def test_pullbacks_in_c_are_made_of_what_the_stages_before_autodiff_leave() -> None:
+    def road(function: Any) -> Any:
+        with gs.settings.backend("c"):
+            return ROADS["gs.vjp"](function)
+
+    assert seen_at("inline_keeping_pairs", road) == seen_at("autodiff", road) == "f"

@@ -21,6 +21,7 @@ from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
 from ....lang.collection import collection_paused
+from ...execution.compilation import prepare_on_device
 from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.function_executor import FORGETTING
@@ -151,7 +152,8 @@ class CDerivatives:
     """Every pair of a function made so far."""
 
     def __init__(self, function: Compiled) -> None:
-        graph = differentiable_graph(function.callee)
+        graph = differentiable_graph(function.callee).copy()
+        prepare_on_device(graph)
         self._types = [value.type for value in graph.inputs]
         self._graph = flatten_signature(graph)
         self._seeds = seed_inputs(self._graph)
