@@ -13,12 +13,18 @@ The node takes all that its block uses as inputs, constants aside, of which the 
 A group grows from a consumer to the producers of what it uses, last one first, and may leap over nodes in between that
 have nothing to do with it. It does not cross a node with a side effect, nor the border of a block; and it takes in no
 producer on which another way through foreign nodes depends, for that would make a cycle.
+
+A branch or a loop goes in whole, if all in it may be differentiated or needs no gradient, and if whether its results
+need one does not hang on the way that it goes; so a recurrent net is one group. What cannot go in whole has groups of
+its own inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from ..analysis.activity import Activity
+from ..analysis.captures import captures
 from ..analysis.draws import draws, is_random
 from ..formulas.library import formula_name
 from ..ir.builder import Builder
@@ -29,7 +35,6 @@ from ..ir.node import (
     Value,
     copy_node,
     walk,
-    walk_blocks,
 )
 from ..ir.rewrite import CONSTANT, replace_node
 from ..ops.registry import OPS, Trait
@@ -41,14 +46,21 @@ CREATE_THRESHOLD = 2
 """A group of fewer nodes is not made."""
 INLINE_THRESHOLD = 5
 """A group of fewer nodes is put back once all are made."""
+_WITH_BLOCKS = ("prim::If", "prim::Loop")
+_MOVES = (CONSTANT, "prim::Uninitialized", "prim::ListConstruct", "prim::ListUnpack", "prim::unchecked_cast")
+"""Structural kinds without blocks that a branch or loop in a group may hold."""
 _NEVER = Trait.RANDOM | Trait.SIDE_EFFECT | Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
 
 
 def create_autodiff_subgraphs(graph: Graph, threshold: int = CREATE_THRESHOLD) -> list[Node]:
     """Gather what can be differentiated, in every block; the new nodes in program order."""
     made: list[Node] = []
-    for block in [graph.body, *walk_blocks(graph.nodes)]:
-        made += _gather(block, graph, threshold)
+    pending = [graph.body]
+    activity = Activity(graph)
+    while pending:
+        block = pending.pop()
+        made += _gather(block, graph, threshold, activity)
+        pending += [inner for node in block.nodes if node.kind != KIND for inner in node.blocks]
     order = {node: i for i, node in enumerate(graph.all_nodes())}
     return sorted(made, key=order.__getitem__)
 
@@ -65,7 +77,7 @@ def inline_autodiff_subgraphs(graph: Graph, threshold: int = INLINE_THRESHOLD) -
 
 def size(group: Node) -> int:
     """How many nodes a group holds, constants aside."""
-    return sum(node.kind != CONSTANT for node in walk(group.blocks[0].nodes))
+    return _count(group.blocks[0].nodes)
 
 
 def subgraph(group: Node, graph: Graph) -> Graph:
@@ -87,17 +99,43 @@ def requires_grad(graph: Graph) -> list[bool]:
     return [is_differentiable(value.type) for value in graph.inputs]
 
 
-def is_candidate(node: Node, graph: Graph) -> bool:
+def is_candidate(node: Node, graph: Graph, activity: Activity) -> bool:
     """Whether a node can be differentiated, and may have to be."""
-    if node.blocks or not any(is_differentiable(value.type) for value in node.inputs):
+    used = [*node.inputs, *(value for block in node.blocks for value in captures(block))]
+    if not any(is_differentiable(value.type) for value in used):
         return False
     if not any(isinstance(value.type, TensorType) and is_differentiable(value.type) for value in node.outputs):
         return False
+    if node.blocks:
+        inside = (inner for block in node.blocks for inner in walk(block.nodes))
+        return (
+            node.kind in _WITH_BLOCKS
+            and all(_may_be_inside(inner, graph) for inner in inside)
+            and activity.is_clean(node)
+        )
+    return _has_gradient(node, graph)
+
+
+def _has_gradient(node: Node, graph: Graph) -> bool:
+    """Whether a gradient may pass a node without blocks."""
     if node.kind == "prim::CallFunction":
         callee = graph.functions.get(node.attr("callee"))
         return callee is not None and callee.pair is not None and callee.pair.body is None and not draws(callee.graph)
     op = OPS.of(node.schema)
     return op is not None and not op.has(_NEVER) and formula_name(op.schema) is not None
+
+
+def _may_be_inside(node: Node, graph: Graph) -> bool:
+    """Whether a node may stand in a branch or loop that is differentiated whole."""
+    op = OPS.of(node.schema)
+    if op is None:
+        return node.kind in _WITH_BLOCKS or node.kind in _MOVES or _has_gradient(node, graph)
+    if op.has(Trait.RANDOM | Trait.SIDE_EFFECT):
+        return False
+    is_passed = any(is_differentiable(v.type) for v in node.inputs) and any(
+        is_differentiable(v.type) for v in node.outputs
+    )
+    return not is_passed or op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY) or _has_gradient(node, graph)
 
 
 def has_effect(node: Node) -> bool:
@@ -111,13 +149,13 @@ def has_effect(node: Node) -> bool:
     return False
 
 
-def _gather(block: Block, graph: Graph, threshold: int) -> list[Node]:
+def _gather(block: Block, graph: Graph, threshold: int, activity: Activity) -> list[Node]:
     nodes = list(block.nodes)
-    candidates = {node for node in nodes if is_candidate(node, graph)}
-    if len(candidates) < threshold:
+    candidates = {node for node in nodes if is_candidate(node, graph, activity)}
+    if _count(candidates) < threshold:
         return []
     grouping = Grouping(nodes, candidates, [n for n in nodes if n not in candidates and has_effect(n)])
-    groups = [group for group in grouping.grow() if len(group) >= threshold]
+    groups = [group for group in grouping.grow() if _count(group) >= threshold]
     if not groups:
         return []
     for node in nodes:
@@ -132,25 +170,31 @@ def _gather(block: Block, graph: Graph, threshold: int) -> list[Node]:
     return made
 
 
+def _count(nodes: Iterable[Node]) -> int:
+    """How many nodes there are, with those inside them, constants aside."""
+    return sum(inner.kind != CONSTANT for inner in walk(nodes))
+
+
 def _is_random(node: Node) -> bool:
     return any(is_random(inner) for inner in walk([node]))
 
 
 def _outline(block: Block, members: Sequence[Node]) -> Node:
     """A group of nodes that are in no list now, at the end of a block."""
-    inside = set(members)
+    inside = _all_inside(members)
     builder = Builder(block, span=members[-1].span)
     group = builder.node(KIND, blocks=1)
     (body,) = group.blocks
     first = body.ret
     env: dict[Value, Value] = {}
     for node in members:
-        for index, value in enumerate(node.inputs):
-            if value.node in inside:
-                continue
-            if value not in env:
-                env[value] = _taken_in(group, body, value, first)
-            node.set_input(index, env[value])
+        for user in _all_inside([node]):
+            for index, value in enumerate(user.inputs):
+                if value.node in inside:
+                    continue
+                if value not in env:
+                    env[value] = _taken_in(group, body, value, first)
+                user.set_input(index, env[value])
         body.append(node)
     for value in [v for node in members for v in node.outputs]:
         outer = [use for use in value.uses if use.user not in inside and use.user is not body.ret]
@@ -160,6 +204,16 @@ def _outline(block: Block, members: Sequence[Node]) -> Node:
             for use in outer:
                 use.user.set_input(use.index, result)
     return group
+
+
+def _all_inside(nodes: Iterable[Node]) -> dict[Node, None]:
+    """Nodes in order, with those in their blocks, and what begins and ends these."""
+    found: dict[Node, None] = {}
+    for node in walk(nodes):
+        found[node] = None
+        for block in node.blocks:
+            found.update({block.param: None, block.ret: None})
+    return found
 
 
 def _taken_in(group: Node, body: Block, value: Value, before: Node) -> Value:

@@ -74,6 +74,7 @@ class Program:
         self.graph = graph
         self.name = name
         self.takes_lists = any(is_list(value.type) for value in graph.inputs)
+        self.has_blocks = any(node.blocks for node in graph.nodes)
         self.whole = whole
         self._temporaries = temporaries
         self._known = known

@@ -46,7 +46,16 @@ def record(program: Program, key: Key, values: Sequence[Any]) -> list[Any]:
     if not differentiated.is_active:
         return program.run(arrays)
     outputs = differentiated.forward.run(arrays)
-    return DifferentiableGraph(differentiated, values, arrays, outputs).results(outputs)
+    results = DifferentiableGraph(differentiated, values, arrays, outputs).results(outputs)
+    return _handed_on(results, values, arrays, outputs) if program.has_blocks else results
+
+
+def _handed_on(
+    results: Sequence[Any], values: Sequence[Any], arrays: Sequence[Any], outputs: Sequence[Any]
+) -> list[Any]:
+    """The results, a value itself where branches and loops went such that it is handed on as it is."""
+    given = {id(array): value for array, value in zip(arrays, values, strict=True) if isinstance(array, np.ndarray)}
+    return [given.get(id(output), result) for output, result in zip(outputs, results, strict=False)]
 
 
 class DifferentiableGraph(Node):

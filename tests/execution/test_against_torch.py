@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from gradscript.compiler.autodiff import differentiate  # noqa: E402
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
+from gradscript.compiler.ir.node import walk  # noqa: E402
 from gradscript.compiler.parse_ir import parse_ir  # noqa: E402
 from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
 from gradscript.runtime.execution.groups import plan_with_groups  # noqa: E402
@@ -19,13 +20,29 @@ from gradscript.runtime.plans.interpreter import run_plan  # noqa: E402
 from group_graphs import GRAPHS  # noqa: E402
 from torch_graphs import both, count, legacy_executor  # noqa: E402
 
+STRAIGHT = [name for name, text in GRAPHS.items() if "block" not in text]
+"""A branch or a loop goes into a group of ours whole, and into none of torch's."""
+
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", STRAIGHT)
 def test_as_many_groups(name: str, threshold: int) -> None:
     graph, theirs = both(GRAPHS[name])
     torch._C._jit_pass_create_autodiff_subgraphs(theirs, threshold)
     assert len(create_autodiff_subgraphs(graph, threshold)) == count(theirs), f"{graph}\n{theirs}"
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+@pytest.mark.parametrize("name", [name for name in GRAPHS if name not in STRAIGHT])
+def test_groups_with_blocks_hold_all_that_torchs_hold(name: str, threshold: int) -> None:
+    graph, theirs = both(GRAPHS[name])
+    torch._C._jit_pass_create_autodiff_subgraphs(theirs, threshold)
+    groups = create_autodiff_subgraphs(graph, threshold)
+    held = [node.kind for group in groups for node in walk(group.blocks[0].nodes) if node.schema is not None]
+    _, *outlined = str(theirs).split("with prim::DifferentiableGraph")
+    used = [group for group in groups if any(value.use_count for value in group.outputs)]
+    assert len(used) <= max(count(theirs), 1), f"{graph}\n{theirs}"
+    assert len(held) >= sum(text.count(" = aten::") for text in outlined), f"{graph}\n{theirs}"
 
 
 DIFFERENTIATED = [

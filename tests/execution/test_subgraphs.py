@@ -63,6 +63,12 @@ graph f(%a : Tensor, %b : Tensor, %c : bool):
   %7 : Tensor = aten::mul.Tensor(%6, %b)
   return (%7)
 """
+TOLD = BRANCH.replace(
+    "      return (%1)",
+    '      %t : str = prim::Constant[value="no"]()\n      %e : str = prim::Constant[value=""]()\n'
+    "      prim::Print(%t, %e)\n      return (%1)",
+)
+"""A branch that prints has groups inside it, and is in none."""
 UNRELATED = """\
 graph f(%a : Tensor, %b : Tensor):
   %1 : Tensor = aten::mul.Tensor(%a, %a)
@@ -94,8 +100,8 @@ def _groups(text: str, threshold: int = 2) -> tuple[Graph, list[int]]:
 
 @pytest.mark.parametrize(
     ("text", "sizes"),
-    [(CHAIN, [3]), (LEAP, [2]), (CYCLE, [3]), (BRANCH, [2, 2, 2]), (UNRELATED, [2, 2]), (EFFECT, [2, 2])],
-    ids=["chain", "leap", "cycle", "branch", "unrelated", "effect"],
+    [(CHAIN, [3]), (LEAP, [2]), (CYCLE, [3]), (BRANCH, [7]), (TOLD, [2, 2, 2]), (UNRELATED, [2, 2]), (EFFECT, [2, 2])],
+    ids=["chain", "leap", "cycle", "branch", "branch with an effect", "unrelated", "effect"],
 )
 def test_groups(text: str, sizes: list[int]) -> None:
     graph, found = _groups(text)
@@ -163,6 +169,60 @@ def test_random_graphs_stay_acyclic_and_right(seed: int) -> None:
         run_plan(plan_with_groups(graph), values), run_plan(plan_with_groups(parse_ir(text)), values), strict=True
     ):
         np.testing.assert_array_equal(left, right)
+
+
+RECURRENT = """
+def listed(xs: List[Tensor], h, w):
+    for i in range(len(xs)):
+        h = torch.tanh(h @ w + xs[i])
+    return (h * h).sum()
+
+def stacked(xs, h, w):
+    for i in range(xs.size(0)):
+        h = torch.tanh(h @ w + xs[i])
+    return (h * h).sum()
+
+def chosen(xs, h, w):
+    for i in range(xs.size(0)):
+        if i % 2 == 0:
+            h = torch.tanh(h @ w + xs[i])
+        else:
+            h = h * xs[i]
+    return (h * h).sum()
+
+def nested(xs, h, w):
+    for i in range(xs.size(0)):
+        for j in range(i):
+            h = torch.tanh(h @ w)
+        h = h * xs[i]
+    return (h * h).sum()
+"""
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3, 9])
+@pytest.mark.parametrize("name", ["listed", "stacked", "chosen", "nested"])
+def test_a_recurrent_net_is_one_group(name: str, rounds: int) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(rounds)
+    first, *others = [rng.standard_normal(shape) / 2 for shape in ((rounds, 2, 3), (2, 3), (3, 3))]
+    leaves = [*first, *others] if name == "listed" else [first, *others]
+    namespace: dict[str, Any] = {"torch": torch, "List": list, "Tensor": torch.Tensor}
+    exec(RECURRENT, namespace)
+    tensors = [torch.tensor(array, requires_grad=True) for array in leaves]
+    namespace[name](*_arguments(name, tensors)).backward()
+    function = gs.CompilationUnit(RECURRENT)[name]
+    variables = [gs.tape.Variable(array) for array in leaves]
+    function(*_arguments(name, variables)).backward()
+    (plan,) = function.debug_state().plans.values()
+    assert len(plan.groups) == 1
+    for variable, tensor in zip(variables, tensors, strict=True):
+        wanted = np.zeros(tensor.shape) if tensor.grad is None else tensor.grad.numpy()
+        found = np.zeros(tensor.shape) if variable.grad is None else variable.grad.data
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+def _arguments(name: str, leaves: list[Any]) -> list[Any]:
+    return [leaves[:-2], *leaves[-2:]] if name == "listed" else leaves
 
 
 def test_a_long_chain_is_one_group() -> None:
