@@ -133,6 +133,19 @@ def is_sure(value: Value) -> bool:
     return _made_state(node, value.index) is State.NONZERO
 
 
+def may_be_uninitialized(value: Value) -> bool:
+    """Whether nothing is there on some way that branches go, on which nobody reads it."""
+    seen, pending = {value}, [value]
+    while pending:
+        current = pending.pop()
+        if current.node.kind == "prim::Uninitialized":
+            return True
+        given = [current.node.inputs[0]] if current.node.kind == "prim::unchecked_cast" else sources(current)
+        pending += [v for v in given if v not in seen]
+        seen.update(given)
+    return False
+
+
 def _input_state(value: Value) -> State:
     if value.type == UNDEFINED:
         return State.ZERO

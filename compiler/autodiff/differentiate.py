@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk, run
 from ..analysis.captures import captures
-from ..analysis.definedness import is_sure
+from ..analysis.definedness import is_sure, may_be_uninitialized
 from ..formulas.library import formula
 from ..ir.builder import Builder
 from ..ir.graph import Callee, GradPair, Graph, backward_of
@@ -331,6 +331,7 @@ class _Backward:
         """Take sizes of tensors that nothing else captures in the forward, so that the tensors are not kept."""
         f = self.forward.graph
         shape_nodes = [n for n in df.all_nodes() if _is_shape_query(n) and self._is_forward(n.inputs[0])]
+        shape_nodes = [n for n in shape_nodes if not may_be_uninitialized(n.inputs[0])]
         if self.forward.lacks:
             # What is asked for where a gradient is there is not to be asked of one that is not.
             shape_nodes = [n for n in shape_nodes if n.kind == "prim::grad_defined" or is_sure(n.inputs[0])]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
-from ..analysis.definedness import is_sure
+from ..analysis.definedness import is_sure, may_be_uninitialized
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import entering
@@ -77,7 +77,8 @@ class Round:
         In a graph that `lacks` some gradients, of values that are sure to be there.
         """
         f = self.gradient.f
-        env: dict[Value, Value] = dict(zip(f.inputs[1 + self.carried :], self.outside, strict=True))
+        given = zip(f.inputs[1 + self.carried :], self.outside, strict=True)
+        env: dict[Value, Value] = {inner: outer for inner, outer in given if not may_be_uninitialized(outer)}
         for i in self.gradient.captured_outputs:
             node = f.outputs[i].node
             if i > self.carried and _is_of_shape(node) and env.get(node.inputs[0]) is not None:

@@ -39,6 +39,7 @@ one leaves both.
 
 from __future__ import annotations
 
+from ..analysis.definedness import may_be_uninitialized
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, has
@@ -180,6 +181,7 @@ def _never_fails(node: Node) -> bool:
         and op.has(Trait.SHAPE_ONLY)
         and len(node.inputs) == 1
         and isinstance(node.inputs[0].type, TensorType)
+        and not may_be_uninitialized(node.inputs[0])
         and not _holds_tensor(node.output.type)
     )
 

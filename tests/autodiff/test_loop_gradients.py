@@ -188,6 +188,24 @@ def test_what_may_fail_does_not_where_no_round_runs() -> None:
         gs.vjp(function, x, w, 1)
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_shapes_of_what_no_round_computes_are_not_asked(rounds: int) -> None:
+    source = """
+def f(x, n: int):
+    found = [torch.tanh(x.sum_to_size(x.size(-1))).sum() for i in range(n)] + [x.sum()]
+    return found[0] * found[-1]
+"""
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(source, namespace)
+    array = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
+    tensor = torch.tensor(array, requires_grad=True)
+    (wanted,) = torch.autograd.grad(namespace["f"](tensor, rounds), tensor)
+    function = gs.CompilationUnit(source).f
+    gs.vjp(function, array, 1)
+    np.testing.assert_allclose(gs.vjp(function, array, rounds)[1](1.0)[0], wanted.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(gs.grad(function)(array, rounds), wanted.numpy(), rtol=1e-12)
+
+
 def test_new_sizes_and_counts_compile_nothing() -> None:
     function = gs.CompilationUnit(SOURCE).rnn
     gs.vjp(function, *arguments(3))[1](1.0)
