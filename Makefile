@@ -7,12 +7,13 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
+.PHONY: help demo test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make test     run the tests"
+	@echo "make test-fast run those that find most in a minute"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
@@ -43,6 +44,13 @@ demo: .venv/demo.stamp
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal
+
+# Random programs on every road beside torch, texts before and after each pass, the face, the syntax, the rooms.
+FAST := tests/fuzz/test_generated_programs.py tests/passes tests/project tests/runtime tests/lang tests/docs/test_diagnostics.py
+SLOW_SYNTAX := tests/lang/test_parser_robustness.py tests/lang/test_parser_mutations.py
+
+test-fast: .venv/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal $(FAST) $(SLOW_SYNTAX:%=--ignore=%)
 
 # Thousands of compilations, which take minutes; `make test` compiles a few of them. ARGS=--keep writes docs/kernels.md.
 test-kernels: .venv/dev.stamp

@@ -16,7 +16,8 @@ from ..ops.meta import Meta, UnknownType, is_known
 from ..ops.registry import OPS
 from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
 from ..types.dtypes import BOOL, DType
-from ..types.types import NUMBERS
+from ..types.types import BOOL as BOOL_TYPE
+from ..types.types import INT, NUMBERS
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
 
@@ -30,7 +31,7 @@ def _sample(value: Value, found: Any) -> Any:
     if isinstance(found, Meta):
         return np.ones((1,) * found.rank, numpy_dtype(found.dtype))
     if isinstance(found, UnknownType) and value.type in NUMBERS:
-        return 1 if str(value.type) in ("int", "bool") else 1.0
+        return 1 if value.type in (INT, BOOL_TYPE) else 1.0
     return found
 
 

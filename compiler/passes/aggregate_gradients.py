@@ -38,7 +38,7 @@ from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, walk_blocks
 from ..ir.rewrite import CONSTANT, constant_of, replace_node
 from ..ops.registry import OPS, Trait
-from ..types.types import ListType, OptionalType, TensorType, TupleType, Type
+from ..types.types import TensorType, TupleType, Type, leaf_of
 
 MIN_TERMS = 3
 """A sum of fewer is an add."""
@@ -175,9 +175,7 @@ def _takes_memory(node: Node) -> bool:
 
 
 def _may_hold_tensor(type: Type) -> bool:
-    while isinstance(type, ListType | OptionalType):
-        type = type.element
-    return isinstance(type, TensorType | TupleType)
+    return isinstance(leaf_of(type), TensorType | TupleType)
 
 
 def _is_fresh(value: Value) -> bool:

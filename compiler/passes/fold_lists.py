@@ -22,9 +22,10 @@ from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ..ops.registry import OPS
-from ..types.types import ListType, TensorType
+from ..types.types import ListType, TensorType, VariableType
 
 LIST = "prim::ListConstruct"
+_OF_ANYTHING = ListType(VariableType("t"))
 
 
 def fold_lists(graph: Graph) -> bool:
@@ -36,7 +37,7 @@ def _fold(node: Node) -> Node | None:
     op = OPS.of(node.schema)
     if op is None or len(node.outputs) != 1 or not any(_is_made_list(value) for value in node.inputs):
         return None
-    if not any(str(argument.type) == "List[t]" for argument in op.schema.arguments):
+    if not any(argument.type == _OF_ANYTHING for argument in op.schema.arguments):
         return None
     arguments = [_argument(value) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):

@@ -15,7 +15,7 @@ from ..passes.inline_functions import inline_functions
 from ..passes.unroll_loops import unroll_loops
 from ..pipeline import run_recipe
 from ..shapes.propagate import propagate_shapes
-from ..types.types import UNDEFINED, ListType, TensorType
+from ..types.types import UNDEFINED, TensorType, is_tensor_list
 
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
@@ -118,17 +118,13 @@ def _make_zeros(node: Node, known: Any) -> bool:
 
 def _make_undefined(node: Node, known: Any) -> bool:
     """Undefined gradients of tensors, one by one."""
-    if not isinstance(known, list) or not _is_tensor_list(node.output):
+    if not isinstance(known, list) or not is_tensor_list(node.output.type):
         return False
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
     zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in known]
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
-
-
-def _is_tensor_list(value: Value) -> bool:
-    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
 
 
 def _fill(node: Node, known: Sequence[Any]) -> bool:

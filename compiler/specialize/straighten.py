@@ -29,7 +29,7 @@ from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
 from ..passes.inline_functions import inline_functions
 from ..shapes.propagate import Abstract, ShapeError, propagate_shapes
-from ..types.types import ListType, is_tensor
+from ..types.types import ListType, is_tensor_list
 from .settle import settle_shapes
 
 MAX_NODES = 10_000
@@ -104,12 +104,8 @@ def _unpack_lists(graph: Graph, known: Mapping[Value, Abstract]) -> None:
             continue
         for value in node.outputs:
             found = known.get(value)
-            if value.use_count and isinstance(found, list) and found and _is_tensor_list(value):
+            if value.use_count and isinstance(found, list) and found and is_tensor_list(value.type):
                 _unpack(graph, value, len(found))
-
-
-def _is_tensor_list(value: Value) -> bool:
-    return isinstance(value.type, ListType) and is_tensor(value.type.element)
 
 
 def _unpack(graph: Graph, value: Value, count: int) -> None:

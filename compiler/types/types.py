@@ -207,6 +207,10 @@ def is_tensor(type: Type) -> bool:
     return isinstance(type, TensorType)
 
 
+def is_tensor_list(type: Type) -> bool:
+    return isinstance(type, ListType) and is_tensor(type.element)
+
+
 def is_differentiable(type: Type) -> bool:
     """Whether a gradient may flow through: floating or unknown tensors, and lists and optionals of them."""
     leaf = leaf_of(type)

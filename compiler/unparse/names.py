@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..ir.kinds import parameters
 from ..ir.node import PARAM, Block, Node, Value
 from ..ir.printer import base_name
+from ..types.types import INT
 from .shape import Shape, is_bare
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(("torch", "math", "nn", "F", "uninitialized", "rangelist"))
@@ -171,7 +172,7 @@ def clean(hint: str) -> str:
 
 def _generated(variable: _Variable) -> str:
     value = variable.members[0][2]
-    is_index = value.node.kind in (PARAM, "aten::__derive_index") and str(value.type) == "int"
+    is_index = value.node.kind in (PARAM, "aten::__derive_index") and value.type == INT
     return "i" if is_index else "value"
 
 

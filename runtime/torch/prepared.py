@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch.autograd import forward_ad
 
-from ...compiler.types.types import ListType, OptionalType, Type, is_tensor
+from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.differentiated import Program
 from .devices import DeviceMemory, FixedRun, GraphRun
 from .kernels import kernel_program
@@ -199,11 +199,7 @@ def _negated(gradient: Any) -> Any:
 
 
 def _is_list_of_tensors(type: Type) -> bool:
-    while isinstance(type, OptionalType | ListType):
-        type = type.element
-        if is_tensor(type):
-            return True
-    return False
+    return not is_tensor(type) and is_tensor(leaf_of(type))
 
 
 def _is_constant(value: Any) -> bool:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from program_generator import Programs
 
-PROGRAMS = 40
+PROGRAMS = 16
 
 
 def in_torch(source: str) -> Callable[..., torch.Tensor]:

@@ -119,7 +119,7 @@ def _apply(e: Emitter, item: ast.Expr, part: Part, dims: list[Value | None], *, 
         dims.append(builder.op("aten::tensor.bool", value))
     elif is_tensor(value.type) or value.type == OptionalType(TENSOR_TYPE):
         dims.append(value)
-    elif str(value.type) == "List[int]":
+    elif value.type == INT_LIST:
         dims.append(builder.op("aten::_index_tensor", value))
     else:
         note = "use ints, slices, None or tensors"
