@@ -16,7 +16,7 @@ from .repair.blame import returned_span, second_span
 from .repair.explain import Explainer, percent
 from .trials.evaluation import Subject, flat
 from .trials.examples import examples_beside
-from .trials.excuses import excuse_refused_shapes, forgive_negative_counts, sum_where_broadcast
+from .trials.excuses import excuse_refusals, excuse_refused_shapes, forgive_negative_counts, sum_where_broadcast
 from .trials.inputs import InputSearch
 from .trials.leaves import floating_leaves
 from .trials.recipes import Recipe, TensorEntry, example_recipe
@@ -92,6 +92,7 @@ class Checker:
         for trial, finding in {finding.index: (trial, finding) for trial, finding in reversed(mended)}.values():
             message = "the gradient of '{name}' is not summed where it was broadcast; differentiation sums it"
             self.report.warnings.append(explainer.warning("shape", finding, trial, message))
+        self.report.notes += [f"the backward refuses: {said}" for said in excuse_refusals(self._trials)[:3]]
         refused = excuse_refused_shapes(self.subject, self._trials)
         if refused:
             shown = ", ".join(refused[:3])

@@ -11,6 +11,8 @@ from .recipes import PlainEntry
 from .shapes import signature
 from .trial import Finding, Trial
 
+RAISED = "R102"
+"""The code of what the source itself raises."""
 _KEEPS_NUMBERS = ("aten::add.int", "aten::sub.int", "aten::mul.int", "aten::floordiv.int", "aten::Int.Scalar")
 
 
@@ -57,6 +59,19 @@ def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[str
                     finding.kind = "unsupported"
                     excused["·".join(map(str, trial.recipe.shapes))] = None
     return list(excused)
+
+
+def excuse_refusals(trials: Sequence[Trial]) -> list[str]:
+    """What a backward refuses by a `raise` or an `assert` of its own, if it is right elsewhere; its messages."""
+    if home(trials) is None:
+        return []
+    refused: dict[str, None] = {}
+    for trial in trials:
+        for finding in trial.findings:
+            if finding.kind == "error" and finding.cause is not None and finding.cause.code == RAISED:
+                finding.kind = "unsupported"
+                refused[finding.message] = None
+    return list(refused)
 
 
 def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:

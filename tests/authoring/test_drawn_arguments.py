@@ -151,3 +151,19 @@ def test_a_number_that_is_right_for_one_shape_only_is_no_hint() -> None:
     source = f"def f(x):\n{inner}\n    return x.mean(), backward\n"
     (failure,) = checked(source).failures
     assert "should be" not in failure.message
+
+
+def test_what_a_backward_refuses_by_itself_is_said() -> None:
+    source = """
+def f(x, n: int):
+    def backward(g):
+        if n == 4:
+            raise ValueError("no gradient for four")
+        return g * n, None
+
+    return x * n, backward
+"""
+    report = checked(source)
+    assert report.ok, str(report)
+    assert any("no gradient for four" in note for note in report.notes)
+    assert not checked(source.replace("if n == 4", "if x.dim() >= 0")).ok
