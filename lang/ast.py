@@ -293,6 +293,23 @@ class ExprStmt(Syntax):
     value: Expr
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Declare(Syntax):
+    """`x: T`: a field of a named tuple."""
+
+    target: Expr
+    annotation: Expr
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Record(Syntax):
+    """A named tuple: its fields are the parameters of what makes one."""
+
+    name: str
+    name_span: Span
+    parameters: tuple[Parameter, ...]
+
+
 Stmt: TypeAlias = (
     FunctionDef
     | Assign
@@ -309,6 +326,8 @@ Stmt: TypeAlias = (
     | Delete
     | Pass
     | ExprStmt
+    | Declare
+    | Record
 )
 
 
@@ -318,6 +337,7 @@ class Module(Syntax):
 
     functions: tuple[FunctionDef, ...]
     ignored: tuple[tuple[str, str], ...] = ()
+    records: tuple[Record, ...] = ()
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any
 from ..lang import ast
 from .diagnostics import Diagnostics
 from .literals import BadLiteralError, content, number, string
+from .records import record_of_class
 from .signatures import check_arguments, check_parameters
 from .source import Source, Span
 from .targets import check_target
@@ -134,11 +135,16 @@ class Builder:
         check_target(c[0], self.diagnostics, "annotated")
         return ast.Assign(Span(self.source, start, end), (c[0],), c[4], c[2])
 
-    def declare(self, c: list[Any], start: int, end: int) -> ast.ExprStmt:
-        span = Span(self.source, start, end)
-        note = f"give the name its first value here: {span.text if end - start < 60 else 'name: type'} = …"
-        self.diagnostics.report("E102", "a declaration without a value is not supported", span, note)
-        return ast.ExprStmt(span, c[0])
+    def declare(self, c: list[Any], start: int, end: int) -> ast.Declare:
+        return ast.Declare(Span(self.source, start, end), c[0], c[2])
+
+    def class_header(self, c: list[Any], start: int, end: int) -> tuple[Any, ...]:
+        return c[1], c[3] if len(c) > 3 else None, Span(self.source, start, end)
+
+    def record(self, c: list[Any], start: int, end: int) -> ast.Stmt:
+        name, base, span = c[0]
+        found = record_of_class(span, name.text, self.span(name), base, c[1], self.diagnostics)
+        return found if found is not None else ast.Pass(span)
 
     def assign_augmented(self, c: list[Any], start: int, end: int) -> ast.AugAssign:
         check_target(c[0], self.diagnostics, "augmented")

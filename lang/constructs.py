@@ -27,7 +27,8 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
 """Keywords that no rule of the grammar has."""
 
 _IMPORT = re.compile(
-    r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import (typing|math|warnings)"
+    r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import (typing|math|warnings|collections)"
+    r"|from collections import namedtuple"
     r"|from __future__ import annotations|from torch \. _jit_internal import BroadcastingList\d( , BroadcastingList\d)*"
     r"|from torch import Tensor|from torch \. nn import functional as F"
     r"|from typing import (\w+( , \w+)*|\( \w+( , \w+)* (, )?\))"
@@ -56,7 +57,7 @@ def is_rest_of_construct(refusal: Refusal) -> bool:
 
 
 def unsupported_keyword(refusal: Refusal) -> Complaint | None:
-    kind = refusal.token.kind
+    kind = "class" if refusal.first.kind == "class" else refusal.token.kind
     if kind not in _KEYWORDS:
         return None
     message, note = _KEYWORDS[kind]

@@ -16,6 +16,7 @@ from .complaints import complain, missing_block, unexpected_indent
 from .decorators import Decorated, without_decorators
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .placement import check_placement
+from .records import record_of_call
 from .refusal import Complaint, Refusal
 from .scanner import scan
 from .source import Source, Span
@@ -31,6 +32,7 @@ _HEADERS: dict[str, tuple[str, ...]] = {
     "for": ("for", "NAME", "in", "NAME", ":"),
     "with": ("with", "NAME", ":"),
     "def": ("def", "NAME", "(", ")", ":"),
+    "class": ("class", "NAME", ":"),
 }
 """The least header of each kind: what stands in for one that did not parse."""
 
@@ -68,10 +70,12 @@ class Machine:
         if len(self.diagnostics.found) == before:
             # Below a mistake, what a comment belongs to may not have been read.
             self.builder.comments.report_left()
+        statements = [record_of_call(s, self.diagnostics) or s for s in statements]
         check_placement(statements, self.diagnostics)
         faults = sorted(found.span.start for found in self.diagnostics.found[before:])
         sound = [s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)]
-        return self.module(sound, tuple(decorated.ignored.items()))
+        records = [s for s in statements if isinstance(s, ast.Record)]
+        return self.module(sound, tuple(decorated.ignored.items()), tuple(records))
 
     def pass_over(self, decorated: Decorated, before: int) -> None:
         """Forget what was found in functions that are ignored."""
@@ -91,8 +95,13 @@ class Machine:
         (statement,) = machine.values[0]
         return statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
 
-    def module(self, functions: list[ast.FunctionDef], ignored: tuple[tuple[str, str], ...] = ()) -> ast.Module:
-        return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions), ignored)
+    def module(
+        self,
+        functions: list[ast.FunctionDef],
+        ignored: tuple[tuple[str, str], ...] = (),
+        records: tuple[ast.Record, ...] = (),
+    ) -> ast.Module:
+        return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions), ignored, records)
 
     def is_sound(self, function: ast.FunctionDef, faults: list[int]) -> bool:
         """Whether nothing was reported between the start and the end of a function."""

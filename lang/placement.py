@@ -36,16 +36,15 @@ def check_placement(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> Non
 def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
     for index, statement in enumerate(module):
         match statement:
-            case ast.FunctionDef() | ast.Pass() | ast.Return() | ast.Break() | ast.Continue():
+            case ast.FunctionDef() | ast.Pass() | ast.Return() | ast.Break() | ast.Continue() | ast.Record():
+                continue
+            case ast.Declare():
                 continue
             case ast.ExprStmt(value=ast.Constant(value=str())) if index == 0:
                 continue
         if statement.span.start == statement.span.end:
             continue
         note = "a file holds function definitions; move this into one, or pass the value as a parameter"
-        match statement:
-            case ast.Assign(value=ast.Call(function=ast.Name(id="namedtuple" | "NamedTuple"))):
-                note = "annotate with Tuple[Tensor, int], make it by `(x, n)`, and take it apart by `x, n = t`"
         diagnostics.report("E104", "only functions can stand outside a function", statement.span, note)
 
 
@@ -75,6 +74,13 @@ def _check(statement: ast.Stmt, place: _Place, diagnostics: Diagnostics) -> list
             word = "break" if isinstance(statement, ast.Break) else "continue"
             note = "it belongs into the body of a 'for' or a 'while'"
             diagnostics.report("E104", f"'{word}' outside a loop", statement.span, note)
+        case ast.Declare(span=span):
+            text = span.text if span.end - span.start < 60 else "name: type"
+            note = f"give the name its first value here: {text} = …"
+            diagnostics.report("E102", "a declaration without a value is not supported", span, note)
+        case ast.Record() if place.in_function:
+            note = "move it out of the function"
+            diagnostics.report("E104", "a named tuple is defined at the outermost level", statement.name_span, note)
     return []
 
 

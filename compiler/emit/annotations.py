@@ -21,6 +21,7 @@ from ..types.types import (
     excess_of,
     may_be_none,
 )
+from .outside import Environment, Record, nothing
 
 NAMES: dict[str, Type] = {
     "Tensor": TENSOR,
@@ -43,9 +44,12 @@ _BROADCASTING = {f"BroadcastingList{size}": size for size in range(1, 7)}
 _NOTE = "the types are Tensor, int, float, bool, str, number, Device, None, Optional[T], T | None, List[T], Tuple[T, …]"
 
 
-def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics) -> Type:
-    """The type that an annotation names; an unknown one is reported and raises Abort."""
-    type: Type = run(_resolve(annotation, diagnostics))
+def resolve_type(annotation: ast.Expr, diagnostics: Diagnostics, environment: Environment = nothing) -> Type:
+    """The type that an annotation names; an unknown one is reported and raises Abort.
+
+    `environment` says which names are those of named tuples.
+    """
+    type: Type = run(_resolve(annotation, diagnostics, environment))
     if excess := excess_of(type):
         raise diagnostics.fail("E004", f"a type of more than {excess}", annotation.span, "flatten it")
     return type
@@ -62,7 +66,7 @@ def _generic(node: ast.Subscript) -> str:
     return dotted_name(node.value).removeprefix("typing.")
 
 
-def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
+def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment) -> Walk:
     match node:
         case ast.Constant(value=None):
             return NONE
@@ -76,9 +80,12 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
                 return TENSOR
             if name in ("list", "List"):
                 return ListType(TENSOR)
+            record = environment(dotted_name(node))
+            if isinstance(record, Record):
+                return record.type
         case ast.BinaryOp(op="|"):
-            left = yield _resolve(node.left, diagnostics)
-            right = yield _resolve(node.right, diagnostics)
+            left = yield _resolve(node.left, diagnostics, environment)
+            right = yield _resolve(node.right, diagnostics, environment)
             return _union(node, left, right, diagnostics)
         case ast.Subscript():
             generic = _generic(node)
@@ -86,7 +93,7 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics) -> Walk:
                 items = node.index.elements if isinstance(node.index, ast.TupleExpr) else (node.index,)
                 types = []
                 for item in items:
-                    types.append((yield _resolve(item, diagnostics)))
+                    types.append((yield _resolve(item, diagnostics, environment)))
                 return _apply(generic, node, types, diagnostics)
     text = node.span.text
     raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *did_you_mean(text, (*NAMES, *GENERICS)), _NOTE)

@@ -30,7 +30,8 @@ def take_type(value: Value, type: Type, uses: int = 0) -> None:
     elif value.node.kind == "prim::TupleConstruct" and isinstance(inner, TupleType):
         for part, element in zip(parts, inner.elements, strict=False):
             take_type(part, element, 1)
-        value.type = TupleType(tuple(part.type for part in parts))
+        names = value.type.names if isinstance(value.type, TupleType) else ()
+        value.type = TupleType(tuple(part.type for part in parts), names)
 
 
 def _is_empty_list(value: Value) -> bool:

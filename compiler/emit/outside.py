@@ -11,6 +11,8 @@ from typing import Any
 
 from ...lang.diagnostics import Diagnostic
 from ..ir.graph import Callee
+from ..types.schema import FunctionSchema
+from ..types.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,22 @@ class Unusable:
     notes: tuple[str, ...] = ()
 
 
-Outside = Callee | Constant | Alias | Recursion | Broken | Unusable | None
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A named tuple. Its schema makes one: fields are parameters, and the result has their names.
+
+    `untyped` are the fields that nobody gave a type: they have that of what they are made of.
+    """
+
+    schema: FunctionSchema
+    untyped: frozenset[str] = frozenset()
+
+    @property
+    def type(self) -> Type:
+        return self.schema.returns[0].type
+
+
+Outside = Callee | Record | Constant | Alias | Recursion | Broken | Unusable | None
 """None for a name that is not known."""
 Environment = Callable[[str], Outside]
 """What a dotted name stands for."""

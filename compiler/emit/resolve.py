@@ -26,6 +26,7 @@ from ..types.types import (
     strip_optional,
 )
 from .emitter import Emitter, constant_of, described, is_constant
+from .outside import Record
 from .spellings import asks_in_vain
 from .stores import is_written
 
@@ -75,6 +76,25 @@ def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, argum
     types = [result.type for result in schema.returns]
     made = e.at(node).node("prim::CallFunction", inputs, types, attrs={"callee": schema.name})
     return _as_value(e, made.outputs, schema)
+
+
+def emit_record(e: Emitter, node: ast.Call, record: Record, arguments: Sequence[Argued]) -> Value:
+    """A named tuple, made of its fields."""
+    places = zip(record.schema.arguments, arguments, strict=False)
+    given = {field.name: argument.value.type for field, argument in places if argument.keyword is None}
+    given |= {argument.keyword: argument.value.type for argument in arguments if argument.keyword is not None}
+    fields = [
+        replace(field, type=given[field.name]) if field.name in record.untyped and field.name in given else field
+        for field in record.schema.arguments
+    ]
+    schema = FunctionSchema(record.schema.name, "", tuple(fields), record.schema.returns)
+    match = e.unit.resolver.resolve([schema], arguments)
+    if not isinstance(match, Match):
+        raise _no_match(e, node, f"named tuple '{schema.name}'", [schema], arguments, match)
+    values = convert_arguments(e, node, match, arguments)
+    made = e.at(node).tuple(values)
+    made.type = TupleType(tuple(value.type for value in values), tuple(field.name for field in fields))
+    return made
 
 
 def _as_value(e: Emitter, outputs: Sequence[Value], schema: FunctionSchema) -> Value:

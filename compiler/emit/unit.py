@@ -19,6 +19,7 @@ from ..spelling.order import drop_unchanged, order_results
 from ..spelling.overloads import Resolver
 from .emitter import Handlers
 from .outside import Environment, nothing
+from .records import with_records
 from .statements.functions import emit_function
 from .table import HANDLERS
 
@@ -111,6 +112,7 @@ def emit_unit(
     `environment` says what names mean that are none of the file's.
     """
     names = {f.name: f for f in module.functions}
+    environment = with_records(module.records, diagnostics, environment)
     unit = SourceUnit(names, diagnostics, ignored=dict(module.ignored), environment=environment, hints=hints)
     if diagnostics.found:
         # A function that did not parse is not here; calling it is no error of its own.

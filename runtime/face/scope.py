@@ -18,6 +18,7 @@ from ...compiler.ops.registry import OPS
 from ...compiler.spelling.names import MODULES
 from ...lang.diagnostics import CompileError, did_you_mean
 from .function import Function
+from .records import is_named_tuple, record_of
 
 _MISSING = object()
 _NAMES = {"gradscript": "gs", **{name: name for name in MODULES if name not in ("gs", "F", "nn.functional")}}
@@ -100,6 +101,8 @@ class Scopes:
             return found.callee
         if _is_constant(found):
             return Constant(found)
+        if is_named_tuple(found):
+            return record_of(found)
         name = _spelling(found)
         if name is not None:
             return self._alias(name, dotted, find)

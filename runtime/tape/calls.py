@@ -17,7 +17,7 @@ from ..failures.failure import RuntimeFailure
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
 from ..settings.modes import OPTIMIZE, TOUCHED
-from ..values.containers import is_too_deep
+from ..values.containers import alike, is_too_deep
 from .graph_node import run_program
 from .mode import grad_mode, is_grad_enabled
 from .programs import program_of
@@ -81,7 +81,7 @@ def _register(value: Any) -> Any:
     """A value as registers of a recording plan hold it: a Variable only where a gradient is wanted."""
     if isinstance(value, TapeValue):
         return value if value._requires_grad else value._data
-    return type(value)([_register(item) for item in value]) if isinstance(value, list | tuple) else value
+    return alike(value, [_register(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
 def _call_bound(function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
@@ -168,11 +168,11 @@ def _marked(value: Any, marks: dict[int, TapeValue]) -> Any:
         return view
     if not isinstance(value, list | tuple) or is_too_deep(value):
         return value
-    return type(value)([_marked(item, marks) for item in value])
+    return alike(value, [_marked(item, marks) for item in value])
 
 
 def _restored(value: Any, marks: Mapping[int, TapeValue]) -> Any:
     """The value with its Variables in place again."""
     if isinstance(value, list | tuple):
-        return type(value)([_restored(item, marks) for item in value])
+        return alike(value, [_restored(item, marks) for item in value])
     return marks.get(id(value), value)

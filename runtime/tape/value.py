@@ -13,6 +13,7 @@ from ...compiler.ops.arrays import Array, dtype_of
 from ..operands.operand import Operand
 from ..operands.snippets import operate
 from ..values.arrays import to_array
+from ..values.containers import alike
 from ..values.unsuitable import Unsuitable
 from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
 
@@ -275,11 +276,11 @@ def plain(value: Any) -> Any:
     """A value with arrays in the place of Variables, inside lists and tuples too."""
     if isinstance(value, TapeValue):
         return value._data
-    return type(value)([plain(item) for item in value]) if isinstance(value, list | tuple) else value
+    return alike(value, [plain(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
 def wrapped(value: Any) -> Any:
     """A value with Variables in the place of arrays, inside lists and tuples too."""
     if isinstance(value, np.ndarray):
         return _made(value, None, 0)
-    return type(value)([wrapped(item) for item in value]) if isinstance(value, list | tuple) else value
+    return alike(value, [wrapped(item) for item in value]) if isinstance(value, list | tuple) else value

@@ -19,6 +19,7 @@ from ...compiler.types.schema import Argument
 from ...lang.source import Span
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, to_array
+from ..values.containers import alike
 from ..values.tensor_memory import NoMemory, memory_of
 from ..values.torch_dtypes import dtypes_of_torch, tensor_of
 from .devices import has_runner
@@ -126,7 +127,7 @@ def on_device(value: Any) -> Any:
     """The value as runners of other devices take it: numbers that are arrays become tensors, and what torch has put
     off negating is negated."""
     if isinstance(value, list | tuple):
-        return type(value)([on_device(item) for item in value])
+        return alike(value, [on_device(item) for item in value])
     if isinstance(value, torch.Tensor):
         return value.resolve_neg() if value.is_neg() else value
     return tensor_of(value) if isinstance(value, np.ndarray) else value
@@ -182,7 +183,7 @@ class Memory:
                 self._given[id(array)] = value
                 found.append(array)
             elif isinstance(value, list | tuple):
-                found.append(type(value)(self.arrays(value)))
+                found.append(alike(value, self.arrays(value)))
             else:
                 if isinstance(value, np.ndarray):
                     self._keep(value, None)

@@ -12,6 +12,7 @@ from ..execution.compiled import Compiled
 from ..failures.failure import RuntimeFailure
 from ..settings.random import local_seed
 from ..tape.mode import grad_mode
+from ..values.containers import alike
 from .traced import warn
 
 TOLERANCE = 1e-5
@@ -54,7 +55,7 @@ def reordered(values: Any) -> list[Any]:
 def _reordered(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value.reshape(-1)[::-1].reshape(value.shape))
-    return type(value)([_reordered(item) for item in value]) if isinstance(value, list | tuple) else value
+    return alike(value, [_reordered(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
 def negated(values: Any) -> list[Any]:
@@ -65,7 +66,7 @@ def negated(values: Any) -> list[Any]:
 def _negated(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return -value if dtype_of(value).is_floating else value
-    return type(value)([_negated(item) for item in value]) if isinstance(value, list | tuple) else value
+    return alike(value, [_negated(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
 def _difference(run: Run, traced: Compiled, arguments: Sequence[Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
 from ...compiler.types.dtypes import DTYPES, DType
-from .containers import parts
+from .containers import alike, parts
 from .describe import describe
 from .foreign import from_foreign, is_foreign, maker_for
 from .tensor_memory import NoMemory, memory_of, refuse_constants
@@ -193,7 +193,7 @@ def on_host(value: Any) -> Any:
     if not any_on_device([value]):
         return value
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        return type(value)([on_host(item) for item in value])
+        return alike(value, [on_host(item) for item in value])
     return value.detach().cpu() if is_torch(value) and not value.is_cpu and not value.is_meta else value
 
 

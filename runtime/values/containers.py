@@ -9,6 +9,11 @@ MAX_DEPTH = 30
 """Of lists and tuples in each other: as many levels as a type may have."""
 
 
+def alike(value: list[Any] | tuple[Any, ...], items: list[Any]) -> Any:
+    """The items as a list or a tuple, whichever the value is; a named tuple makes a plain one."""
+    return items if isinstance(value, list) else tuple(items)
+
+
 def is_too_deep(value: Any) -> bool:
     """Whether lists and tuples lie in each other more than MAX_DEPTH levels deep, or in themselves."""
     level = [value]

@@ -26,7 +26,8 @@ from ...types.types import (
 )
 from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, described
-from ..resolve import emit_arguments, emit_function_call, emit_resolved, with_float_base
+from ..outside import Record
+from ..resolve import emit_arguments, emit_function_call, emit_record, emit_resolved, with_float_base
 from ..spellings import (
     SYMBOLS,
     asks_in_place,
@@ -56,6 +57,9 @@ _OF_NUMBERS = {
 
 
 def emit_call(e: Emitter, node: ast.Call) -> Walk:
+    record = e.outside(dotted_name(node.function))
+    if isinstance(record, Record):
+        return emit_record(e, node, record, (yield emit_arguments(e, node)))
     found = called_outside(e, node, dotted_name(node.function))
     if isinstance(found, Callee):
         arguments = yield emit_arguments(e, node)
@@ -102,7 +106,7 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
         return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.
-        return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics))
+        return e.at(node).uninitialized(resolve_type(node.args[0], e.diagnostics, e.unit.environment))
     if name in e.unit.ignored:
         note = "remove the decorator, so that the function is compiled too"
         raise e.fail("E102", f"'{name}' is not compiled: @{e.unit.ignored[name]}", function.span, note)

@@ -18,7 +18,7 @@ def emit_annotate(e: Emitter, node: ast.Call) -> Walk:
     """`torch.jit.annotate(List[int], [])` is the value under that type."""
     if len(node.args) != 2 or node.keywords:
         raise e.fail("E204", "torch.jit.annotate() takes a type and a value", node.span)
-    type = resolve_type(node.args[0], e.diagnostics)
+    type = resolve_type(node.args[0], e.diagnostics, e.unit.environment)
     value = yield e.expression(node.args[1])
     return annotated(e, node, value, type, node.args[1].span)
 

@@ -10,7 +10,7 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ..emitter import Emitter
-from ..outside import Alias, Broken, Constant, Recursion
+from ..outside import Alias, Broken, Constant, Record, Recursion
 
 
 def called_outside(e: Emitter, node: ast.Call, dotted: str) -> Callee | ast.Call | None:
@@ -41,6 +41,8 @@ def emit_outside(e: Emitter, node: ast.Expr, dotted: str) -> Walk:
             return (yield e.expression(renamed(node, found.name)))
         case Callee():
             raise e.fail("E202", f"'{dotted}' is a function and is not called", node.span, f"write `{dotted}(…)`")
+        case Record():
+            raise e.fail("E202", f"'{dotted}' is a named tuple and is not made", node.span, f"write `{dotted}(…)`")
     raise refused(e, node, dotted, found)
 
 

@@ -79,7 +79,7 @@ def _tests(e: Emitter, classes: ast.Expr) -> list[Test]:
                 tests.append(_CLASSES["dict"])
             case _:
                 known = _CLASSES.get(dotted_name(node))
-                tests.append(known or _is_of(resolve_type(node, e.diagnostics)))
+                tests.append(known or _is_of(resolve_type(node, e.diagnostics, e.unit.environment)))
     return tests
 
 

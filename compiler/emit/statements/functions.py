@@ -58,7 +58,7 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     _check_closures(e, node)
     structured = structure(node.body, e.diagnostics)
     if node.returns is not None:
-        e.returns = resolve_type(node.returns, e.diagnostics)
+        e.returns = resolve_type(node.returns, e.diagnostics, e.unit.environment)
     yield emit_statements(e, structured.body)
     if e.falls_off:
         message, note = f"'{node.name}' returns a value on some paths only", "end the function with a `return`"

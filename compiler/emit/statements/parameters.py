@@ -17,7 +17,7 @@ from ..outside import Constant, Environment, nothing
 
 
 def parameters_of(
-    node: ast.FunctionDef, diagnostics: Diagnostics, environment: Environment = nothing
+    node: ast.FunctionDef | ast.Record, diagnostics: Diagnostics, environment: Environment = nothing
 ) -> tuple[Argument, ...]:
     """The parameters of a function as its schema has them. Raises Abort for a type or default that makes no sense."""
     return tuple(_parameter(p, diagnostics, environment) for p in node.parameters)
@@ -30,7 +30,7 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
     if node.default is not None:
         default = _default(node.default, diagnostics, environment)
     if node.annotation is not None:
-        type = resolve_type(node.annotation, diagnostics)
+        type = resolve_type(node.annotation, diagnostics, environment)
     elif node.default is not None:
         # An unannotated parameter is a Tensor, unless its default says otherwise.
         type = OptionalType(TENSOR) if default is None else _type_of_default(default)

@@ -60,7 +60,7 @@ def emit_assign(e: Emitter, node: ast.Assign) -> Walk:
             return
     value = yield _assigned_value(e, node)
     if node.annotation is not None:
-        type = resolve_type(node.annotation, e.diagnostics)
+        type = resolve_type(node.annotation, e.diagnostics, e.unit.environment)
         value = annotated(e, node, value, type, node.value.span)
     for target in node.targets:
         yield emit_target(e, target, Argued(value, node.value.span))
