@@ -29,8 +29,6 @@ KERNEL_STAGES = ("kernels", "triton", "c", "ptx")
 DEFAULT_TARGET = "sm_90"
 FORMATS = ("text", "json", "sarif", "github")
 STAGES = ("source", "ast", "ir", "closure", "lifted", "gradient", "optimized", *KERNEL_STAGES)
-HEADED = ("closure", "lifted", "optimized", "passes", *KERNEL_STAGES)
-"""What does not begin with the name of the function."""
 LANGUAGES = {"source": "python", "closure": "python", "lifted": "python", "triton": "python", "c": "c"}
 SHAPES = click.option(
     "--shape", "-s", "shapes", multiple=True, metavar="PARAMETER=SIZES", help="As x=64,512 or y=64:int64."

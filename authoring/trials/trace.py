@@ -141,9 +141,6 @@ class Trace:
         number = result if site.step < 0 else self.steps[site.step].inputs[site.position]
         return self.values[number]
 
-    def operand_number(self, site: Site, result: int) -> int:
-        return result if site.step < 0 else self.steps[site.step].inputs[site.position]
-
     def with_operand(self, site: Site, result: int, operand: Any) -> Any:
         """The result if one use of a value had met another value; None where that cannot run."""
         if site.step < 0:

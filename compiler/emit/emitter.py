@@ -14,7 +14,6 @@ from ...lang.trampoline import Walk
 from ..ir.builder import Builder
 from ..ir.graph import Callee
 from ..ir.node import Block, Value
-from ..ops.registry import OPS, Op
 from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
@@ -260,10 +259,6 @@ def constant_of(value: Value) -> Any:
 
 def is_constant(value: Value) -> bool:
     return value.node.kind == "prim::Constant"
-
-
-def op_of(value: Value) -> Op | None:
-    return OPS.of(value.node.schema)
 
 
 def described(type: Type) -> str:

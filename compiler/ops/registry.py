@@ -13,8 +13,8 @@ from enum import Flag, auto
 from threading import RLock
 from typing import Any
 
-from ..types.schema import FunctionSchema, parse_schema, returned_type
-from ..types.types import TupleType, Type
+from ..types.schema import FunctionSchema, parse_schema
+from ..types.types import Type
 from .arguments import Check, ElementRule, ShapeRule
 
 FAMILIES = (
@@ -200,11 +200,3 @@ def declare(
     op = Op(parse_schema(schema), traits, evaluate, result, None, aliases, shape, dtype, fits)
     OPS.add(op)
     return op
-
-
-def call_type(op: Op, types: Sequence[Type]) -> Type:
-    """Type of a call expression, given the arguments' types."""
-    if op.result is None:
-        return returned_type(op.schema)
-    types = op.result_types(types)
-    return types[0] if len(types) == 1 else TupleType(tuple(types))
