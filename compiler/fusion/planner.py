@@ -121,6 +121,8 @@ class Planner:
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
         """The name of an input, or those of the tensors in a list."""
         if isinstance(given, list):
+            if any(isinstance(item, list) for item in given):
+                raise Unfusable("a list of lists of tensors is given", value.node.span)
             names = tuple(self.memory.new_name(value) for _ in given)
             self.memory.layouts.update(zip(names, given, strict=True))
             self.memory.lists[value] = (names, BEFORE)

@@ -41,19 +41,21 @@ class DeviceProgram:
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
         constants = {**program.constants, **_literals(program.steps)}
         steps = [step for step in program.steps if constants.keys().isdisjoint(_written(step))]
-        names = [*constants, *_flat(program.inputs)]
+        names = [*constants, *_names_of(program.inputs)]
         names += [name for step in steps for name in _written(step) if name not in names]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._constants = [constant_tensor(array, device) for array in constants.values()]
         self._lasting = {tensor.untyped_storage().data_ptr() for tensor in self._constants} - {0}
         self._foreign = [
-            len(self._constants) + i for i, value in enumerate(_flat(values)) if _is_foreign(value, device)
+            len(self._constants) + i
+            for i, value in enumerate(_flat(program.inputs, values))
+            if _is_foreign(value, device)
         ]
         self.kernels: list[TritonKernel] = []
         self._made: set[str] = set()
         self._steps = [(self._step(step), free) for step, free in zip(steps, self._last_uses(steps), strict=True)]
         self._results = [self._result(output) for output in program.outputs]
-        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_flat(program.inputs)))
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_names_of(program.inputs)))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
         self._has_ops = any(isinstance(step, ExternStep) for step in steps)
 
@@ -73,7 +75,11 @@ class DeviceProgram:
             return self._run(values, current_stream(self.device.index))
 
     def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
-        slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values), *self._empty]
+        slots: Slots = [
+            *self._constants,
+            *(_flat(self.program.inputs, values) if self._has_lists else values),
+            *self._empty,
+        ]
         for number in self._foreign:
             # A fill takes the number along, where a copy would have the host wait.
             slots[number] = torch.full((), slots[number].item(), dtype=slots[number].dtype, device=self.device)
@@ -204,9 +210,15 @@ def _is_foreign(value: Any, device: torch.device) -> bool:
     return isinstance(value, torch.Tensor) and value.device != device
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
-    """With lists, of inputs and of their names, put in their places."""
-    return [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+def _names_of(inputs: Sequence[str | tuple[str, ...]]) -> list[str]:
+    """The names of inputs, those of the tensors of a list in its place."""
+    return [name for given in inputs for name in (given if isinstance(given, tuple) else (given,))]
+
+
+def _flat(inputs: Sequence[str | tuple[str, ...]], values: Sequence[Any]) -> list[Any]:
+    """One value per name: tensors of a list in its place, and what else is a list as it is."""
+    pairs = zip(inputs, values, strict=True)
+    return [item for given, value in pairs for item in (value if isinstance(given, tuple) else (value,))]
 
 
 def _names(argument: Argument) -> list[str]:

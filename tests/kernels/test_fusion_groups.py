@@ -139,3 +139,27 @@ def f(x, n: int):
     want = cu.f(x, 30)
     with gs.settings.backend("c"):
         np.testing.assert_allclose(cu.f(x, 30), want, rtol=1e-12)
+
+
+def test_lists_of_numbers_beside_lists_of_tensors_are_no_tensors() -> None:
+    """What nested loops keep is lists of lists, and lists of flags beside them."""
+    cu = unit("""
+def f(x, y, n: int):
+    for i in range(n):
+        w = 0
+        while w < 2:
+            w += 1
+            if w == 1:
+                continue
+            y = torch.softmax(x * y, -1)
+        x = y * -1.25
+    return torch.softmax(x.sum(0), 0) + y
+""")
+    x, y = np.random.default_rng(0).standard_normal((2, 4, 3))
+    found = []
+    for backend in ("numpy", "c"):
+        with gs.settings.backend(backend):
+            result, pull_back = gs.vjp(cu.f, x, y, 2)
+            found.append([result, *pull_back(np.cos(result))[:2]])
+    for want, have in zip(*found, strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-11, atol=1e-13)

@@ -36,7 +36,7 @@ class CProgram:
         with _SHARING:
             program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
         self.program = program
-        names = [*program.constants, *_flat(program.inputs)]
+        names = [*program.constants, *_names_of(program.inputs)]
         names += [name for step in program.steps for name in _written(step)]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._constants = list(program.constants.values())
@@ -51,11 +51,15 @@ class CProgram:
             for part, steps, free in zip(kernels, parts, self._last_uses(parts), strict=True)
         ]
         self._results = [self._reader(output) for output in program.outputs]
-        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_flat(program.inputs)))
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_names_of(program.inputs)))
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""
-        slots: Slots = [*self._constants, *(_flat(values) if self._has_lists else values), *self._empty]
+        slots: Slots = [
+            *self._constants,
+            *(_flat(self.program.inputs, values) if self._has_lists else values),
+            *self._empty,
+        ]
         for step, free in self._steps:
             step(slots, threads)
             for number in free:
@@ -153,9 +157,15 @@ def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | E
     return parts
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
-    """With lists, of inputs and of their names, put in their places."""
-    return [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+def _names_of(inputs: Sequence[str | tuple[str, ...]]) -> list[str]:
+    """The names of inputs, those of the tensors of a list in its place."""
+    return [name for given in inputs for name in (given if isinstance(given, tuple) else (given,))]
+
+
+def _flat(inputs: Sequence[str | tuple[str, ...]], values: Sequence[Any]) -> list[Any]:
+    """One value per name: tensors of a list in its place, and what else is a list as it is."""
+    pairs = zip(inputs, values, strict=True)
+    return [item for given, value in pairs for item in (value if isinstance(given, tuple) else (value,))]
 
 
 def _names(argument: Argument) -> list[str]:
