@@ -138,7 +138,7 @@ def keep(count: int, table: Sequence[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    said = f"Of {count} mutants these were drawn:\n\n"
+    said = f"\nOf {count} mutants these were drawn:\n\n"
     PAGE.write_text(f"{head}{BEGIN}\n{said}" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
 
 
