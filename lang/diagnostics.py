@@ -47,6 +47,7 @@ CODES: dict[str, str] = {
     "E407": "recursion between functions",
     "E408": "not differentiable",
     "E409": "differentiated with respect to what does not reach the output",
+    "E410": "a budget is too small",
     # 5xx: textual IR
     "E501": "malformed textual IR",
     "E502": "value undefined or defined twice",

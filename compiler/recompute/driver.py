@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...lang.diagnostics import CompileError, Diagnostic
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value
@@ -55,8 +56,14 @@ def recompute(
     problem = Problem(normalized(gradient), shapes, policy.may_recompute)
     plain = _candidate(problem, save_all(problem), shapes)
     rank = _rank_in_registers if policy.in_registers else _rank
-    best = min(_candidates(gradient, shapes, policy, plain, primal), key=rank, default=plain)
-    chosen, name = (best, policy.name) if _wins(best, plain, policy) else (plain, "save_all")
+    candidates = list(_candidates(gradient, shapes, policy, plain, primal))
+    if policy.budget is not None:
+        plain_fits = plain.kept is None or plain.kept <= policy.budget
+        chosen = plain if plain_fits else _fitting(candidates, plain, policy.budget, shapes)
+        name = "save_all" if plain_fits else policy.name
+    else:
+        best = min(candidates, key=rank, default=plain)
+        chosen, name = (best, policy.name) if _wins(best, plain, policy) else (plain, "save_all")
     return Recomputed(
         chosen.gradient,
         decisions(chosen.problem, chosen.saved, chosen.env, name),
@@ -65,6 +72,23 @@ def recompute(
         plain.peak,
         chosen.peak,
     )
+
+
+def _fitting(
+    candidates: Sequence[_Candidate], plain: _Candidate, budget: int, shapes: Sequence[Abstract] | None
+) -> _Candidate:
+    """Of those that keep at most so many bytes, the one with the lowest peak; CompileError (E410) if there is none."""
+    fitting = [c for c in candidates if c.kept is not None and c.kept <= budget]
+    if fitting:
+        return min(fitting, key=_rank)
+    smallest = _candidate(plain.problem, plain.problem.closure(set()), shapes)
+    if smallest.kept is None or smallest.kept <= budget:
+        return smallest
+    least = min(c.kept for c in (*candidates, plain, smallest) if c.kept is not None)
+    graph = plain.gradient.f
+    message = f"{graph.title} cannot keep {budget} bytes or fewer for its backward: the least is {least}"
+    note = f"ask for 'budget={least}'; what is random, or has an effect, is not computed again"
+    raise CompileError([Diagnostic("E410", message, graph.span, (note,))])
 
 
 def save_all(problem: Problem) -> set[Value]:

@@ -47,8 +47,8 @@ def vjp(
 
     On tensors of a GPU, kernels decide what is computed again, and there is no policy.
 
-    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient, ValueError for
-    an unknown policy.
+    Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient and (E410) where a
+    budget is less than must be kept, ValueError for an unknown policy.
     """
     _check_function(function, "gs.vjp")
     derivatives = derivatives_of(function)

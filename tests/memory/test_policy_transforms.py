@@ -62,11 +62,16 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("arguments", [(X, W), (X, W, B), (X.astype(np.float32), W.astype(np.float32), None, 7)])
 def test_vjp_is_the_same_to_the_bit(policy: Any, arguments: tuple[Any, ...]) -> None:
-    value, pullback = gs.vjp(UNIT.loss, *arguments)
+    value, pullback = gs.vjp(UNIT.loss, *arguments, policy="save_all")
     found, again = gs.vjp(UNIT.loss, *arguments, policy=policy)
     same(found, value)
+    # Without a policy, products of matrices are joined: the same but for the last bits.
+    plain, joined = gs.vjp(UNIT.loss, *arguments)
+    same(found, plain)
     for seed in (1.0, -2.5):
         same(again(seed), pullback(seed))
+        for left, right in zip(again(seed), joined(seed), strict=True):
+            assert left is right is None or np.allclose(left, right, rtol=1e-4 if left.dtype == "f4" else 1e-11)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -152,3 +157,26 @@ def test_a_gradient_of_more_than_a_number() -> None:
     unit = gs.CompilationUnit("def f(x):\n    return x * 2\n")
     with pytest.raises(gs.RuntimeFailure, match="a gradient is taken of one number"):
         gs.grad(unit.f, policy="min_cut")(X)
+
+
+def test_a_budget_is_kept_or_the_least_is_told() -> None:
+    source = """
+def f(x, w):
+    h = gs.save(torch.tanh(x @ w))
+    h = torch.tanh(h @ w)
+    return (h * h).sum()
+"""
+    function = gs.CompilationUnit(source).f
+    x, w = np.ones((4, 4)), np.full((4, 4), 0.3)
+    size = x.nbytes
+    with pytest.raises(gs.CompileError, match=rf"the least is {size}\b") as told:
+        gs.vjp(function, x, w, policy=size - 1)
+    assert told.value.code == "E410"
+    with pytest.raises(gs.CompileError, match="the least"):
+        function.memory(x, w, policy=0)
+    expected = gs.vjp(function, x, w)[1](1.0)
+    for budget in (size, 2 * size, 100 * size):
+        report = function.memory(x, w, policy=budget)
+        assert report.saved_bytes <= budget
+        for found, wanted in zip(gs.vjp(function, x, w, policy=budget)[1](1.0), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
