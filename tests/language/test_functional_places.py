@@ -88,9 +88,21 @@ def _outcome(function: Any) -> list[Any]:
     return [*results, *(torch.zeros(1) if g is None else g for g in gradients)]
 
 
+@pytest.mark.parametrize("call", ("x", "x[0, 0]", "x, dtype=torch.float32"))
+def test_a_tensor_of_a_tensor_is_a_copy_without_gradient(call: str) -> None:
+    text = f"def f(x, w):\n    return x * w * torch.tensor({call})\n"
+    tensors = [torch.tensor(a, requires_grad=True) for a in (X, W)]
+    expected, found = (function(*tensors) for function in (eager(text)["f"], gs.CompilationUnit(text).f))
+    assert found.dtype == expected.dtype
+    for mine, theirs in zip(*(torch.autograd.grad(v.sum(), tensors) for v in (found, expected)), strict=True):
+        np.testing.assert_allclose(mine, theirs)
+
+
 @pytest.mark.parametrize(
     ("call", "code", "says"),
     [
+        ("x.uniform(0, 1)", "E202", "no method 'uniform'"),
+        ("gs.autograd_zero() + x", "E301", "is no operand"),
         ("F.relu(x, True)", "E305", "argument 'x'"),
         ("F.relu(x * 1, flag)", "E204", "'inplace' has to be True or False"),
         ("F.mse_loss(x, x, flag)", "E204", "'size_average' has to be True or False"),

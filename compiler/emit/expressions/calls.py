@@ -10,7 +10,7 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ...ops.registry import OPS
-from ...spelling.names import BUILTINS, MODULES, PLAIN_TOO, names_of, op_name
+from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_of, op_name
 from ...spelling.overloads import Argued
 from ...types.types import (
     BOOL,
@@ -151,6 +151,8 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
         if asks_in_place(e, function.name, arguments):
             arguments = [a for a in arguments if a.keyword != "inplace"]
             return emit_in_place(e, node, name, arguments, f"{module}.{function.name}")
+    if name == "tensor" and arguments and is_tensor(arguments[0].value.type):
+        return _copied(e, node, arguments)
     if MODULES[module] in PLAIN_TOO:
         name = with_dropout(name, arguments)
     return emit_named(e, node, name, arguments, f"{module}.{function.name}")
@@ -171,6 +173,15 @@ def emit_named(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued
     arguments = with_keywords(name, arguments)
     name = with_indices(name, arguments)
     return emit_resolved(e, node, name, meaningful(name, arguments), what)
+
+
+def _copied(e: Emitter, node: ast.Call, arguments: Sequence[Argued]) -> Value:
+    """`torch.tensor(x)` of a tensor: a copy without its gradient."""
+    source, *options = meaningful("tensor", arguments)
+    made = emit_resolved(e, node, "detach", [source], "torch.tensor")
+    if options:
+        made = emit_resolved(e, node, "to", [Argued(made, source.span), *options], "torch.tensor")
+    return emit_resolved(e, node, "clone", [Argued(made, source.span)], "torch.tensor")
 
 
 def emit_in_place(e: Emitter, node: ast.Call, name: str, arguments: Sequence[Argued], what: str) -> Value:
@@ -215,8 +226,8 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         return emit_format(e, node, subject, arguments)
     if isinstance(receiver.type, ListType) and name in LIST_MUTATIONS:
         return emit_mutation(e, node, function, subject, arguments)
-    if not OPS.overloads(name):
-        methods = OPS.names()
+    if not OPS.overloads(name) or name in OWN:
+        methods = [name for name in OPS.names() if name not in OWN]
         raise e.fail(
             "E202",
             f"{described(receiver.type)} has no method '{name}'",

@@ -6,7 +6,7 @@ from ....lang import ast
 from ...ir.node import Value
 from ...spelling.operators import BINARY, COMMUTATIVE, COMPARE, MIRRORED, SCALAR_BINARY
 from ...spelling.overloads import Argued
-from ...types.types import NONE, NUMBERS, STR, TupleType, is_tensor
+from ...types.types import NONE, NUMBERS, STR, UNDEFINED, TupleType, is_tensor
 from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
@@ -17,6 +17,10 @@ from .tuples import joined
 def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
     """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
     what = f"operator '{op}'"
+    for operand in (left, right):
+        if operand.value.type == UNDEFINED:
+            note = "`gs.autograd_add(a, b)` adds what may be none"
+            raise e.fail("E301", "a gradient that nobody computes is no operand", operand.span, note)
     if op == "%" and left.value.type == STR:
         return emit_percent(e, node, left, right)
     left_is_tensor, right_is_tensor = is_tensor(left.value.type), is_tensor(right.value.type)
