@@ -33,7 +33,8 @@ def test_random_programs(seed: int) -> None:
     for name in POLICIES:
         found = under(gradient, ARGUMENTS, name)
         assert_same_bits(results(found.gradient, ARGUMENTS), expected)
-        if found.peak_after is not None:
+        # A budget is kept whatever the peak.
+        if found.peak_after is not None and found.policy != "budget":
             assert found.peak_before is not None and found.peak_after <= found.peak_before
         if found.policy == "budget":
             assert found.saved_bytes is not None and found.saved_bytes <= 24
