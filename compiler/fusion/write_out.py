@@ -77,14 +77,14 @@ def _stays_in_kernels(node: Node) -> bool:
 
 
 def _is_read(value: Value) -> bool:
-    """Whether a number is one that is read out of a tensor, or computed from such."""
+    """Whether a number is one that is read out of a tensor, or computed from such; `x is None` looks into none."""
     pending, seen = [value], {value}
     while pending:
         node = pending.pop().node
         op = OPS.of(node.schema)
         if op is None or op.has(Trait.SHAPE_ONLY):
             continue
-        if any(map(_holds_tensor, node.inputs)):
+        if any(is_tensor(leaf_of(argument.type)) for argument in op.schema.arguments):
             return True
         pending += [found for found in node.inputs if found not in seen]
         seen.update(node.inputs)

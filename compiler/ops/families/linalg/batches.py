@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -93,10 +94,20 @@ def _product_sum_shape(a: Arguments) -> Shape:
     return shapes.product(a["left"][0].shape, a["right"][0].shape)
 
 
+def _gathered_shapes(a: Arguments) -> Shapes:
+    state, pair = [operand.shape for operand in a["state"]], [a.shape("left"), a.shape("right")]
+    if len(state) >= 2 * MAX_PAIRS:
+        return [_shape_of_total(state), *pair]
+    gathered = [*state, *pair]
+    return [_shape_of_total(gathered)] if max(map(prod, pair)) > MAX_NUMEL else gathered
+
+
 def _total_shape(a: Arguments) -> Shape:
-    state = a["state"]
-    found: Shape = state[0].shape
-    return found if len(state) % 2 else shapes.product(found, state[1].shape)
+    return _shape_of_total([operand.shape for operand in a["state"]])
+
+
+def _shape_of_total(state: Shapes) -> Shape:
+    return state[0] if len(state) % 2 else shapes.product(state[0], state[1])
 
 
 def _products_of_left(a: Arguments) -> Shapes:
@@ -120,6 +131,7 @@ declare(
     _gather,
     traits=_M,
     result=lambda types: types[0],
+    shape=_gathered_shapes,
 )
 declare("prim::mm_total(Tensor[] state) -> Tensor", _total, traits=_M, result=_element, shape=_total_shape)
 for _name, _evaluate, _shape in (
