@@ -19,11 +19,17 @@ class Activity:
     """Of a graph. `sure` are the values that need a gradient on every way."""
 
     def __init__(self, graph: Graph) -> None:
+        self._is_asked = any(node.kind == "prim::requires_grad" for node in graph.all_nodes())
         self.sure = {v for v in graph.inputs if isinstance(v.type, TensorType) and is_differentiable(v.type)}
         self._visit(graph.nodes)
 
     def is_clean(self, node: Node) -> bool:
-        """Whether each tensor that a branch or loop gives needs a gradient, or is handed on, whatever way it goes."""
+        """Whether each tensor that a branch or loop gives needs a gradient, or is handed on, whatever way it goes.
+
+        Of a program that asks which values require one, none is: a run answers by what happened on the way.
+        """
+        if self._is_asked:
+            return False
         for block in node.blocks:
             for output, value in zip(node.outputs, leaving(block), strict=True):
                 matters = is_differentiable(output.type) and value not in self.sure

@@ -48,6 +48,17 @@ def agreed(*arguments: int, rank: int | None = None) -> TypeRule:
     return rule
 
 
+def widest(*arguments: int) -> TypeRule:
+    """The dtype of the first of several arguments whose batches broadcast, and as many dimensions as any has."""
+
+    def rule(types: Sequence[Type]) -> Type:
+        found = [tensor_at(types, index) for index in arguments]
+        ranks = [tensor.rank for tensor in found if tensor.rank is not None]
+        return TensorType(found[0].dtype, max(ranks) if len(ranks) == len(found) else None)
+
+    return rule
+
+
 def accumulated(dtype_argument: int | None, rank: int | None = None) -> TypeRule:
     """Sums and products: integers and bool become int64; unknown where a dtype is asked for."""
 

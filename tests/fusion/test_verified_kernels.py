@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import gradscript as gs
@@ -28,7 +27,8 @@ def shifted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             body = [replace(s, index=s.index + constant(8)) if isinstance(s, Load) else s for s in made.body]
             yield made.with_body(body)
 
-    monkeypatch.setattr(listing, "fuse", partial(listing.fuse, split=split))
+    fuse = listing.fuse
+    monkeypatch.setattr(listing, "fuse", lambda graph, given, supports, *_: fuse(graph, given, supports, split))
     yield
 
 

@@ -17,6 +17,8 @@ from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup, given
 from gradscript.runtime.torch import calls, node, prepared
 from gradscript.runtime.torch.devices import Runner, register_runner
+from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
+from gradscript.runtime.torch.tensors import tensors_in
 from gradscript.runtime.values.arrays import any_torch
 from gradscript.runtime.values.torch_dtypes import tensor_of
 
@@ -79,6 +81,10 @@ def _tensors(value: Any) -> Any:
     return tensor_of(value.copy()) if hasattr(value, "dtype") else value
 
 
+def _device_of(values: Sequence[Any]) -> str:
+    return SYMBOLIC if any(isinstance(t, torch.Tensor) and is_batched(t) for t in tensors_in(values)) else NAME
+
+
 @contextmanager
 def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None) -> Iterator[KernelRuns]:
     """Have all tensors be on that device meanwhile; `runner` stands for the one that goes by the kernels' meaning."""
@@ -86,7 +92,7 @@ def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None)
     remove = register_runner(NAME, runner or runs.runner)
     with monkeypatch.context() as patch:
         for module in (calls, node):
-            patch.setattr(module, "device_of", lambda values: NAME)
+            patch.setattr(module, "device_of", _device_of)
         for module in (function, transforms):
             patch.setattr(module, "any_on_device", any_torch)
         patch.setattr(prepared, "is_on_cpu", lambda value: False)

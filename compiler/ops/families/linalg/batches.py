@@ -106,7 +106,7 @@ def _total_shape(a: Arguments) -> Shape:
     return _shape_of_total([operand.shape for operand in a["state"]])
 
 
-def _shape_of_total(state: Shapes) -> Shape:
+def _shape_of_total(state: Sequence[Shape]) -> Shape:
     return state[0] if len(state) % 2 else shapes.product(state[0], state[1])
 
 

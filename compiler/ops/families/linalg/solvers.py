@@ -282,13 +282,13 @@ _UNARY: tuple[tuple[str, Callable[..., Array], rules.TypeRule, ShapeRule], ...] 
         "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
         " -> Tensor",
         _solve_triangular,
-        rules.same(1),
+        rules.widest(0, 1),
         _solve_triangular_shape,
     ),
     (
         "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
         _cholesky_solve,
-        rules.same(),
+        rules.widest(0, 1),
         _cholesky_solve_shape,
     ),
 )

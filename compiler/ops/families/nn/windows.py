@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ....ops import rules
+from ...arguments import Arguments
 from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
@@ -27,16 +28,28 @@ def _pad(self: Array, pad: Sequence[int], mode: str, value: float | None) -> Arr
         raise RuntimeError(f"pad: {list(pad)} does not give two widths for each of the last dims of {self.shape}")
     if mode == "constant":
         return constant_pad(self, pad, 0 if value is None else value)
+    result = self
+    for axis, places in _padded_axes(self.shape, pad, mode):
+        result = np.take(result, places, axis)
+    return result
+
+
+def _padded_axes(shape: Sequence[int], pad: Sequence[int], mode: str) -> list[tuple[int, Array]]:
+    """The dimensions that elements of a tensor itself pad, with which stands where; an error for what does not fit."""
     if mode not in NUMPY_MODES:
         raise NotImplementedError(f"pad: mode must be constant, reflect, replicate or circular, not {mode!r}")
-    rank = len(pad) // 2
-    if self.ndim not in (rank + 1, rank + 2):
-        raise NotImplementedError(f"pad: mode {mode!r} takes no widths {list(pad)} for a tensor of shape {self.shape}")
-    result = self
-    for axis, (before, after) in enumerate(pair_widths(pad), self.ndim - rank):
-        if before or after:
-            result = np.take(result, padded_places(self.shape[axis], before, after, mode), axis)
-    return result
+    rank, ndim = len(pad) // 2, len(shape)
+    if ndim not in (rank + 1, rank + 2):
+        raise NotImplementedError(
+            f"pad: mode {mode!r} takes no widths {list(pad)} for a tensor of shape {tuple(shape)}"
+        )
+    pairs = enumerate(pair_widths(pad), ndim - rank)
+    return [(i, padded_places(shape[i], *widths, mode)) for i, widths in pairs if any(widths)]
+
+
+def _fits_padding(a: Arguments) -> None:
+    if a["mode"] != "constant" and not len(a["pad"]) % 2:
+        _padded_axes(a.shape("self"), a["pad"], a["mode"])
 
 
 def padded_places(size: int, before: int, after: int, mode: str) -> Array:
@@ -293,6 +306,7 @@ declare(
     _pad,
     result=rules.same(),
     shape=window_shapes.pad,
+    fits=_fits_padding,
 )
 declare(
     "aten::constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
