@@ -103,6 +103,8 @@ CASES: dict[str, list[Call]] = {
         call(regular(3, 3), t(3, 2), upper=True),
         call(regular(3, 3), t(2, 3), upper=False, left=False),
         call(regular(3, 3), t(3, 2), upper=False, unitriangular=True),
+        call(regular(3, 3), t(2, 3, 2), upper=True),
+        call(regular(2, 3, 3), t(3, 2), upper=False),
     ],
     "linalg_multi_dot": [call([t(2, 3), t(3, 4), t(4, 2)]), call([t(2, 3), t(3, 4)])],
     "qr": [call(full_rank(4, 3)), call(full_rank(3, 3), False)],

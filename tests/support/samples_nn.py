@@ -131,6 +131,7 @@ CASES: dict[str, list[Call]] = {
         call(t(2, 5, 4), t(2, 6, 4), t(2, 6, 4), mask(5, 6), scale=0.3),
         call(t(2, 5, 4), t(2, 6, 4), t(2, 6, 4), t(2, 5, 6)),
         call(t(1, 4, 5, 4), t(1, 2, 6, 4), t(1, 2, 6, 4), enable_gqa=True),
+        call(t(5, 4), t(2, 6, 4), t(2, 6, 4)),
     ],
     "layer_norm": _LAYER,
     "native_layer_norm": [Call((*c.args, *(None, None, 1e-5)[len(c.args) - 2 :]), c.kwargs) for c in _LAYER],

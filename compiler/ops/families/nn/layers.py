@@ -172,6 +172,6 @@ declare(
     " float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     _attention,
     traits=Trait.MATMUL,
-    result=rules.same(),
+    result=rules.widest(0, 1, 2),
     shape=_attention_shape,
 )
