@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference torchscript format clean
+.PHONY: help demo test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
+	@echo "make tables   rewrite the parser's tables from the grammar"
 	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
 	@echo "make format   rewrite the code as 'make lint' wants it"
 	@echo "make clean    remove what the other commands made"
@@ -114,6 +115,10 @@ enumerate: .venv/dev.stamp
 # Rewrites docs/ops from the schemas and formulas; a test says when that is due.
 reference: .venv/dev.stamp
 	$(RUN) gradscript.authoring.cli.reference
+
+# Rewrites lang/tables.json from lang/grammar.lark; a test says when that is due.
+tables: .venv/demo.stamp
+	$(RUN) gradscript.lang.lalr
 
 torchscript: .venv/dev.stamp
 	$(BIN)/python tests/torchscript/torchscript_table.py

@@ -1,11 +1,8 @@
-"""Indentation: Lark's indenter, with the checks that Python makes and Lark does not."""
+"""Indentation: blocks by the white space at the start of a line, with the checks that Python makes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from lark.indenter import Indenter
-from lark.lexer import Token as LarkToken
 
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .source import Source, Span
@@ -21,7 +18,7 @@ class UnreadableError(Exception):
     """The rest of the text is not worth reading; why has been reported."""
 
 
-class Layout(Indenter):
+class Layout:
     """Turns the white space at the start of a line into INDENT and DEDENT.
 
     A level is the very text that indents it: a deeper line repeats the text of the level around it and adds to
@@ -29,41 +26,38 @@ class Layout(Indenter):
     The first line of a file sets the outermost level, so that a uniformly indented file is read as if it were not.
     """
 
-    NL_type = "NEWLINE"
-    INDENT_type = "INDENT"
-    DEDENT_type = "DEDENT"
-    # The scanner drops line breaks inside brackets before they come here.
-    OPEN_PAREN_types: list[str] = []  # noqa: RUF012 (the base class fixes the type)
-    CLOSE_PAREN_types: list[str] = []  # noqa: RUF012
-    tab_len = TAB
-
     def __init__(self, source: Source, diagnostics: Diagnostics, base: str) -> None:
-        super().__init__()
         self._source = source
         self._diagnostics = diagnostics
         self._mixes_tabs = False
         """Whether tabs and spaces have been found to mix. Once is enough: the remedy is for the whole file."""
         self._prefixes = [base]
-        self.indent_level = [_width(base)]
+        self._widths = [_width(base)]
+        """Of the levels that are open: what the last line made of them."""
 
-    def line(self, start: int, end: int, indentation: str) -> Iterator[str]:
-        """Kinds of the tokens between two lines: the break is at `start`, the next line's text at `end`."""
-        if indentation == self._prefixes[-1]:
-            yield self.NL_type
-            return
-        width = self._enter(indentation, end)
-        newline = LarkToken(self.NL_type, "\n" + " " * width, start_pos=start, end_pos=end)
-        for token in self.handle_NL(newline):
-            yield token.type
+    def line(self, end: int, indentation: str) -> Iterator[str]:
+        """Kinds of the tokens between two lines: the next line's text is at `end`."""
+        width = self._widths[-1] if indentation == self._prefixes[-1] else self._enter(indentation, end)
+        yield "NEWLINE"
+        yield from self._turn(width)
 
     def finish(self) -> Iterator[str]:
         """Kinds of the tokens that end the text: a break, and the end of every open level."""
         del self._prefixes[1:]
-        for token in self.handle_NL(LarkToken(self.NL_type, "\n" + " " * self.indent_level[0])):
-            yield token.type
+        yield "NEWLINE"
+        yield from self._turn(self._widths[0])
+
+    def _turn(self, width: int) -> Iterator[str]:
+        """Open the level of a width, or close those that are deeper."""
+        if width > self._widths[-1]:
+            self._widths.append(width)
+            yield "INDENT"
+        while width < self._widths[-1]:
+            self._widths.pop()
+            yield "DEDENT"
 
     def _enter(self, indentation: str, offset: int) -> int:
-        """Make `indentation` the current level and return its width, one that Lark's indenter accepts."""
+        """Make `indentation` the current level and return its width."""
         if indentation in self._prefixes:
             del self._prefixes[self._prefixes.index(indentation) + 1 :]
         elif indentation.startswith(self._prefixes[-1]):
@@ -86,17 +80,17 @@ class Layout(Indenter):
         if len(self._diagnostics.found) >= MAX_DIAGNOSTICS:
             raise UnreadableError
         self._report_mismatch(width, Span(self._source, offset - len(indentation), offset))
-        if width > self.indent_level[-1]:
+        if width > self._widths[-1]:
             self._deepen(indentation, offset)
             return
         # The nearest level that is not shallower takes this line in and goes by its indentation from here on.
-        level = next(index for index, known in enumerate(self.indent_level) if known >= width)
-        self.indent_level[level] = width
+        level = next(index for index, known in enumerate(self._widths) if known >= width)
+        self._widths[level] = width
         self._prefixes[level:] = [indentation]
 
     def _report_mismatch(self, width: int, span: Span) -> None:
-        if width <= self.indent_level[-1] and width not in self.indent_level:
-            widths = ", ".join(str(level) for level in self.indent_level)
+        if width <= self._widths[-1] and width not in self._widths:
+            widths = ", ".join(str(level) for level in self._widths)
             note = f"this line is indented by {width}; the blocks open here are indented by {widths}"
             self._diagnostics.report("E002", "unindent does not match any outer indentation level", span, note)
         elif not self._mixes_tabs:

@@ -9,7 +9,7 @@ from .source import Source
 
 def parse(source: Source, diagnostics: Diagnostics) -> ast.Module:
     """Parse a file. What is wrong is reported; the module has the functions in which nothing was."""
-    # Lark is loaded at the first parse, so that importing the package stays cheap.
+    # The tables and the builder are loaded at the first parse, so that importing the package stays cheap.
     from .machine import Machine
 
     return Machine(source, diagnostics).run()

@@ -142,7 +142,7 @@ class Scanner:
             return self.reopen() if following[0] in STATEMENT_KEYWORDS else end
         if end == len(self.source.text) or not self.tokens or self.tokens[-1].kind in LAYOUT:
             return end
-        for kind in self.layout.line(start, end, self.indentation(end)):
+        for kind in self.layout.line(end, self.indentation(end)):
             self.tokens.append(Token(kind, "", start, start))
         return end
 

@@ -1,22 +1,19 @@
-"""The parse tables: made by Lark from grammar.lark, once, and put in the form that the parser's loop reads."""
+"""The parse tables, in the form that the parser's loop reads. `lalr.py` makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
+from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeAlias
-
-from lark import Lark
-from lark.common import LexerConf
-from lark.grammar import Rule
-from lark.lexer import Lexer
-from lark.lexer import Token as LarkToken
-from lark.parsers.lalr_analysis import Shift
+from zlib import crc32
 
 from .builder import Builder
-from .tokens import END
 
+KEPT = "tables.json"
+Data: TypeAlias = dict[str, Any]
 Build: TypeAlias = Callable[[Builder, list[Any], int, int], Any]
 """Makes a rule's value from the values of its symbols and the offsets where it starts and ends."""
 
@@ -40,10 +37,15 @@ class Tables:
     first; a kind that is missing is an error. `gotos[state][symbol]` is the state after a reduction.
     """
 
-    def __init__(self, start: int, actions: list[dict[str, int | Reduction]], gotos: list[dict[str, int]]) -> None:
-        self.start = start
-        self.actions = actions
-        self.gotos = gotos
+    def __init__(self, data: Data) -> None:
+        """Of tables as data: a row holds symbols, each with a state, or with the complement of a rule's number."""
+        symbols = data["symbols"]
+        rules = [Reduction(name, size, make and getattr(Builder, make)) for name, size, make in data["rules"]]
+        actions = [_row(row, symbols, rules) for row in data["actions"]]
+        gotos: list[dict[str, int]] = [dict(zip(_named(row, symbols), row[1::2], strict=True)) for row in data["gotos"]]
+        self.start: int = data["start"]
+        self.actions: list[dict[str, int | Reduction]] = [actions[row] for row, _ in data["states"]]
+        self.gotos: list[dict[str, int]] = [gotos[row] for _, row in data["states"]]
         self.jumps: dict[tuple[int, int, str], int] = {}
 
     def jump(self, below: int, top: int, kind: str) -> int:
@@ -62,41 +64,31 @@ class Tables:
         return state
 
 
+def _named(row: list[int], symbols: list[str]) -> list[str]:
+    return [symbols[number] for number in row[::2]]
+
+
+def _row(row: list[int], symbols: list[str], rules: list[Reduction]) -> dict[str, int | Reduction]:
+    targets: list[int | Reduction] = [target if target >= 0 else rules[~target] for target in row[1::2]]
+    return dict(zip(_named(row, symbols), targets, strict=True))
+
+
 @cache
 def tables() -> Tables:
-    """The tables of the language."""
-    grammar = files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
-    lark = Lark(grammar, parser="lalr", lexer=_Terminals, start="module", strict=True)
-    kinds = {terminal.name: terminal.pattern.value for terminal in lark.terminals}
-    conf = lark.parse_interactive("").parser_state.parse_conf
-    reductions: dict[Rule, Reduction] = {}
-    actions: list[dict[str, int | Reduction]] = []
-    gotos: list[dict[str, int]] = []
-    for state in range(len(conf.states)):
-        actions.append({})
-        gotos.append({})
-        for name, (action, target) in conf.states[state].items():
-            if action is not Shift:
-                actions[state][kinds.get(name, name)] = reductions.setdefault(target, _reduction(target))
-            elif name.islower():
-                gotos[state][name] = target
-            else:
-                actions[state][kinds.get(name, name)] = target
-    actions[conf.end_state][END] = conf.end_state
-    return Tables(conf.start_state, actions, gotos)
+    """The tables of the language: those that the package carries, made anew for another grammar than theirs."""
+    grammar = grammar_text()
+    kept = Path(__file__).with_name(KEPT)
+    data = json.loads(kept.read_bytes()) if kept.exists() else {}
+    if data.get("grammar") != fingerprint(grammar):
+        data = import_module(".lalr", __package__).make_tables(grammar)
+    return Tables(data)
 
 
-def _reduction(rule: Rule) -> Reduction:
-    passes_on = rule.options.expand1 and len(rule.expansion) == 1 and not rule.alias
-    build = None if passes_on else getattr(Builder, rule.alias or rule.origin.name)
-    return Reduction(rule.origin.name, len(rule.expansion), build)
+def grammar_text() -> str:
+    """The grammar, which is a file of the package."""
+    return Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
 
 
-class _Terminals(Lexer):
-    """Stands where Lark wants a lexer. The tokens come from `tokens.scan`; Lark only makes the tables."""
-
-    def __init__(self, lexer_conf: LexerConf) -> None:
-        pass
-
-    def lex(self, lexer_state: Any, parser_state: Any) -> Iterator[LarkToken]:
-        return iter(())
+def fingerprint(grammar: str) -> int:
+    """What tells one grammar from another."""
+    return crc32(grammar.encode())
