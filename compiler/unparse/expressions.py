@@ -1,42 +1,43 @@
 """Nodes as expressions.
 
-An op is written as an operator or a builtin where all its operands are numbers, lists and the like, and as a call
-`torch.NAME(…)` otherwise. Whichever spelling is taken, overload resolution must come back to the same schema: the
-spellings are tried against it, shortest first.
+An op is written as an operator, an attribute or a subscript where there is one, and as a call otherwise: of a method
+where the source calls one, or where torch's users would, else of `torch.NAME(…)`. Whichever spelling is taken, overload
+resolution must come back to the same schema: the spellings are tried against it, best first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...lang.source import NO_SPAN
 from ..ir.graph import Graph
 from ..ir.kinds import form_of
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
-from ..spelling.names import BUILTINS, MODULES, OWN
-from ..spelling.operators import COMPARE, SCALAR_BINARY
+from ..spelling.functional import first_left_out
+from ..spelling.names import BUILTINS, METHOD_ATTRIBUTES, MODULES, OWN, PLAIN_TOO, op_name
 from ..spelling.overloads import Argued, Match, Resolver
 from ..types.schema import Argument, FunctionSchema
-from ..types.types import INT, NONE, OptionalType, TupleType, is_tensor
+from ..types.types import INT, NONE, NUMBERS, OptionalType, TupleType, is_tensor
+from .arguments import Spelling, called_as, spellings
+from .infix import ATOM, COMPARISON, LEVELS, UNARY
 from .literals import annotation, dtype_literal, literal
+from .methods import is_method, is_method_by_custom
 from .refinement import connective
 from .shape import Shape
 
 Text = tuple[str, int]
 """Source, and how tightly its outermost operator binds."""
 
-CONDITIONAL, OR, AND, NOT, COMPARISON, UNARY, POWER, ATOM = 0, 1, 2, 3, 4, 11, 12, 20
-_LEVELS = {"|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "@": 10}
-_OPERATORS = {name: symbol for symbol, name in SCALAR_BINARY.items()}
-_COMPARISONS = {name: symbol for symbol, name in COMPARE.items()}
+CONDITIONAL, OR, AND, NOT = 0, 1, 2, 3
 _BUILTINS = {op: name for name, op in BUILTINS.items()}
 _PREFIXES = {prefix: module for module, prefix in reversed(MODULES.items()) if prefix}
 _OF_ANYTHING = frozenset(("len", "Float", "Int", "Bool", "str", "repr", "ascii", "format", "Print"))
 """Builtins that take tensors too."""
 _BOUNDS = (INT, NONE, OptionalType(INT))
+_ATTRIBUTES = {op: name for name, op in METHOD_ATTRIBUTES.items() if name in ("dtype", "device", "T", "mT")}
+_PREFIX_OPERATORS = {"neg": "-", "bitwise_not": "~"}
 
 
 def within(text: Text, level: int) -> str:
@@ -86,8 +87,7 @@ class Expressions:
         if special is not None:
             return special(self, node, sub)
         if node.kind == "prim::CallFunction":
-            schema = self.graph.functions[node.attrs["callee"]].schema
-            return self._call(node, node.attrs["callee"], schema, [schema], sub)
+            return self._function_call(node, sub)
         if form := form_of(node):
             return f"{form}({', '.join(map(sub, node.inputs))})", ATOM
         if node.schema is None:
@@ -100,7 +100,15 @@ class Expressions:
         assert node.schema is not None
         name = node.schema.base_name
         candidates = [op.schema for op in OPS.overloads(name)]
-        return self._call(node, self._function_name(node, name), node.schema, candidates, sub)
+        called = called_as(node.span, name)
+        chosen = self._spelling(node.schema, candidates, node.inputs, called.keywords if called else frozenset())
+        if is_method(node, chosen) and (called.is_method if called else is_method_by_custom(node)):
+            rest = self._arguments(node.schema, chosen[1:], node.inputs, sub)
+            return f"{sub(node.inputs[0], ATOM)}.{name}({rest})", ATOM
+        function = self._function_name(node, name)
+        if called is not None and _is_in(called.module, name, chosen):
+            function = f"{called.module}.{name}"
+        return f"{function}({self._arguments(node.schema, chosen, node.inputs, sub)})", ATOM
 
     def _function_name(self, node: Node, name: str) -> str:
         builtin = _BUILTINS.get(name)
@@ -112,71 +120,115 @@ class Expressions:
                 return f"{module}.{name.removeprefix(prefix)}"
         return f"{'gs' if name in OWN else 'torch'}.{name}"
 
-    def _call(
-        self, node: Node, name: str, schema: FunctionSchema, candidates: Sequence[FunctionSchema], sub: Sub
-    ) -> Text:
-        spellings = list(_spellings(schema, node.inputs))
-        chosen = next((s for s in spellings if self._resolves(schema, candidates, s, node.inputs)), spellings[0])
+    def _function_call(self, node: Node, sub: Sub) -> Text:
+        name = node.attrs["callee"]
+        schema = self.graph.functions[name].schema
+        called = called_as(node.span, name)
+        chosen = self._spelling(schema, [schema], node.inputs, called.keywords if called else frozenset())
+        return f"{name}({self._arguments(schema, chosen, node.inputs, sub)})", ATOM
+
+    def _spelling(
+        self,
+        schema: FunctionSchema,
+        candidates: Sequence[FunctionSchema],
+        inputs: Sequence[Value],
+        named: frozenset[str],
+    ) -> Spelling:
+        ways = list(spellings(schema, inputs, named))
+        return next((way for way in ways if self._resolves(schema, candidates, way, inputs)), ways[0])
+
+    def _arguments(self, schema: FunctionSchema, chosen: Spelling, inputs: Sequence[Value], sub: Sub) -> str:
         parts = [
-            (f"{keyword}=" if keyword else "") + self._argument(schema.arguments[i], node.inputs[i], sub)
+            (f"{keyword}=" if keyword else "") + self._argument(schema.arguments[i], inputs, i, sub)
             for i, keyword in chosen
         ]
-        return f"{name}({', '.join(parts)})", ATOM
+        return ", ".join(parts)
 
-    def _argument(self, argument: Argument, value: Value, sub: Sub) -> str:
+    def _argument(self, argument: Argument, inputs: Sequence[Value], index: int, sub: Sub) -> str:
+        value = inputs[index]
         if argument.is_dtype and value.node.kind == "prim::Constant" and type(value.node.attrs["value"]) is int:
             return dtype_literal(value.node.attrs["value"])
-        return sub(value)
+        return sub(self._given(argument, inputs, index))
+
+    def _given(self, argument: Argument, inputs: Sequence[Value], index: int) -> Value:
+        """What a call gives for an argument: the one number in a list for which it may stand.
+
+        The list is then made when all arguments are there, so nothing may be computed behind it.
+        """
+        made, inlined = inputs[index].node, self.shape.inlined
+        is_alone = argument.fixed_size == 1 and made.kind == "prim::ListConstruct" and len(made.inputs) == 1
+        is_last = not any(value.node in inlined for value in inputs[index + 1 :])
+        return made.inputs[0] if is_alone and is_last and made in inlined else inputs[index]
 
     def _resolves(
         self,
         schema: FunctionSchema,
         candidates: Sequence[FunctionSchema],
-        spelling: Sequence[tuple[int, str]],
+        spelling: Spelling,
         inputs: Sequence[Value],
     ) -> bool:
-        arguments = [Argued(inputs[i], NO_SPAN, keyword or None) for i, keyword in spelling]
+        arguments = [
+            Argued(self._given(schema.arguments[i], inputs, i), NO_SPAN, keyword or None) for i, keyword in spelling
+        ]
         match = self.resolver.resolve(candidates, arguments)
         return isinstance(match, Match) and match.schema is schema
 
     # Operators
 
     def _operator(self, node: Node, sub: Sub) -> Text | None:
-        """An operator or a subscript, for operands that are no tensors."""
+        """An operator, an attribute or a subscript."""
         assert node.schema is not None
-        if any(is_tensor(v.type) for v in node.inputs) or not node.inputs:
+        if not node.inputs:
             return None
         name, inputs = node.schema.base_name, node.inputs
         if node.kind == "aten::__not__.bool":
             return f"not {sub(inputs[0], NOT)}", NOT
         if name in ("__is__", "__isnot__") and inputs[1].type == NONE:
             return f"{sub(inputs[0], COMPARISON + 1)} is {'not ' if name == '__isnot__' else ''}None", COMPARISON
-        if name == "neg" and len(inputs) == 1 and inputs[0].node.kind != "prim::Constant":
-            return f"-{sub(inputs[0], UNARY)}", UNARY
+        if name in _PREFIX_OPERATORS and len(inputs) == 1 and inputs[0].node.kind != "prim::Constant":
+            return f"{_PREFIX_OPERATORS[name]}{sub(inputs[0], UNARY)}", UNARY
+        if is_tensor(inputs[0].type):
+            return self._of_tensor(node, sub) or self._infix(node, sub)
         if name == "__getitem__" and not isinstance(inputs[0].type, TupleType):
             return f"{sub(inputs[0], ATOM)}[{sub(inputs[1])}]", ATOM
         if node.kind == "aten::slice.t" and all(v.type in _BOUNDS for v in inputs[1:]):
             return f"{sub(inputs[0], ATOM)}[{_slice(inputs[1:], sub)}]", ATOM
-        return self._infix(node, name, sub) if len(inputs) == 2 else None
+        return self._infix(node, sub)
 
-    def _infix(self, node: Node, name: str, sub: Sub) -> Text | None:
-        left, right = node.inputs
+    def _of_tensor(self, node: Node, sub: Sub) -> Text | None:
+        """An attribute, or a subscript of the first or the last dimension."""
         assert node.schema is not None
-        candidates = [op.schema for op in OPS.overloads(name)]
-        if not self._resolves(node.schema, candidates, [(0, ""), (1, "")], node.inputs):
+        name, inputs = node.schema.base_name, node.inputs
+        if name in _ATTRIBUTES and len(inputs) == 1:
+            return f"{sub(inputs[0], ATOM)}.{_ATTRIBUTES[name]}", ATOM
+        if node.kind == "aten::select.int" and inputs[2].type == INT:
+            item = sub(inputs[2])
+        elif node.kind == "aten::slice.Tensor" and all(v.type in _BOUNDS for v in inputs[2:]):
+            item = _slice(inputs[2:], sub)
+        else:
             return None
-        if name == "__contains__":
-            return f"{sub(right, COMPARISON + 1)} in {sub(left, COMPARISON + 1)}", COMPARISON
-        if name in _COMPARISONS:
-            symbol = _COMPARISONS[name]
-            return f"{sub(left, COMPARISON + 1)} {symbol} {sub(right, COMPARISON + 1)}", COMPARISON
-        symbol = _OPERATORS.get(name, "")
-        if symbol == "**":
-            return f"{sub(left, POWER + 1)} ** {sub(right, UNARY)}", POWER
-        if symbol not in _LEVELS:
+        before = _before(inputs[1])
+        return None if before is None or item == ":" else (f"{sub(inputs[0], ATOM)}[{before}{item}]", ATOM)
+
+    def _infix(self, node: Node, sub: Sub) -> Text | None:
+        infix = self.shape.operators.of(node)
+        if infix is None:
             return None
-        level = _LEVELS[symbol]
-        return f"{sub(left, level)} {symbol} {sub(right, level + 1)}", level
+        left, right = infix.left, infix.right
+        over = right.node
+        is_over = over.kind == "aten::reciprocal" and over in self.shape.inlined
+        if infix.symbol == "*" and is_over and left.type in NUMBERS:
+            # As emission reads `number / x`.
+            level = LEVELS["/"]
+            return f"{sub(left, level)} / {sub(over.inputs[0], level + 1)}", level
+        tight, tighter = infix.levels
+        return f"{sub(left, tight)} {infix.symbol} {sub(right, tighter)}", infix.level
+
+
+def _is_in(module: str, name: str, chosen: Spelling) -> bool:
+    """Whether the call is the op's as a function of torch.nn.functional, which takes some arguments by other places."""
+    by_place = sum(not keyword for _, keyword in chosen)
+    return MODULES.get(module) in PLAIN_TOO and op_name(module, name) == name and by_place <= first_left_out(name)
 
 
 Sub = Callable[..., str]
@@ -194,32 +246,17 @@ def _bound(value: Value, sub: Sub) -> str:
     return "" if value.node.kind == "prim::Constant" and value.type == NONE else sub(value)
 
 
-def _spellings(schema: FunctionSchema, inputs: Sequence[Value]) -> Iterator[list[tuple[int, str]]]:
-    """Ways to give the arguments, shortest first: (index, keyword) for each one given."""
-    arguments = schema.arguments
-    needed = [not _is_default(a, v) for a, v in zip(arguments, inputs, strict=True)]
-    positional = len(schema.positional)
-    trimmed = positional
-    while trimmed and not needed[trimmed - 1]:
-        trimmed -= 1
-    keywords = [(i, a.name) for i, a in enumerate(arguments) if a.keyword_only and needed[i]]
-    for count in dict.fromkeys((*range(trimmed, positional + 1),)):
-        yield [(i, "") for i in range(count)] + keywords
-    every = [(i, a.name) for i, a in enumerate(arguments) if a.keyword_only]
-    yield [(i, "") for i in range(positional)] + every
-    for start in range(min(1, positional), -1, -1):
-        yield [(i, "") for i in range(start)] + [(i, arguments[i].name) for i in range(start, len(arguments))]
+_MOST_COLONS = 3
 
 
-def _is_default(argument: Argument, value: Value) -> bool:
-    if argument.required or value.node.kind != "prim::Constant":
-        return False
-    default: Any = argument.default
-    default = list(default) if isinstance(default, tuple) else default
-    actual = value.node.attrs["value"]
-    if type(actual) is not type(default):
-        return False
-    return repr(actual) == repr(default)
+def _before(dim: Value) -> str | None:
+    """What stands before an item of a subscript that is of this dimension; None where that is none to count."""
+    place = dim.node.attrs["value"] if dim.node.kind == "prim::Constant" else None
+    if type(place) is not int:
+        return None
+    if place == -1:
+        return "..., "
+    return ":, " * place if 0 <= place <= _MOST_COLONS else None
 
 
 # Kinds without a schema

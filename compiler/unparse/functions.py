@@ -12,27 +12,32 @@ from ..spelling.overloads import Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
 from .expressions import Expressions
-from .literals import annotation, parameters
+from .literals import annotation, parameters, triple_quoted
 from .names import Names
 from .shape import Shape
-from .statements import Writer
+from .statements import INDENT, Writer
 
 _SEPARATOR = "\n\n\n"
 
 
-def unparse_function(callee: Callee, beside: Iterable[str] = ()) -> str:
+def unparse_function(callee: Callee, beside: Iterable[str] = (), docstring: str | None = None) -> str:
     """One function as source, closures in place, as it stands `beside` functions of these names.
 
     A function without a closure is written with every type, as the halves of a lifted pair are, so that a pair's text
     compiles to the same text; one with a closure as its author writes it.
     """
     beside = beside or (callee.schema.name, *callee.graph.functions)
-    return _function(callee.schema, callee.graph, beside, annotated=not callee.graph.returns_closure)
+    writer = _writer(callee.graph, beside)
+    _define(writer, callee.schema, callee.graph, annotated=not callee.graph.returns_closure)
+    if docstring is not None:
+        writer.lines.insert(1, INDENT + triple_quoted(docstring))
+    return "\n".join(writer.lines)
 
 
-def unparse_unit(callees: Mapping[str, Callee]) -> str:
-    """Every function of a unit, in order."""
-    return _joined([unparse_function(callee, callees) for callee in callees.values()])
+def unparse_unit(callees: Mapping[str, Callee], docstrings: Mapping[str, str | None] | None = None) -> str:
+    """Every function of a unit, in order, with the docstrings that are given."""
+    docstrings = docstrings or {}
+    return _joined([unparse_function(callee, callees, docstrings.get(name)) for name, callee in callees.items()])
 
 
 def unparse_pair(pair: GradPair) -> str:
@@ -125,12 +130,13 @@ def _writer(graph: Graph, beside: Iterable[str]) -> Writer:
     Its variables go by other names than what it calls, whatever else stands beside it: then the text is the same there
     and where it is compiled again.
     """
-    shape = Shape(graph.body)
+    resolver = Resolver()
+    shape = Shape(graph.body, resolver)
     called = {node.attrs["callee"] for node in graph.all_nodes() if node.kind == "prim::CallFunction"}
     names = Names(shape, graph.body, called)
     parameters = {v.name_hint for v in graph.inputs}
     hidden = frozenset(BUILTINS) & (parameters | frozenset(beside))
-    return Writer(shape, names, Expressions(shape, names.__getitem__, graph, Resolver(), hidden))
+    return Writer(shape, names, Expressions(shape, names.__getitem__, graph, resolver, hidden))
 
 
 def _define(writer: Writer, schema: FunctionSchema, graph: Graph, *, annotated: bool) -> None:

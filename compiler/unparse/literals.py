@@ -32,6 +32,14 @@ def literal(value: Any) -> str:
     return repr(value)
 
 
+def triple_quoted(text: str) -> str:
+    """A docstring: its line breaks as they are."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if escaped.endswith('"'):
+        escaped = escaped[:-1] + '\\"'
+    return f'"""{escaped}"""'
+
+
 def _tensor(value: TensorConstant) -> str:
     """A call that makes the tensor."""
     shape, dtype = list(value.array.shape), f"dtype=torch.{value.type.dtype}"

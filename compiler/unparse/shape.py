@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from ...lang.trampoline import Walk, run
 from ..analysis.captures import captures
 from ..ir.node import Block, Node, Value
+from ..spelling.overloads import Resolver
 from ..types.types import ListType, strip_optional
+from .infix import Operators
 from .loops import FOREVER, Header, header_of, item_of
 from .refinement import known_of
 from .uses import Uses, unchanged
@@ -41,8 +43,9 @@ class Waiting:
 class Shape(Written):
     """The decisions for one function and what is inside it."""
 
-    def __init__(self, body: Block) -> None:
+    def __init__(self, body: Block, resolver: Resolver) -> None:
         super().__init__(Uses(body))
+        self.operators = Operators(resolver, self.uses.at)
         self.silent: set[Node] = set()
         """Nodes that need no text: the unwrapping that a test implies."""
         self.expressions: set[Node] = set()
@@ -83,7 +86,7 @@ class Shape(Written):
                 waiting.has_statements = True
                 yield self._function(node.blocks[0])
             else:
-                self._consume(node, operands(node), waiting)
+                self._consume(node, self.operators.operands(node), waiting)
                 self._enter(node, waiting)
         return waiting
 
@@ -177,12 +180,6 @@ def _after(node: Node) -> int | None:
     """Which side of a branch is the only one that goes on after it."""
     leaves = [raises(block) for block in node.blocks]
     return leaves.index(False) if sum(leaves) == 1 else None
-
-
-def operands(node: Node) -> list[Value]:
-    """A node's inputs in the order in which its text evaluates them."""
-    is_membership = node.schema is not None and node.schema.base_name == "__contains__"
-    return node.inputs[::-1] if is_membership else node.inputs
 
 
 def is_bare(node: Node) -> bool:

@@ -95,7 +95,9 @@ class Function(Compiled):
         """Canonical source, closures in place. Functions of other units that it calls stand behind it."""
         from ...compiler.unparse import unparse_function, unparse_program
 
-        return unparse_function(self._callee) if self.calls_own_source else unparse_program(self._callee)
+        if not self.calls_own_source:
+            return unparse_program(self._callee)
+        return unparse_function(self._callee, docstring=self.__doc__)
 
     @property
     def calls_own_source(self) -> bool:

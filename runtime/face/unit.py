@@ -68,7 +68,8 @@ class CompilationUnit(Namespace):
 
         callees = self._callees()
         alone = all(function.calls_own_source for function in self._functions.values())
-        return unparse_unit(callees) if alone else unparse_program(*callees.values())
+        docstrings = {name: function.__doc__ for name, function in self._functions.items()}
+        return unparse_unit(callees, docstrings) if alone else unparse_program(*callees.values())
 
     def _callees(self) -> dict[str, Callee]:
         return {name: function.callee for name, function in self._functions.items()}

@@ -17,35 +17,35 @@ def mul(self, other):
 CODE = """\
 def mul(self, other):
     def backward(grad_output):
-        grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
-        grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+        grad_self = (grad_output * other).sum_to_size(self.size())
+        grad_other = (grad_output * self).sum_to_size(other.size())
         return grad_self, grad_other
-    return torch.mul(self, other), backward
+    return self * other, backward
 """
 
 CLOSURE = """\
 def mul(self: Tensor, other: Tensor) -> Tensor:
     def backward(grad_output):
         return mul_backward((other, self), grad_output)
-    return torch.mul(self, other), backward
+    return self * other, backward
 
 
 def mul_backward(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
     other, self, = context
-    grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
-    grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+    grad_self = (grad_output * other).sum_to_size(self.size())
+    grad_other = (grad_output * self).sum_to_size(other.size())
     return grad_self, grad_other
 """
 
 LIFTED = """\
 def mul(self: Tensor, other: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
-    return (torch.mul(self, other), (other, self))
+    return (self * other, (other, self))
 
 
 def backward(context: Tuple[Tensor, Tensor], grad_output: Tensor) -> Tuple[Tensor, Tensor]:
     other, self, = context
-    grad_self = torch.sum_to_size(torch.mul(grad_output, other), torch.size(self))
-    grad_other = torch.sum_to_size(torch.mul(grad_output, self), torch.size(other))
+    grad_self = (grad_output * other).sum_to_size(self.size())
+    grad_other = (grad_output * self).sum_to_size(other.size())
     return grad_self, grad_other
 """
 
@@ -68,18 +68,18 @@ def act(x: Tensor) -> Tuple[Tensor, Tuple[Tensor]]:
 
 def backward(context: Tuple[Tensor], grad: Tensor) -> Tensor:
     s, = context
-    return torch.mul(grad, torch.mul(s, torch.rsub(s, 1)))
+    return grad * (s * (1 - s))
 
 
 def act_backward(context: Tuple[Tensor], grad: Tensor) -> Tuple[Tensor, Tuple[Tensor, Tensor]]:
     s, = context
-    slope = torch.mul(s, torch.rsub(s, 1))
-    return (torch.mul(grad, slope), (slope, grad))
+    slope = s * (1 - s)
+    return (grad * slope, (slope, grad))
 
 
 def backward_of_backward(context: Tuple[Tensor, Tensor], grad_grad: Tensor) -> Tuple[Tensor, Tensor]:
     slope, grad, = context
-    return torch.mul(grad_grad, slope), torch.mul(grad_grad, grad)
+    return grad_grad * slope, grad_grad * grad
 """
 
 
@@ -120,7 +120,7 @@ def test_empty_context() -> None:
     pair = compiled(source)["f"].pair
     assert pair is not None
     assert unparse_pair(pair) == (
-        "def f(x: Tensor) -> Tuple[Tensor, Tuple[()]]:\n    return (torch.neg(x), ())\n\n\n"
+        "def f(x: Tensor) -> Tuple[Tensor, Tuple[()]]:\n    return (-x, ())\n\n\n"
         "def backward(context: Tuple[()], grad: Tensor) -> Tensor:\n    return grad\n"
     )
     check_unit(source)

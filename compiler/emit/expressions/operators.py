@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....lang import ast
 from ...ir.node import Value
-from ...spelling.operators import BINARY, COMMUTATIVE, COMPARE, MIRRORED, SCALAR_BINARY
+from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
 from ...types.types import NONE, NUMBERS, STR, UNDEFINED, TupleType, is_tensor
 from ..emitter import Emitter
@@ -18,29 +18,45 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
     what = f"operator '{op}'"
     for operand in (left, right):
-        if operand.value.type == UNDEFINED:
+        if operand.value.type == UNDEFINED and not _asks_first(e):
             note = "`gs.autograd_add(a, b)` adds what may be none"
             raise e.fail("E301", "a gradient that nobody computes is no operand", operand.span, note)
     if op == "%" and left.value.type == STR:
         return emit_percent(e, node, left, right)
-    left_is_tensor, right_is_tensor = is_tensor(left.value.type), is_tensor(right.value.type)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         return joined(e, node, left.value, right.value)
-    if not left_is_tensor and not right_is_tensor:
-        operands = with_float_base(e, node, [left, right]) if op == "**" else [left, right]
-        return emit_resolved(e, node, SCALAR_BINARY.get(op, op), operands, what)
-    name = BINARY[op]
-    if left_is_tensor or left.value.type not in NUMBERS:
-        return emit_resolved(e, node, name, [left, right], what)
-    if name in COMMUTATIVE:
-        return emit_resolved(e, node, name, [right, left], what)
-    if name == "sub":
-        return emit_resolved(e, node, "rsub", [right, left], what)
-    if name == "div":
+    found = binary_op(op, left.value.type, right.value.type)
+    if found is None:
         # As torch eager does: number / x is reciprocal(x) * number.
         reciprocal = emit_resolved(e, node, "reciprocal", [right], what)
         return emit_resolved(e, node, "mul", [Argued(reciprocal, right.span), left], what)
-    return emit_resolved(e, node, name, [left, right], what)
+    name, swapped = found
+    operands = [right, left] if swapped else [left, right]
+    if op == "**" and not is_tensor(left.value.type) and not is_tensor(right.value.type):
+        operands = [*with_float_base(e, node, operands)]
+    return emit_resolved(e, node, name, operands, what)
+
+
+def _asks_first(e: Emitter) -> bool:
+    """Whether a branch that asks `torch.grad_defined(…)` stands around: what has no gradient is not computed then."""
+    node = e.builder.block.node
+    while node is not None:
+        if node.kind == "prim::If" and _is_of_gradients(node.inputs[0]):
+            return True
+        node = node.owner.node if node.owner is not None else None
+    return False
+
+
+def _is_of_gradients(test: Value) -> bool:
+    """Whether a test is made of whether gradients are there."""
+    waiting = [test]
+    while waiting:
+        node = waiting.pop().node
+        if node.kind == "prim::grad_defined":
+            return True
+        if node.kind in ("prim::If", "aten::__or__.bool", "aten::__and__.bool", "aten::__not__.bool"):
+            waiting += [*node.inputs, *(value for block in node.blocks for value in block.outputs)]
+    return False
 
 
 def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:

@@ -149,15 +149,6 @@ def _ordered(values: List, order: Sequence[int]) -> List:
 # --- lists of numbers, bools and strings ---
 
 
-def _extreme(choose: Any, name: str) -> Any:
-    def evaluate(values: List) -> Any:
-        if not values:
-            raise ValueError(f"{name}() of an empty list")
-        return choose(values)
-
-    return evaluate
-
-
 for kind in ("int", "float", "bool", "str"):
     declare(f"aten::eq.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a == b, traits=Trait.COMMUTATIVE)
     declare(f"aten::ne.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a != b, traits=Trait.COMMUTATIVE)
@@ -193,8 +184,6 @@ declare(
 # --- what numbers amount to ---
 
 for kind in ("int", "float", "bool"):
-    declare(f"prim::min.self_{kind}({kind}[] self) -> {kind}", _extreme(min, "min"))
-    declare(f"prim::max.self_{kind}({kind}[] self) -> {kind}", _extreme(max, "max"))
     declare(f"aten::all.{kind}({kind}[] self) -> bool", all)
     declare(f"aten::any.{kind}({kind}[] self) -> bool", any)
     declare(f"aten::sum.{kind}({kind}[] self) -> {'float' if kind == 'float' else 'int'}", sum)

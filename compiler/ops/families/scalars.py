@@ -60,6 +60,15 @@ def _power(base: Numeric, exponent: Numeric) -> Numeric:
     return number
 
 
+def _extreme(choose: Any, name: str) -> Any:
+    def evaluate(values: list[Any]) -> Any:
+        if not values:
+            raise ValueError(f"{name}() of an empty list")
+        return choose(values)
+
+    return evaluate
+
+
 def _as_float(function: Callable[..., Any]) -> Callable[..., float]:
     return lambda *operands: float(function(*operands))
 
@@ -76,6 +85,9 @@ for name, choose in {"min": min, "max": max}.items():
     same = {kind: kind for kind in ("int", "float", "Scalar")}
     _overloads(f"prim::{name}", choose, same, COMMUTATIVE)
     _overloads(f"prim::{name}", _as_float(choose), {"int_float": "float", "float_int": "float"}, COMMUTATIVE)
+    # Behind those of two numbers, which they are not to be taken for.
+    for kind in ("int", "float", "bool"):
+        declare(f"prim::{name}.self_{kind}({kind}[] self) -> {kind}", _extreme(choose, name))
 _unary("aten::neg", operator.neg, {"int": "int", "float": "float", "Scalar": "Scalar"})
 _unary("prim::abs", abs, {"int": "int", "float": "float", "Scalar": "Scalar"})
 _unary("aten::round", round, {"int": "int", "float": "int", "Scalar": "int"})
