@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from ...runtime.kernels.c.compiler import WITHOUT, compiler
+from ...runtime.kernels.c.entry import missing_headers
 from ...runtime.kernels.c.kernel import thread_count
 from ...runtime.kernels.c.library import load_module
 from ...runtime.kernels.cache.folder import cache_directory, unusable
@@ -31,6 +32,7 @@ def findings() -> list[Finding]:
         *(_package(name, advice) for name, advice in _PACKAGES.items()),
         _compiler(),
         _kernels(),
+        _headers(),
         _cache(),
         Finding("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
         Finding("threads", True, f"{thread_count()} (OMP_NUM_THREADS says how many)"),
@@ -68,6 +70,13 @@ def _kernels() -> Finding:
     except KernelFailure as error:
         return Finding("kernels in C", False, str(error))
     return Finding("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')
+
+
+def _headers() -> Finding:
+    """Whether calls can go to kernels without Python in between."""
+    missing = missing_headers()
+    advice = f"{missing} is missing, so small calls take longer: apt-get install python3-dev, or a Python that has it"
+    return Finding("Python headers", not missing, advice if missing else "calls go straight to kernels in C")
 
 
 def _cache() -> Finding:

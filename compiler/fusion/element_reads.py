@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
 from ..kernel_ir.index import constant
@@ -97,6 +99,17 @@ def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards
     if "fill_value" in arguments or "s" in arguments:
         return group.body.cast(Constant(group.known[arguments.get("fill_value") or arguments["s"]]), dtype)
     return group.body.cast(Constant(1 if "ones" in name else 0), dtype)
+
+
+def one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """What a gradient begins with, where the output is one number."""
+    yield from ()
+    return group.body.cast(Constant(1), register_dtype(group.known[node.output].dtype))
+
+
+def is_one_number(node: Node, known: Known) -> bool:
+    """Whether a tensor has one element. Of any other, the op says what is wrong."""
+    return bool(prod(known[node.output].shape) == 1)
 
 
 def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:

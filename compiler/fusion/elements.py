@@ -37,6 +37,8 @@ from .element_reads import (
     filled,
     gather,
     index_select,
+    is_one_number,
+    one,
     reads_by_integers,
     scatter_one,
     scatters_one,
@@ -116,6 +118,7 @@ _RULES: dict[str, Rule] = {
     "scatter_add": scatter_one,
     **dict.fromkeys(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like"), filled),
     **dict.fromkeys(("new_zeros", "new_ones", "new_full", "scalar_tensor"), filled),
+    "scalar_seed": one,
     "arange": arange,
     "uniform": uniform,
 }
@@ -125,6 +128,7 @@ _CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
     add_n: adds_one_dtype,
     **dict.fromkeys((gather, index_select, embedding), reads_by_integers),
     scatter_one: scatters_one,
+    one: is_one_number,
     picked: lambda node, known: isinstance(node.output.type, TensorType),
     # Triton's generator gives the first word of a block.
     uniform: lambda node, known: known.get(node.inputs[3]) == 0,

@@ -14,6 +14,10 @@ class GraphRun(Protocol):
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results, for one bound value per input; None where no kernels do it."""
 
+    def entry(self, values: Sequence[Any], given: int) -> Any:
+        """What runs the graph on values like these without Python in between, of which as many as are `given` may be
+        others; None where there is no such thing, or where it was not asked for before."""
+
 
 _MAKERS: list[Callable[[Graph], GraphRun]] = []
 

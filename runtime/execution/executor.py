@@ -177,6 +177,10 @@ class GraphExecutor:
                 self._kernels = self._kernels or kernels_for(device_graph(self.graph))
         return self._kernels.run(values)
 
+    def kernel_entry(self, values: Sequence[Any], given: int) -> Any:
+        """What runs the kernels for values like the first of these, where they are met again; None if nothing does."""
+        return None if self._kernels is None else self._kernels.entry(values, given)
+
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:
         """The failure that the fallback plan gives, which knows the calls that led there; else the one at hand."""
         if failure.code == "R103" or not self._may_run_again():

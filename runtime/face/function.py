@@ -21,7 +21,7 @@ from ..execution.executor import LAST, DebugState, Entry, GraphExecutor
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
 from ..settings.counters import HITS
-from ..settings.modes import TOUCHED
+from ..settings.modes import TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, describe_argument, maker_of, to_user
 from ..values.foreign import maker_for
 from ..values.recorded import RecordedCall, any_recorded, taker_of
@@ -31,6 +31,7 @@ from .stages import STAGES
 
 if TYPE_CHECKING:
     from ...compiler.recompute import Policy
+    from ..kernels.c.entry import Calls
     from ..kernels.c.graph import CGraph
     from ..kernels.listing import KernelListing
     from ..memory.report import Report
@@ -54,6 +55,9 @@ class Function(Compiled):
     """
 
     stages: tuple[str, ...] = tuple(STAGES)
+    # What takes calls, and those of `gs.vjp`, straight to kernels in C, once there are such.
+    calls: Calls | None = None
+    gradient_calls: Calls | None = None
 
     def __init__(
         self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: PlanCache | None = None
@@ -125,7 +129,9 @@ class Function(Compiled):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # The usual call, of arrays only, finds its plan by a flat key: dtypes and ranks. Plans are kept under such a
         # key only after the arguments were bound, so what is found here is bound already.
-        if not kwargs and not TOUCHED.any:
+        if kwargs:
+            return self._run_bound(args, kwargs)
+        if not TOUCHED.any:
             key: list[Any] = []
             for value in args:
                 if type(value) is not ndarray:
@@ -145,6 +151,10 @@ class Function(Compiled):
                             # Once more, for the message.
                             pass
                     return self._run_entry(entry, args)
+        elif self.calls and runs_c():
+            found = self.calls(*args)
+            if found is not None:
+                return found
         return self._run_bound(args, kwargs)
 
     # torch.compile leaves a call of this to Python; see `torch/tracing.py`. Said here, it imports no torch.
@@ -172,7 +182,18 @@ class Function(Compiled):
             return taker.call_function(self, args, kwargs)
         results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
         make = maker_for([*args, *kwargs.values()])
+        if make is None and not kwargs and runs_c():
+            self._keep_by_kernels(values, len(args))
         return unwrapped([to_user(result, make) for result in results])
+
+    def _keep_by_kernels(self, values: Sequence[Any], given: int) -> None:
+        """Have calls on arguments like these, which came before, go straight to their kernels."""
+        entry = self.executor.kernel_entry(values, given)
+        if entry is not None:
+            from ..kernels.c.entry import new_calls
+
+            self.calls = self.calls if self.calls is not None else new_calls()
+            self.calls.add(entry)
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result (a tuple of several), and the context that `backward` takes."""

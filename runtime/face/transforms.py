@@ -14,12 +14,12 @@ from ...compiler.ir.graph import Callee
 from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
-from ...compiler.types.types import TupleType, Type, is_differentiable
+from ...compiler.types.types import TupleType, Type, is_differentiable, is_tensor
 from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.differentiated import Differentiated
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
-from ..values.arrays import any_on_device, maker_of, to_user
+from ..values.arrays import Make, any_on_device, maker_of, to_user
 from ..values.unsuitable import Unsuitable
 from .function import Function
 from .rematerialized import RematerializedGradient
@@ -51,6 +51,10 @@ def vjp(
     budget is less than must be kept, ValueError for an unknown policy.
     """
     _check_function(function, "gs.vjp")
+    if function.gradient_calls and policy is None and not kwargs and runs_c():
+        found: tuple[Any, Pullback] | None = function.gradient_calls(*args)
+        if found is not None:
+            return found
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
     differentiated: Differentiated | Recorded | CDifferentiated
@@ -63,6 +67,24 @@ def vjp(
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
     outputs, residuals = differentiated.run(flat)
+    make = maker_of([*args, *kwargs.values()])
+    pullback = _pullback(function, derivatives, differentiated, (flat, outputs, residuals), given_arguments, make)
+    if make is None and not kwargs and not isinstance(differentiated, Differentiated):
+        _keep_by_kernels(function, derivatives, differentiated, (values, len(args)))
+    results = [to_user(output, make) for output in rebuilt(iter(outputs), derivatives.output_types)]
+    return (results[0] if len(results) == 1 else tuple(results)), pullback
+
+
+def _pullback(
+    function: Function,
+    derivatives: Derivatives,
+    differentiated: Differentiated | Recorded | CDifferentiated,
+    run: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
+    given_arguments: Sequence[int],
+    make: Make | None,
+) -> Pullback:
+    """The pullback of a forward that ran on values and gave outputs and residuals."""
+    flat, outputs, residuals = run
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
         given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
@@ -73,9 +95,7 @@ def vjp(
         make_gradient = make or maker_of(cotangents)
         return tuple([to_user(found[i], make_gradient) for i in given_arguments])
 
-    make = maker_of([*args, *kwargs.values()])
-    results = [to_user(output, make) for output in rebuilt(iter(outputs), derivatives.output_types)]
-    return (results[0] if len(results) == 1 else tuple(results)), pullback
+    return pullback
 
 
 def _differentiated(
@@ -93,6 +113,37 @@ def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[A
 
     pair = c_derivatives_of(function).pair(values)
     return None if pair is None else CDifferentiated(pair, lambda: derivatives.differentiate(values))
+
+
+def _keep_by_kernels(
+    function: Function,
+    derivatives: Derivatives,
+    differentiated: Recorded | CDifferentiated,
+    call: tuple[Sequence[Any], int],
+) -> None:
+    """Have calls on arrays like these, which came before, go straight to their kernels."""
+    from ..kernels.c.derivatives import CDifferentiated, CPair, residuals_of
+    from ..kernels.c.entry import new_calls
+    from ..kernels.c.pair_entry import pair_of
+
+    pair = differentiated.pair if isinstance(differentiated, CDifferentiated) else None
+    if not isinstance(pair, CPair) or not all(map(is_tensor, derivatives.output_types)):
+        return
+    values, given = call
+    if len(values) != len(derivatives.input_types) or not pair.forward.meets_again():
+        return
+    count, arguments = pair.gradient.num_real_outputs, len(values)
+
+    def general(known: tuple[Any, ...]) -> Pullback:
+        values, results = known[:arguments], known[arguments:]
+        again = CDifferentiated(pair, lambda: derivatives.differentiate(values))
+        run = (values, results[:count], residuals_of(pair.gradient, values, results))
+        return _pullback(function, derivatives, again, run, range(given), None)
+
+    made = pair_of(pair, values, given, general)
+    if made is not None:
+        function.gradient_calls = function.gradient_calls if function.gradient_calls is not None else new_calls()
+        function.gradient_calls.add(made)
 
 
 def _on_device(

@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_names_what_runs_kernels() -> None:
     run = CliRunner().invoke(main, ["doctor"])
     assert run.exit_code == 0
-    for word in ("python", "numpy", "C compiler", "kernels in C", "cache", "backend", "threads"):
+    for word in ("python", "numpy", "C compiler", "kernels in C", "Python headers", "cache", "backend", "threads"):
         assert word in run.output
 
 
@@ -37,3 +37,9 @@ def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "load_module", failing)
     found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["kernels in C"]
     assert found == {"ok": False, "found": "cc failed: no such flag"}
+
+
+def test_without_headers_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "missing_headers", lambda: "include/Python.h")
+    found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["Python headers"]
+    assert not found["ok"] and "python3-dev" in found["found"]

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -34,23 +35,24 @@ class Compiler:
     command: tuple[str, ...]
     identity: str
 
-    def build(self, text: str) -> bytes:
-        """A shared library. Raises: KernelFailure."""
+    def build(self, text: str, include: Sequence[str] = ()) -> bytes:
+        """A shared library of a text, whose headers are in the folders of `include`. Raises: KernelFailure."""
         try:
             folder = Path(process_directory())
         except OSError as error:
             raise KernelFailure(unusable(error)) from error
         target = folder / f"{secrets.token_hex(8)}.so"
         try:
-            self._run(text, target, folder)
+            self._run(text, include, target, folder)
             return target.read_bytes()
         except OSError as error:
             raise KernelFailure(f"{self.command[0]} could not be run: {error}") from error
         finally:
             target.unlink(missing_ok=True)
 
-    def _run(self, text: str, target: Path, folder: Path) -> None:
-        command = [*self.command, *FLAGS, "-x", "c", "-", "-o", str(target), "-lm"]
+    def _run(self, text: str, include: Sequence[str], target: Path, folder: Path) -> None:
+        folders = [f"-I{path}" for path in include]
+        command = [*self.command, *FLAGS, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         try:
             found = subprocess.run(

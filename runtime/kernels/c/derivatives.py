@@ -10,6 +10,8 @@ from threading import RLock
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ....compiler.autodiff.flatten import flatten_signature, leaves
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.autodiff.wrapper import differentiable_graph
@@ -17,6 +19,8 @@ from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.seeds import seed_inputs
 from ....compiler.ir.graph import Graph
+from ....compiler.kernel_ir.layout import Layout
+from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
@@ -67,6 +71,15 @@ class CPair:
         self._pair = pair
         self._backward: dict[Hashable, CProgram | None] = {}
 
+    def usual_seeds(self) -> list[Any]:
+        """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
+        return [
+            np.empty(seed.shape, numpy_dtype(seed.dtype))
+            if isinstance(seed, Layout) and seed.dtype.is_floating
+            else None
+            for seed in self._pair.usual_seeds()
+        ]
+
     def backward(self, seeds: Sequence[Any]) -> CProgram | None:
         """The program of the gradients, for one per output; None where none can be made."""
         key = described(seeds, True)
@@ -107,6 +120,11 @@ class _Pass:
         return results
 
 
+def residuals_of(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """What a backward takes of the arguments and results of its forward."""
+    return [*(values[i] for i in gradient.captured_inputs), *(results[i] for i in gradient.captured_outputs)]
+
+
 class CDifferentiated:
     """A pair at work on the arguments of one call; `otherwise` gives what stands in where it has no program."""
 
@@ -114,30 +132,28 @@ class CDifferentiated:
     is_floating = staticmethod(Differentiated.is_floating)
 
     def __init__(self, pair: Pair, otherwise: Callable[[], Differentiated]) -> None:
-        self._pair = pair
+        self.pair = pair
         self._otherwise = otherwise
         self._is_over = False
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The outputs, and what the backward needs of the forward."""
-        gradient = self._pair.gradient
+        gradient = self.pair.gradient
         try:
-            results = self._pair.forward.run(addressable(values), thread_count())
+            results = self.pair.forward.run(addressable(values), thread_count())
         except OutOfRange:
             # What is wrong, the ops say.
             self._is_over = True
             return self._otherwise().run(values)
-        residuals = [values[i] for i in gradient.captured_inputs]
-        residuals += [results[i] for i in gradient.captured_outputs]
-        return results[: gradient.num_real_outputs], residuals
+        return results[: gradient.num_real_outputs], residuals_of(gradient, values, results)
 
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """One gradient per argument, given one per output."""
         if self._is_over:
             return self._otherwise().pull_back(values, seeds, residuals)
-        gradient = self._pair.gradient
+        gradient = self.pair.gradient
         seeds = addressable(seeds)
-        program = self._pair.backward(seeds)
+        program = self.pair.backward(seeds)
         if program is not None:
             try:
                 given = [*(seeds[i] for i in gradient.input_vjps), *addressable(residuals)]

@@ -34,6 +34,7 @@ from ...plans.plan import ExecutionPlan
 from ..failure import KernelFailure
 from ..groups import MAX_SHAPES, plan_with_kernels
 from .compiler import WITHOUT, compiler
+from .entry import entry_of
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
 
@@ -71,6 +72,16 @@ class CGraph:
         except OutOfRange:
             return None
         return rebuilt(iter(results), self._output_types)
+
+    def entry(self, values: Sequence[Any], given: int) -> Any:
+        """What runs it on values like these without Python in between; None where nothing does, or not yet.
+
+        Of the values as many as are `given` may be others.
+        """
+        program = None if self._open else self._kept(values, settled=False)
+        if not isinstance(program, CProgram) or not program.meets_again():
+            return None
+        return entry_of(program, values, given, self._output_types)
 
     def _program(self, values: Sequence[Any]) -> CProgram | CPlan | None:
         """What runs such values; where only known floats make a straight line, a program for these."""

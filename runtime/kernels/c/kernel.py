@@ -56,15 +56,19 @@ class OutOfRange(Exception):
 
 
 class Kernels:
-    """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's."""
+    """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's.
+
+    `launches` and `sizes` are what the launcher takes; `integers` says which numbers are such; `shares` whether threads
+    have something to share out.
+    """
 
     def __init__(self, module: Module) -> None:
         library = load_module(module.text)
         self.module = module
-        self._launches = (Launch * len(module.functions))()
+        self.launches = (Launch * len(module.functions))()
         buffers = sizes = numbers = 0
         dynamic: list[int] = []
-        for launch, kernel, function in zip(self._launches, module.kernels, module.functions, strict=True):
+        for launch, kernel, function in zip(self.launches, module.kernels, module.functions, strict=True):
             programs = program_count(kernel, function.schedule)
             launch.function = ctypes.cast(getattr(library, function.name), ctypes.c_void_p).value
             launch.buffers, launch.sizes, launch.numbers = buffers, sizes, numbers
@@ -74,8 +78,9 @@ class Kernels:
             buffers += len(kernel.buffers)
             sizes += sum(axis.dynamic for axis in kernel.axes)
             numbers += len(kernel.parameters)
-        self._sizes = (ctypes.c_int64 * max(sizes, 1))(*dynamic)
-        self._integers = [not p.dtype.is_floating for kernel in module.kernels for p in kernel.parameters]
+        self.sizes = (ctypes.c_int64 * max(sizes, 1))(*dynamic)
+        self.integers = [not p.dtype.is_floating for kernel in module.kernels for p in kernel.parameters]
+        self.shares = any(launch.programs > launch.grain for launch in self.launches)
         self._addresses = ctypes.c_void_p * buffers
         self._numbers = Number * max(numbers, 1)
         self._run = launcher()
@@ -83,14 +88,14 @@ class Kernels:
     def run(self, arrays: Sequence[np.ndarray[Any, Any]], numbers: Sequence[float], threads: int) -> None:
         """Raises: MemoryError, OutOfRange."""
         given = self._numbers()
-        for place, number, is_integer in zip(given, numbers, self._integers, strict=False):
+        for place, number, is_integer in zip(given, numbers, self.integers, strict=False):
             if is_integer:
                 place.integer = int(number)
             else:
                 place.real = float(number)
         pointers = self._addresses(*map(_address, arrays))
         failed = self._run(
-            self._launches, len(self._launches), pointers, len(arrays), _OFFSET, self._sizes, given, threads
+            self.launches, len(self.launches), pointers, len(arrays), _OFFSET, self.sizes, given, threads
         )
         if failed == 1:
             raise MemoryError("no memory for what kernels need besides their arguments")

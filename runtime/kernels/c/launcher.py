@@ -218,3 +218,8 @@ def launcher() -> Callable[..., int]:
     )
     run.restype = ctypes.c_int
     return run
+
+
+def launcher_address() -> int:
+    """Where `gs_run` is, for what is in C itself. Raises: KernelFailure where it cannot be built."""
+    return ctypes.cast(load_module(TEXT).gs_run, ctypes.c_void_p).value or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -21,18 +22,21 @@ _LOADING = RLock()
 _NUMBERS = count()
 
 
-def load_module(text: str) -> ctypes.CDLL:
-    """The library of a module's text, loaded once. Raises: KernelFailure where it cannot be built."""
+def load_module(text: str, include: Sequence[str] = ()) -> ctypes.CDLL:
+    """The library of a module's text, loaded once. Raises: KernelFailure where it cannot be built.
+
+    It is kept by the text alone, which is to name the versions of what it includes from the folders of `include`.
+    """
     found = _LOADED.get(text)
     if found is not None:
         return found
     with _LOADING:
         if text not in _LOADED:
-            _LOADED[text] = _loaded(_binary(text))
+            _LOADED[text] = _loaded(_binary(text, include))
         return _LOADED[text]
 
 
-def _binary(text: str) -> bytes:
+def _binary(text: str, include: Sequence[str]) -> bytes:
     made_by = compiler()
     if made_by is None:
         raise KernelFailure(f"there is no compiler of C: {WITHOUT}")
@@ -40,7 +44,7 @@ def _binary(text: str) -> bytes:
     try:
         found = _STORE.get(name)
         if found is None:
-            found = made_by.build(text)
+            found = made_by.build(text, include)
             _STORE.put(name, found)
     except UnsafeFolder as error:
         raise KernelFailure(unusable(error)) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -26,6 +26,31 @@ Slots = list[Any]
 Run = Callable[[Slots, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Kernels that run one after the other: what they make, slot, shape and dtype, and the slots of their arguments."""
+
+    kernels: Kernels
+    made: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    buffers: Sequence[int]
+    numbers: Sequence[int]
+
+    def __call__(self, slots: Slots, threads: int) -> None:
+        for number, shape, dtype in self.made:
+            slots[number] = ARENA.empty(shape, dtype)
+        arrays = [slots[number] for number in self.buffers]
+        self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Straight:
+    """A program that is one stretch. Slots of constants come first, then those of inputs."""
+
+    stretch: Stretch
+    constants: Sequence[Any]
+    results: Sequence[int]
+
+
 class CProgram:
     """A program for values of given layouts, with a slot per value; an array leaves its slot after its last use.
 
@@ -36,6 +61,7 @@ class CProgram:
         with _SHARING:
             program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
         self.program = program
+        self._asked = 0
         names = [*program.constants, *_names_of(program.inputs)]
         names += [name for step in program.steps for name in _written(step)]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
@@ -47,7 +73,7 @@ class CProgram:
         self.modules = [module_of([step.kernel for step in part]) for part in kernels if part]
         modules = iter(self.modules)
         self._steps = [
-            (self._kernels(part, Kernels(next(modules))) if part else self._extern(steps[0]), free)
+            (self._stretch(part, Kernels(next(modules))) if part else self._extern(steps[0]), free)
             for part, steps, free in zip(kernels, parts, self._last_uses(parts), strict=True)
         ]
         self._results = [self._reader(output) for output in program.outputs]
@@ -74,9 +100,27 @@ class CProgram:
         is_shared = isinstance(result, np.ndarray) and any(np.may_share_memory(result, c) for c in self._constants)
         return result.copy() if is_shared else result
 
+    def meets_again(self) -> bool:
+        """Whether this is asked for the second time."""
+        self._asked += 1
+        return self._asked == 2
+
+    @property
+    def straight(self) -> Straight | None:
+        """The program as one stretch of kernels, which return what they make; None where it is more."""
+        if len(self._steps) != 1 or self._has_lists:
+            return None
+        ((step, _),) = self._steps
+        outputs = self.program.outputs
+        if not isinstance(step, Stretch) or not all(isinstance(output, Ref) for output in outputs):
+            return None
+        made = {number for number, _, _ in step.made}
+        results = [self._slot[output.name] for output in outputs]
+        return Straight(step, self._constants, results) if made.issuperset(results) else None
+
     # --- steps ---
 
-    def _kernels(self, steps: Sequence[KernelStep], kernels: Kernels) -> Run:
+    def _stretch(self, steps: Sequence[KernelStep], kernels: Kernels) -> Stretch:
         buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
         numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
         made: list[tuple[int, tuple[int, ...], Any]] = []
@@ -86,15 +130,7 @@ class CProgram:
                 if name not in self._made:
                     self._made.add(name)
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
-
-        empty = ARENA.empty
-
-        def run(slots: Slots, threads: int) -> None:
-            for number, shape, dtype in made:
-                slots[number] = empty(shape, dtype)
-            kernels.run([slots[number] for number in buffers], [slots[number] for number in numbers], threads)
-
-        return run
+        return Stretch(kernels, made, buffers, numbers)
 
     def _extern(self, step: KernelStep | ExternStep) -> Run:
         assert isinstance(step, ExternStep)

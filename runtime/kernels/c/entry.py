@@ -1,0 +1,168 @@
+"""Calls of programs without Python in between: `text/entry.c`, which has its own address for each function.
+
+It needs the headers of Python, beside a compiler. Where there are none, calls go the longer way, to the same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakSet
+
+import numpy as np
+
+from ....compiler.types.types import TupleType, Type, is_tensor
+from ...execution.function_executor import FORGETTING
+from ...values.arena import ARENA
+from ..failure import KernelFailure
+from .kernel import thread_count
+from .launcher import launcher_address
+from .library import load_module
+from .program import CProgram, Straight
+
+Call = Callable[..., Any]
+
+
+class Calls(Protocol):
+    """Programs of a function, called: None for arguments that none of them is for."""
+
+    def __call__(self, *args: Any) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def add(self, item: Any) -> None:
+        """Have what `entry_of` or `pair_of` gives tried first; of too many the oldest is dropped."""
+
+    def clear(self) -> None:
+        """Drop all."""
+
+
+_CALLS: WeakSet[Any] = WeakSet()
+
+
+class Types(NamedTuple):
+    """What `text/entry.c` has: programs, pairs of them, and several of either, called."""
+
+    entry: Callable[..., Any]
+    pair: Callable[..., Any]
+    calls: Callable[[], Calls]
+
+
+@cache
+def types() -> Types | None:
+    """The types; None where they cannot be built."""
+    include = missing_headers()
+    if include:
+        return None
+    text = files(__package__).joinpath("text", "entry.c").read_text(encoding="utf-8")
+    # What the text compiles to depends on these as well, and a module is kept by its text.
+    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
+    try:
+        library = load_module(versions + text, include_folders())
+    except KernelFailure:
+        return None
+    made = ctypes.PyDLL(None, handle=library._handle).gs_types
+    made.restype = ctypes.py_object
+    return Types(*made())
+
+
+def include_folders() -> tuple[str, ...]:
+    """Where the headers of Python and NumPy are, or would be."""
+    return (sysconfig.get_path("include"), sysconfig.get_path("platinclude"), np.get_include())
+
+
+def missing_headers() -> str:
+    """The first header that is not there; "" where all are."""
+    python, _, numpy = include_folders()
+    wanted = [Path(python) / "Python.h", Path(numpy) / "numpy" / "arrayobject.h"]
+    return next((str(path) for path in wanted if not path.is_file()), "")
+
+
+def new_calls() -> Calls:
+    """Calls of nothing yet, where there are `types`. They forget what was compiled when all is forgotten."""
+    found = types()
+    assert found is not None
+    calls: Calls = found.calls()
+    _CALLS.add(calls)
+    return calls
+
+
+class Known:
+    """Stands for an argument that is what the program was planned for, whatever it is."""
+
+
+KNOWN = Known()
+
+
+def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_results: Sequence[Type]) -> Any:
+    """What runs a program on arguments like these; None where it is more than a stretch of kernels.
+
+    The first of the values, as many as are `given`, are asked for, the others are what they are. Results are of these
+    types: tensors, and tuples of tensors.
+    """
+    widths = [_width(type) for type in types_of_results]
+    straight = program.straight
+    if straight is None or None in widths or any(isinstance(v, list | tuple) for v in values):
+        return None
+    found = types()
+    if found is None:
+        return None
+    slots = _places(straight, len(values))
+    if slots is None or any(result not in slots for result in straight.results):
+        return None
+    stretch, kernels = straight.stretch, straight.stretch.kernels
+    return found.entry(
+        guards=tuple([_guard(value) for value in values[:given]]),
+        made=tuple([(slots[number], dtype, tuple(shape)) for number, shape, dtype in stretch.made]),
+        buffers=tuple([slots[number] for number in stretch.buffers]),
+        parameters=tuple([(slots[n], integer) for n, integer in zip(stretch.numbers, kernels.integers, strict=True)]),
+        outputs=tuple([slots[number] for number in straight.results]),
+        widths=tuple(widths),
+        defaults=tuple(values[given:]),
+        constants=tuple(straight.constants),
+        run=launcher_address(),
+        launches=ctypes.addressof(kernels.launches),
+        count=len(kernels.launches),
+        sizes=ctypes.addressof(kernels.sizes),
+        is_long=kernels.shares,
+        threads=thread_count,
+        allocate=ARENA.empty,
+        owner=program,
+    )
+
+
+def _places(straight: Straight, inputs: int) -> dict[int, int] | None:
+    """The slots of an entry by those of a program: inputs, what is made, then constants."""
+    count = len(straight.constants)
+    order = [*range(count, count + inputs), *(number for number, _, _ in straight.stretch.made), *range(count)]
+    return {number: place for place, number in enumerate(order)} if len(set(order)) == len(order) else None
+
+
+def _width(type: Type) -> int | None:
+    """The tensors of a tuple; -1 for a tensor, None for what is neither."""
+    if isinstance(type, TupleType):
+        return len(type.elements) if all(map(is_tensor, type.elements)) else None
+    return -1 if is_tensor(type) else None
+
+
+def _guard(value: Any) -> tuple[str, Any, tuple[int, ...], tuple[int, ...]]:
+    """What an argument has to be for a program that was planned for this one."""
+    if value is KNOWN:
+        return "known", None, (), ()
+    if isinstance(value, np.ndarray):
+        return "array", value.dtype, value.shape, value.strides
+    return ("real", None, (), ()) if isinstance(value, float) else ("same", value, (), ())
+
+
+def _forget() -> None:
+    for calls in list(_CALLS):
+        calls.clear()
+
+
+FORGETTING.add(_forget)

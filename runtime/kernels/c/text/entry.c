@@ -1,0 +1,614 @@
+/* Calls of programs of kernels without Python in between: what was planned for arguments of some layouts compares
+   them, makes the results and runs the kernels.
+
+   Entry     one program: its guard, what it allocates, the addresses of its launches
+   Pair      the entries of both passes, and where the backward's inputs come from
+   Calls     several of either: (*arguments) → results, of a pair (results, pullback); None where none is for these
+   Pullback  (*gradients of results) → gradients of arguments; what its entry is not for, `general` does */
+
+#define PY_SSIZE_T_CLEAN
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <Python.h>
+#include <numpy/arrayobject.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef union { double real; int64_t integer; } gs_number;
+typedef int gs_run(
+    const void *launches, int64_t count, void **buffers, int64_t buffer_count, int64_t offset, const int64_t *sizes,
+    const gs_number *numbers, int threads);
+
+#define MOST_ITEMS 16
+#define LARGE (1 << 16) /* bytes from which an array comes from the arena */
+#define LONG (1 << 14)  /* points from which Python's other threads run meanwhile */
+
+enum { DONE = 0, FAILED = -1, ELSEWHERE = 1 };
+
+/* What an argument has to be: an array of this layout, a float, an object itself; or what is known to be right. */
+typedef struct {
+    enum { ANYTHING, ARRAY, REAL, SAME } kind;
+    PyObject *object; /* the dtype of an array, or what is to be the same */
+    int ndim;
+    npy_intp *sizes; /* then strides */
+} Guard;
+
+typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; } Made;
+typedef struct { Py_ssize_t slot; int is_integer; } Parameter;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t given_count, input_count, made_count, buffer_count, parameter_count, output_count, slot_count, launch_count;
+    Py_ssize_t result_count, *widths; /* of each result, the outputs in its tuple; -1 for one that is an output */
+    Guard *guards;
+    Made *made;
+    Py_ssize_t *buffers, *outputs; /* slots: those of inputs first, then of what is made, then of constants */
+    Parameter *parameters;
+    gs_run *run;
+    const void *launches;
+    const int64_t *sizes;
+    int is_long;
+    PyObject *defaults; /* a tuple: the last inputs, which are not given */
+    PyObject *constants, *threads, *allocate, *owner;
+} Entry;
+
+/* --- making one --- */
+
+static npy_intp *numbers_of(PyObject *sequence, Py_ssize_t count, npy_intp *into)
+{
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        into[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(sequence, i));
+        if (into[i] == -1 && PyErr_Occurred()) return NULL;
+    }
+    return into;
+}
+
+static int read_guard(PyObject *item, Guard *guard)
+{
+    PyObject *object, *sizes, *strides;
+    const char *kind;
+    if (!PyArg_ParseTuple(item, "sOO!O!", &kind, &object, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return FAILED;
+    guard->kind = kind[0] == 'a' ? ARRAY : kind[0] == 'r' ? REAL : kind[0] == 's' ? SAME : ANYTHING;
+    guard->object = Py_NewRef(object);
+    guard->ndim = (int)PyTuple_GET_SIZE(sizes);
+    guard->sizes = PyMem_Calloc(2 * (size_t)guard->ndim + 1, sizeof(npy_intp));
+    if (!guard->sizes) return PyErr_NoMemory(), FAILED;
+    if (!numbers_of(sizes, guard->ndim, guard->sizes)) return FAILED;
+    return numbers_of(strides, guard->ndim, guard->sizes + guard->ndim) ? DONE : FAILED;
+}
+
+static int read_made(PyObject *item, Made *made)
+{
+    PyObject *dtype, *sizes;
+    if (!PyArg_ParseTuple(item, "nO!O!", &made->slot, &PyArrayDescr_Type, &dtype, &PyTuple_Type, &sizes)) return FAILED;
+    made->dtype = Py_NewRef(dtype);
+    made->ndim = (int)PyTuple_GET_SIZE(sizes);
+    made->sizes = PyMem_Calloc((size_t)made->ndim + 1, sizeof(npy_intp));
+    if (!made->sizes) return PyErr_NoMemory(), FAILED;
+    if (!numbers_of(sizes, made->ndim, made->sizes)) return FAILED;
+    made->nbytes = PyDataType_ELSIZE((PyArray_Descr *)dtype);
+    for (int i = 0; i < made->ndim; ++i) made->nbytes *= made->sizes[i];
+    return DONE;
+}
+
+static int read_entry(
+    Entry *self, PyObject *guards, PyObject *made, PyObject *buffers, PyObject *parameters, PyObject *outputs,
+    PyObject *widths)
+{
+    self->given_count = PyTuple_GET_SIZE(guards);
+    self->input_count = self->given_count + PyTuple_GET_SIZE(self->defaults);
+    self->made_count = PyTuple_GET_SIZE(made);
+    self->buffer_count = PyTuple_GET_SIZE(buffers);
+    self->parameter_count = PyTuple_GET_SIZE(parameters);
+    self->output_count = PyTuple_GET_SIZE(outputs);
+    self->result_count = PyTuple_GET_SIZE(widths);
+    self->slot_count = self->input_count + self->made_count + PyTuple_GET_SIZE(self->constants);
+    self->guards = PyMem_Calloc((size_t)self->given_count + 1, sizeof(Guard));
+    self->made = PyMem_Calloc((size_t)self->made_count + 1, sizeof(Made));
+    self->buffers = PyMem_Calloc((size_t)self->buffer_count + 1, sizeof(Py_ssize_t));
+    self->parameters = PyMem_Calloc((size_t)self->parameter_count + 1, sizeof(Parameter));
+    self->outputs = PyMem_Calloc((size_t)self->output_count + 1, sizeof(Py_ssize_t));
+    self->widths = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Py_ssize_t));
+    if (!self->guards || !self->made || !self->buffers || !self->parameters || !self->outputs || !self->widths)
+        return PyErr_NoMemory(), FAILED;
+    for (Py_ssize_t i = 0; i < self->given_count; ++i)
+        if (read_guard(PyTuple_GET_ITEM(guards, i), self->guards + i)) return FAILED;
+    for (Py_ssize_t i = 0; i < self->made_count; ++i)
+        if (read_made(PyTuple_GET_ITEM(made, i), self->made + i)) return FAILED;
+    for (Py_ssize_t i = 0; i < self->parameter_count; ++i)
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parameters, i), "np", &self->parameters[i].slot,
+                              &self->parameters[i].is_integer))
+            return FAILED;
+    if (!numbers_of(buffers, self->buffer_count, self->buffers)) return FAILED;
+    if (!numbers_of(widths, self->result_count, self->widths)) return FAILED;
+    return numbers_of(outputs, self->output_count, self->outputs) ? DONE : FAILED;
+}
+
+static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"guards", "made", "buffers", "parameters", "outputs", "widths", "defaults", "constants", "run", "launches",
+                            "count", "sizes", "is_long", "threads", "allocate", "owner", NULL};
+    PyObject *guards, *made, *buffers, *parameters, *outputs, *widths, *defaults, *constants, *threads, *allocate, *owner;
+    Py_ssize_t run, launches, count, sizes;
+    int is_long;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOO", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
+            &PyTuple_Type, &buffers, &PyTuple_Type, &parameters, &PyTuple_Type, &outputs, &PyTuple_Type, &widths,
+            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner))
+        return NULL;
+    Entry *self = (Entry *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->defaults = Py_NewRef(defaults);
+    self->constants = Py_NewRef(constants);
+    self->threads = Py_NewRef(threads);
+    self->allocate = Py_NewRef(allocate);
+    self->owner = Py_NewRef(owner);
+    self->run = (gs_run *)run;
+    self->launches = (const void *)launches;
+    self->launch_count = count;
+    self->sizes = (const int64_t *)sizes;
+    self->is_long = is_long;
+    if (read_entry(self, guards, made, buffers, parameters, outputs, widths)) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static void entry_dealloc(Entry *self)
+{
+    for (Py_ssize_t i = 0; self->guards && i < self->given_count; ++i) {
+        Py_XDECREF(self->guards[i].object);
+        PyMem_Free(self->guards[i].sizes);
+    }
+    for (Py_ssize_t i = 0; self->made && i < self->made_count; ++i) {
+        Py_XDECREF(self->made[i].dtype);
+        PyMem_Free(self->made[i].sizes);
+    }
+    PyMem_Free(self->guards);
+    PyMem_Free(self->made);
+    PyMem_Free(self->buffers);
+    PyMem_Free(self->parameters);
+    PyMem_Free(self->outputs);
+    PyMem_Free(self->widths);
+    Py_XDECREF(self->defaults);
+    Py_XDECREF(self->constants);
+    Py_XDECREF(self->threads);
+    Py_XDECREF(self->allocate);
+    Py_XDECREF(self->owner);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* --- running one --- */
+
+static inline int fits(const Guard *guard, PyObject *value)
+{
+    switch (guard->kind) {
+    case ANYTHING: return 1;
+    case REAL: return PyFloat_CheckExact(value);
+    case SAME:
+        if (value == guard->object) return 1;
+        return PyLong_CheckExact(value) && PyLong_CheckExact(guard->object)
+               && PyObject_RichCompareBool(value, guard->object, Py_EQ) == 1;
+    case ARRAY: break;
+    }
+    if (!PyArray_CheckExact(value)) return 0;
+    PyArrayObject *array = (PyArrayObject *)value;
+    if ((PyObject *)PyArray_DESCR(array) != guard->object || PyArray_NDIM(array) != guard->ndim) return 0;
+    if (!(PyArray_FLAGS(array) & NPY_ARRAY_ALIGNED)) return 0;
+    const npy_intp *sizes = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
+    for (int i = 0; i < guard->ndim; ++i)
+        if (sizes[i] != guard->sizes[i] || strides[i] != guard->sizes[guard->ndim + i]) return 0;
+    return 1;
+}
+
+static PyObject *allocated(const Entry *self, const Made *made)
+{
+    if (made->nbytes >= LARGE) {
+        PyObject *shape = PyTuple_New(made->ndim), *array = NULL;
+        for (int i = 0; shape && i < made->ndim; ++i) {
+            PyObject *size = PyLong_FromSsize_t(made->sizes[i]);
+            if (!size) Py_CLEAR(shape);
+            else PyTuple_SET_ITEM(shape, i, size);
+        }
+        if (shape) array = PyObject_CallFunctionObjArgs(self->allocate, shape, made->dtype, NULL);
+        Py_XDECREF(shape);
+        return array;
+    }
+    Py_INCREF(made->dtype); /* which the array takes over */
+    return PyArray_NewFromDescr(
+        &PyArray_Type, (PyArray_Descr *)made->dtype, made->ndim, made->sizes, NULL, NULL, 0, NULL);
+}
+
+static int thread_count(const Entry *self)
+{
+    PyObject *found = PyObject_CallNoArgs(self->threads);
+    const long threads = found ? PyLong_AsLong(found) : -1;
+    Py_XDECREF(found);
+    return (int)threads;
+}
+
+/* Runs the kernels on `values`, one per input that is given, and puts the results into `results`, one new reference each. */
+static int run_entry(const Entry *self, PyObject *const *values, PyObject **results)
+{
+    for (Py_ssize_t i = 0; i < self->given_count; ++i)
+        if (!fits(self->guards + i, values[i])) return ELSEWHERE;
+    PyObject *slots[self->slot_count + 1];
+    void *buffers[self->buffer_count + 1];
+    gs_number numbers[self->parameter_count + 1];
+    int status = DONE, threads = 1;
+    Py_ssize_t made = 0;
+    for (Py_ssize_t i = 0; i < self->given_count; ++i) slots[i] = values[i];
+    for (Py_ssize_t i = self->given_count; i < self->input_count; ++i)
+        slots[i] = PyTuple_GET_ITEM(self->defaults, i - self->given_count);
+    for (Py_ssize_t i = self->input_count + self->made_count; i < self->slot_count; ++i)
+        slots[i] = PyTuple_GET_ITEM(self->constants, i - self->input_count - self->made_count);
+    for (; made < self->made_count; ++made) {
+        PyObject *array = allocated(self, self->made + made);
+        if (!array) {
+            status = FAILED;
+            goto end;
+        }
+        slots[self->made[made].slot] = array;
+    }
+    for (Py_ssize_t i = 0; i < self->buffer_count; ++i)
+        buffers[i] = PyArray_DATA((PyArrayObject *)slots[self->buffers[i]]);
+    for (Py_ssize_t i = 0; i < self->parameter_count; ++i) {
+        PyObject *value = slots[self->parameters[i].slot];
+        if (self->parameters[i].is_integer) numbers[i].integer = PyLong_AsLongLong(value);
+        else numbers[i].real = PyFloat_AsDouble(value);
+    }
+    if (self->is_long) threads = thread_count(self);
+    if (PyErr_Occurred()) {
+        status = FAILED;
+        goto end;
+    }
+    PyThreadState *state = self->is_long ? PyEval_SaveThread() : NULL;
+    const int failed = self->run(
+        self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads);
+    if (state) PyEval_RestoreThread(state);
+    if (failed == 1) {
+        PyErr_SetString(PyExc_MemoryError, "no memory for what kernels need besides their arguments");
+        status = FAILED;
+    }
+    else if (failed) status = ELSEWHERE;
+end:
+    if (status == DONE)
+        for (Py_ssize_t i = 0; i < self->output_count; ++i) results[i] = Py_NewRef(slots[self->outputs[i]]);
+    for (Py_ssize_t i = 0; i < made; ++i) Py_DECREF(slots[self->made[i].slot]);
+    return status;
+}
+
+static PyTypeObject EntryType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Entry",
+    .tp_basicsize = sizeof(Entry),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = entry_new,
+    .tp_dealloc = (destructor)entry_dealloc,
+};
+
+/* --- both passes --- */
+
+typedef struct {
+    PyObject_HEAD
+    Entry *forward, *backward;
+    Py_ssize_t result_count, argument_count;
+    Py_ssize_t *sources; /* per input of the backward: gradients of results, then arguments, then the forward's results;
+                            negative for None */
+    Py_ssize_t *places;  /* per result of the backward: the argument that it is the gradient of */
+    PyObject *general;   /* (arguments and results of the forward) → pullback */
+} Pair;
+
+static int pair_traverse(Pair *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->general);
+    return 0;
+}
+
+static int pair_clear(Pair *self)
+{
+    Py_CLEAR(self->general);
+    return 0;
+}
+
+static void pair_dealloc(Pair *self)
+{
+    PyObject_GC_UnTrack(self);
+    pair_clear(self);
+    Py_XDECREF(self->forward);
+    Py_XDECREF(self->backward);
+    PyMem_Free(self->sources);
+    PyMem_Free(self->places);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *pair_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"forward", "backward", "result_count", "sources", "places", "general", NULL};
+    PyObject *forward, *backward, *sources, *places, *general;
+    Py_ssize_t result_count;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "O!O!nO!O!O", names, &EntryType, &forward, &EntryType, &backward, &result_count,
+            &PyTuple_Type, &sources, &PyTuple_Type, &places, &general))
+        return NULL;
+    const Py_ssize_t taken = ((Entry *)backward)->input_count, given = ((Entry *)backward)->output_count;
+    if (PyTuple_GET_SIZE(sources) != taken || PyTuple_GET_SIZE(places) != given)
+        return PyErr_Format(PyExc_ValueError, "one source per input, one place per result"), NULL;
+    Pair *self = (Pair *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->forward = (Entry *)Py_NewRef(forward);
+    self->backward = (Entry *)Py_NewRef(backward);
+    self->general = Py_NewRef(general);
+    self->result_count = result_count;
+    self->argument_count = self->forward->input_count;
+    self->sources = PyMem_Calloc((size_t)taken + 1, sizeof(Py_ssize_t));
+    self->places = PyMem_Calloc((size_t)given + 1, sizeof(Py_ssize_t));
+    if (!self->sources || !self->places) PyErr_NoMemory();
+    else if (numbers_of(sources, taken, self->sources) && numbers_of(places, given, self->places)) return (PyObject *)self;
+    Py_DECREF(self);
+    return NULL;
+}
+
+static PyTypeObject PairType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Pair",
+    .tp_basicsize = sizeof(Pair),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = pair_new,
+    .tp_traverse = (traverseproc)pair_traverse,
+    .tp_clear = (inquiry)pair_clear,
+    .tp_dealloc = (destructor)pair_dealloc,
+};
+
+/* --- pulling back --- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    Pair *pair;
+    PyObject *values; /* a tuple: arguments, then all results of the forward */
+} Pullback;
+
+/* The gradients of all arguments; None where the entry is not for these gradients of results. */
+static PyObject *pulled_back(const Pair *pair, PyObject *const *given, PyObject *values)
+{
+    PyObject *inputs[pair->backward->input_count + 1], *results[pair->backward->output_count + 1];
+    for (Py_ssize_t i = 0; i < pair->backward->input_count; ++i) {
+        const Py_ssize_t source = pair->sources[i];
+        if (source < 0) inputs[i] = Py_None;
+        else inputs[i] = source < pair->result_count ? given[source] : PyTuple_GET_ITEM(values, source - pair->result_count);
+    }
+    const int status = run_entry(pair->backward, inputs, results);
+    if (status == FAILED) return NULL;
+    if (status == ELSEWHERE) Py_RETURN_NONE;
+    PyObject *gradients = PyTuple_New(pair->forward->given_count);
+    for (Py_ssize_t i = 0; gradients && i < pair->forward->given_count; ++i)
+        PyTuple_SET_ITEM(gradients, i, Py_NewRef(Py_None));
+    for (Py_ssize_t i = 0; i < pair->backward->output_count; ++i)
+        if (gradients) PyTuple_SetItem(gradients, pair->places[i], results[i]);
+        else Py_DECREF(results[i]);
+    return gradients;
+}
+
+static PyObject *pullback_call(Pullback *self, PyObject *const *given, size_t flags, PyObject *keywords)
+{
+    const Pair *pair = self->pair;
+    const Py_ssize_t count = PyVectorcall_NARGS(flags);
+    const int is_tuple = count == 1 && pair->result_count > 1 && PyTuple_CheckExact(given[0]);
+    if (!keywords && (is_tuple ? PyTuple_GET_SIZE(given[0]) : count) == pair->result_count) {
+        PyObject *found = pulled_back(pair, is_tuple ? &PyTuple_GET_ITEM(given[0], 0) : given, self->values);
+        if (found != Py_None) return found;
+        Py_DECREF(found);
+    }
+    PyObject *general = PyObject_CallOneArg(pair->general, self->values);
+    if (!general) return NULL;
+    PyObject *found = PyObject_Vectorcall(general, given, flags, keywords);
+    Py_DECREF(general);
+    return found;
+}
+
+static int pullback_traverse(Pullback *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->pair);
+    Py_VISIT(self->values);
+    return 0;
+}
+
+static int pullback_clear(Pullback *self)
+{
+    Py_CLEAR(self->pair);
+    Py_CLEAR(self->values);
+    return 0;
+}
+
+static void pullback_dealloc(Pullback *self)
+{
+    PyObject_GC_UnTrack(self);
+    pullback_clear(self);
+    PyObject_GC_Del(self);
+}
+
+static PyTypeObject PullbackType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Pullback",
+    .tp_doc = "The map from gradients of the results of a call to gradients of its arguments.",
+    .tp_basicsize = sizeof(Pullback),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Pullback, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_traverse = (traverseproc)pullback_traverse,
+    .tp_clear = (inquiry)pullback_clear,
+    .tp_dealloc = (destructor)pullback_dealloc,
+};
+
+/* --- calls --- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *weak;
+    Py_ssize_t count;
+    PyObject *items[MOST_ITEMS]; /* entries or pairs, the one added last first */
+} Calls;
+
+/* A tuple of results. Takes over the references, of which one is NULL where something has failed. */
+static PyObject *tuple_of(PyObject **results, Py_ssize_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (tuple && results[i]) PyTuple_SET_ITEM(tuple, i, results[i]);
+        else {
+            Py_CLEAR(tuple);
+            Py_XDECREF(results[i]);
+        }
+    return tuple;
+}
+
+/* The results as a call gives them: one as it is, several in a tuple. Takes over the references. */
+static PyObject *returned(PyObject **results, Py_ssize_t count)
+{
+    return count == 1 ? results[0] : tuple_of(results, count);
+}
+
+/* As `returned`, of a program whose results are tuples, some of them. */
+static PyObject *nested(const Entry *entry, PyObject **outputs)
+{
+    PyObject *results[entry->result_count + 1];
+    for (Py_ssize_t i = 0; i < entry->result_count; ++i) {
+        const Py_ssize_t width = entry->widths[i];
+        results[i] = width < 0 ? *outputs : tuple_of(outputs, width);
+        outputs += width < 0 ? 1 : width;
+    }
+    return returned(results, entry->result_count);
+}
+
+/* (results, pullback) of a forward that ran. Takes over the references to its results. */
+static PyObject *with_pullback(Pair *pair, PyObject *const *arguments, PyObject **results)
+{
+    const Py_ssize_t argument_count = pair->argument_count, count = pair->forward->output_count;
+    PyObject *values = PyTuple_New(argument_count + count), *shown[pair->result_count + 1];
+    Pullback *pullback = values ? PyObject_GC_New(Pullback, &PullbackType) : NULL;
+    if (!pullback) {
+        Py_XDECREF(values);
+        for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(results[i]);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < pair->result_count; ++i) shown[i] = Py_NewRef(results[i]);
+    for (Py_ssize_t i = 0; i < argument_count; ++i) {
+        const Py_ssize_t other = i - pair->forward->given_count;
+        PyObject *value = other < 0 ? arguments[i] : PyTuple_GET_ITEM(pair->forward->defaults, other);
+        PyTuple_SET_ITEM(values, i, Py_NewRef(value));
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(values, argument_count + i, results[i]);
+    pullback->call = (vectorcallfunc)pullback_call;
+    pullback->pair = (Pair *)Py_NewRef(pair);
+    pullback->values = values;
+    PyObject_GC_Track(pullback);
+    PyObject *value = returned(shown, pair->result_count), *both = value ? PyTuple_New(2) : NULL;
+    if (!both) {
+        Py_XDECREF(value);
+        Py_DECREF(pullback);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(both, 0, value);
+    PyTuple_SET_ITEM(both, 1, (PyObject *)pullback);
+    return both;
+}
+
+static PyObject *calls_call(Calls *self, PyObject *const *values, size_t flags, PyObject *keywords)
+{
+    const Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if (keywords && PyTuple_GET_SIZE(keywords)) Py_RETURN_NONE;
+    for (Py_ssize_t i = 0; i < self->count; ++i) {
+        PyObject *item = self->items[i];
+        Pair *pair = Py_TYPE(item) == &PairType ? (Pair *)item : NULL;
+        Entry *entry = pair ? pair->forward : (Entry *)item;
+        if (entry->given_count != count) continue;
+        Py_INCREF(item); /* it may be dropped meanwhile */
+        PyObject *results[entry->output_count + 1], *found = NULL;
+        const int status = run_entry(entry, values, results);
+        if (status == DONE) found = pair ? with_pullback(pair, values, results) : nested(entry, results);
+        Py_DECREF(item);
+        if (status != ELSEWHERE) return found;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_add(Calls *self, PyObject *item)
+{
+    if (Py_TYPE(item) != &EntryType && Py_TYPE(item) != &PairType)
+        return PyErr_Format(PyExc_TypeError, "not an Entry or a Pair"), NULL;
+    PyObject *last = self->count == MOST_ITEMS ? self->items[--self->count] : NULL;
+    memmove(self->items + 1, self->items, (size_t)self->count * sizeof(PyObject *));
+    self->items[0] = Py_NewRef(item);
+    ++self->count;
+    Py_XDECREF(last);
+    Py_RETURN_NONE;
+}
+
+static int calls_forget(Calls *self)
+{
+    while (self->count) {
+        PyObject *item = self->items[--self->count];
+        Py_DECREF(item);
+    }
+    return 0;
+}
+
+static PyObject *calls_clear(Calls *self, PyObject *unused)
+{
+    calls_forget(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *calls_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    Calls *self = (Calls *)type->tp_alloc(type, 0);
+    if (self) self->call = (vectorcallfunc)calls_call;
+    return (PyObject *)self;
+}
+
+static int calls_traverse(Calls *self, visitproc visit, void *arg)
+{
+    for (Py_ssize_t i = 0; i < self->count; ++i) Py_VISIT(self->items[i]);
+    return 0;
+}
+
+static void calls_dealloc(Calls *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weak) PyObject_ClearWeakRefs((PyObject *)self);
+    calls_forget(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static Py_ssize_t calls_length(Calls *self) { return self->count; }
+
+static PyMethodDef calls_methods[] = {
+    {"add", (PyCFunction)calls_add, METH_O, "Have an Entry or a Pair tried first; of too many the oldest is dropped."},
+    {"clear", (PyCFunction)calls_clear, METH_NOARGS, "Drop all."},
+    {NULL},
+};
+static PySequenceMethods calls_sequence = {.sq_length = (lenfunc)calls_length};
+static PyTypeObject CallsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Calls",
+    .tp_basicsize = sizeof(Calls),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Calls, call),
+    .tp_weaklistoffset = offsetof(Calls, weak),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = calls_new,
+    .tp_traverse = (traverseproc)calls_traverse,
+    .tp_clear = (inquiry)calls_forget,
+    .tp_dealloc = (destructor)calls_dealloc,
+    .tp_methods = calls_methods,
+    .tp_as_sequence = &calls_sequence,
+};
+
+/* (Entry, Pair, Calls) */
+PyObject *gs_types(void)
+{
+    import_array();
+    PyTypeObject *types[] = {&EntryType, &PairType, &PullbackType, &CallsType};
+    for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
+        if (PyType_Ready(types[i])) return NULL;
+    return Py_BuildValue("(OOO)", &EntryType, &PairType, &CallsType);
+}
