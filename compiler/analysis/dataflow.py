@@ -2,8 +2,8 @@
 
 At first nothing is said of a value, and of the inputs what the analysis says. Through branches and loops values are
 handed on, so of one that is one of several what is said of all is joined; of what any other node makes, the analysis
-tells. A node is looked at again when more is said of one of its inputs, until nothing changes: work is proportional to
-the uses, since what is said of a value changes a few times only.
+tells. When more is said of a value it is handed on along its uses, and the other users are looked at again, until
+nothing changes: work is proportional to the uses, since what is said of a value changes a few times only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from ..ir.graph import Graph
-from ..ir.kinds import handed_on, open_flow_of
+from ..ir.kinds import handed_to, open_flow_of
 from ..ir.node import RETURN, Node, Value
 
 State = TypeVar("State")
@@ -27,6 +27,8 @@ class Dataflow(ABC, Generic[State]):
         self.states: dict[Value, State] = {}
         self._queue: deque[Node] = deque(graph.all_nodes())
         self._queued: set[Node] = set(self._queue)
+        self._untold: list[Value] = []
+        """Values whose users do not know yet what is said of them."""
 
     @abstractmethod
     def made(self, node: Node) -> Iterable[tuple[Value, State]]:
@@ -40,17 +42,20 @@ class Dataflow(ABC, Generic[State]):
         """Whether the outputs of a node, and the parameters of its blocks, are values that it hands on."""
         return open_flow_of(node) is not None
 
+    def asks(self, node: Node) -> bool:
+        """Whether what a node makes hangs on what is said of the values that it uses."""
+        return True
+
     def solve(self) -> dict[Value, State]:
         """Go on until nothing changes."""
+        self._untold += self.states
+        self._tell()
         while self._queue:
             node = self._queue.popleft()
             self._queued.discard(node)
             for value, state in self.made(node):
                 self.say(value, state)
-            if self.hands_on(node):
-                for value, given in handed_on(node):
-                    for source in given:
-                        self.hand(source, value)
+            self._tell()
         return self.states
 
     def hand(self, source: Value, into: Value) -> None:
@@ -69,9 +74,20 @@ class Dataflow(ABC, Generic[State]):
         self.look_again(value)
 
     def look_again(self, value: Value) -> None:
-        """Queue the users of a value."""
-        for user, _ in value._uses:
-            around = user.owner.node if user.kind == RETURN and user.owner is not None else user
-            if around is not None and around not in self._queued:
-                self._queued.add(around)
-                self._queue.append(around)
+        """Let the users of a value know that more is said of it."""
+        self._untold.append(value)
+
+    def _tell(self) -> None:
+        """Hand on what changed, and queue the nodes that make something of it."""
+        while self._untold:
+            value = self._untold.pop()
+            for user, index in value._uses:
+                node = user.owner.node if user.kind == RETURN and user.owner is not None else user
+                if node is None:
+                    continue
+                if self.hands_on(node):
+                    for into in handed_to(user, index):
+                        self.hand(value, into)
+                elif node not in self._queued and self.asks(node):
+                    self._queued.add(node)
+                    self._queue.append(node)

@@ -27,8 +27,12 @@ class State(Enum):
 
 def join(states: Iterable[State]) -> State:
     """The state of a value that is one of several; unknown for one of none."""
-    found = set(states)
-    return found.pop() if len(found) == 1 else State.UNKNOWN
+    found: State | None = None
+    for state in states:
+        if found is not None and state is not found:
+            return State.UNKNOWN
+        found = state
+    return State.UNKNOWN if found is None else found
 
 
 class Definedness:
@@ -64,16 +68,20 @@ class _Settled(Dataflow[State]):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        # A graph in the making uses values of the one that it becomes a part of: of them nothing is known.
-        outside = (value for node in program_order(graph) for value in node.inputs)
-        self.states.update({value: self.joined(value, None, State.UNKNOWN) for value in outside})
+        used: dict[Value, None] = {}
+        made: set[Value] = set()
         for node in program_order(graph):
-            for value in node.outputs:
-                self.states.pop(value, None)
+            used.update(dict.fromkeys(node.inputs))
+            made.update(node.outputs)
+        # A graph in the making uses values of the one that it becomes a part of: of them nothing is known.
+        self.states.update({v: self.joined(v, None, State.UNKNOWN) for v in used if v not in made})
         self.states.update({value: _input_state(value) for value in graph.inputs})
 
     def hands_on(self, node: Node) -> bool:
         return _hands_on(node)
+
+    def asks(self, node: Node) -> bool:
+        return node.kind in _BY_INPUTS
 
     def hand(self, source: Value, into: Value) -> None:
         if _is_read(source, into):
@@ -84,7 +92,7 @@ class _Settled(Dataflow[State]):
             return [(value, State.UNKNOWN) for block in node.blocks for value in own_parameters(block)]
         given = [(value, State.UNKNOWN) for block in node.blocks for value in block.inputs]
         inner = [block.outputs for block in node.blocks]
-        if any(value not in self.states for value in chain(node.inputs, *inner)):
+        if self.asks(node) and any(value not in self.states for value in chain(node.inputs, *inner)):
             return given
         return given + [(v, _output_state(node, i, self.states.__getitem__)) for i, v in enumerate(node.outputs)]
 
@@ -104,12 +112,16 @@ def _is_read(given: Value, value: Value) -> bool:
     return given.node.kind != "prim::Uninitialized" or value.node.kind != "prim::If"
 
 
+_BY_INPUTS = frozenset({"prim::GradOf", "prim::AutogradAdd", "prim::grad_item", "prim::unchecked_cast"})
+"""What these make is there or not as their inputs are."""
+
+
 def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) -> State:
     """What a node makes itself, by the states of what it is given."""
     if node.kind == "prim::GradOf":
         return _grad_of(join(map(state_of, node.inputs)), state_of(node.blocks[0].outputs[index]))
     if node.kind == "prim::AutogradAdd":
-        states = set(map(state_of, node.inputs))
+        states = [state_of(value) for value in node.inputs]
         return State.NONZERO if State.NONZERO in states else join(states)
     if node.kind == "prim::grad_item":
         return State.ZERO if state_of(node.inputs[0]) is State.ZERO else State.UNKNOWN

@@ -9,13 +9,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import NamedTuple
 
 from . import structure
-from .node import PARAM, Block, Node, Value
+from .node import PARAM, RETURN, Block, Node, Value
 from .structure import Rule
 
 ALL = sys.maxsize
@@ -88,6 +88,9 @@ KINDS: Mapping[str, Kind] = {
     "prim::unchecked_cast": Kind(structure.check_cast, KindTrait.SAME_VALUE),
 }
 _NO_KIND = Kind(structure.check_constant)
+# Asked for of every node, again and again.
+_FLOWS = {name: kind.flow for name, kind in KINDS.items() if kind.flow is not None}
+_OPEN_FLOWS = {name: flow for name, flow in _FLOWS.items() if not KINDS[name].traits & KindTrait.CLOSED}
 
 
 def form_of(node: Node) -> str:
@@ -101,18 +104,17 @@ def kinds_with(trait: KindTrait) -> frozenset[str]:
 
 
 def has(node: Node, trait: KindTrait) -> bool:
-    return bool(KINDS.get(node.kind, _NO_KIND).traits & trait)
+    return KINDS.get(node.kind, _NO_KIND).traits._value_ & trait._value_ != 0
 
 
 def flow_of(node: Node) -> Flow | None:
     """How values flow through the node's blocks; None where its outputs are not what they give."""
-    return KINDS.get(node.kind, _NO_KIND).flow
+    return _FLOWS.get(node.kind)
 
 
 def open_flow_of(node: Node) -> Flow | None:
     """As `flow_of`, for nodes whose blocks belong to the program around them."""
-    kind = KINDS.get(node.kind, _NO_KIND)
-    return None if kind.traits & KindTrait.CLOSED else kind.flow
+    return _OPEN_FLOWS.get(node.kind)
 
 
 def is_loop(node: Node) -> bool:
@@ -173,12 +175,20 @@ def parameters(block: Block) -> list[Value]:
     return block.inputs if flow is None else block.inputs[flow.parameters :]
 
 
-def handed_on(node: Node) -> Iterator[tuple[Value, list[Value]]]:
-    """The values that a node hands through, parameters of its blocks and its outputs, each with its `sources`."""
-    for definer in (*(block.param for block in node.blocks), node):
-        for position, value in enumerate(definer.outputs):
-            if given := sources(value, position):
-                yield value, given
+def handed_to(user: Node, index: int) -> list[Value]:
+    """The values that a node's input becomes where the node hands it on: an output, and a parameter of a loop's block.
+
+    `user` may be the Return of a block, whose holder hands on what leaves it.
+    """
+    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
+    node = user if holder is None else holder
+    flow = open_flow_of(node)
+    if flow is None or (holder is None and not flow.repeats):
+        return []
+    place = index - (flow.inputs if holder is None else flow.results)
+    if place < 0:
+        return []
+    return [*_at(node.outputs, place), *(_at(parameters(node.blocks[0]), place) if flow.repeats else ())]
 
 
 def sources(value: Value, position: int | None = None) -> list[Value]:

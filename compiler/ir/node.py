@@ -223,14 +223,17 @@ class Block:
 
 def walk(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes and those inside their blocks, outer before inner, in program order, without recursion."""
-    stack = [iter(nodes)]
-    while stack:
-        node = next(stack[-1], None)
-        if node is None:
-            stack.pop()
-            continue
-        yield node
-        stack += [block.nodes for block in reversed(node.blocks)]
+    for top in nodes:
+        yield top
+        stack = [block.param for block in reversed(top.blocks)]
+        while stack:
+            node = stack.pop()
+            if node.next is None:
+                continue
+            stack.append(node.next)
+            if node.kind != PARAM:
+                yield node
+                stack += [block.param for block in reversed(node.blocks)]
 
 
 def walk_blocks(nodes: Iterable[Node]) -> Iterator[Block]:

@@ -33,8 +33,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ..analysis.dataflow import Dataflow
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.kinds import is_loop, open_flow_of, own_parameters, parameters
-from ..ir.node import PARAM, RETURN, Node, Use, Value
+from ..ir.kinds import handed_to, is_loop, own_parameters
+from ..ir.node import PARAM, Node, Value
 from ..ir.rewrite import constant_of
 from ..ir.signature import result_types
 from ..ops.registry import OPS
@@ -175,7 +175,7 @@ def _make_as_needed(empty: Iterable[Node]) -> bool:
     for node in empty:
         made: dict[Type, Value] = {}
         for use in node.output.uses:
-            wanted = next((v.type for v in _handed_to(use) if not is_subtype(node.output.type, v.type)), None)
+            wanted = next((v.type for v in handed_to(*use) if not is_subtype(node.output.type, v.type)), None)
             if wanted is not None:
                 if wanted not in made:
                     assert node.owner is not None
@@ -183,24 +183,6 @@ def _make_as_needed(empty: Iterable[Node]) -> bool:
                 use.user.set_input(use.index, made[wanted])
                 changed = True
     return changed
-
-
-def _handed_to(use: Use) -> Iterable[Value]:
-    """The values that a used one becomes where its user hands it on."""
-    user, index = use
-    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
-    flow = open_flow_of(user if holder is None else holder)
-    if flow is None:
-        return []
-    if holder is not None:
-        place = index - flow.results
-        return [] if place < 0 else [holder.outputs[place], *(_parameter(holder, place) if flow.repeats else ())]
-    place = index - flow.inputs
-    return [] if place < 0 else [user.outputs[place], *_parameter(user, place)]
-
-
-def _parameter(loop: Node, place: int) -> list[Value]:
-    return [parameters(loop.blocks[0])[place]]
 
 
 def _results(node: Node, types: Sequence[Type]) -> Sequence[Type]:
