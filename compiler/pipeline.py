@@ -280,6 +280,8 @@ PASSES: dict[str, Pass] = {
 _ONLY_DIFFERENTIABLE = ("inline_keeping_pairs", "autodiff")
 _ONLY_PLAIN = ("inline", "decompose", "batch", "fuse", "aggregate")
 
+_AGAIN = ("specialize", "lower", "propagate", "optimize", "batch", "aggregate", "finish")
+"""The stages from which an optimised graph gains once more is known of it."""
 _INEXACT = ("batch",)
 """Stages that add up in another order, and hold operands longer for it."""
 
@@ -321,6 +323,13 @@ def run_stage(graph: Graph, name: str, *, on_device: bool = False, exact: bool =
         if after != before:
             rule = f"it has {after[0]} inputs and {after[1]} results, and had {before[0]} and {before[1]}"
             raise InvalidPass(pass_name(pass_), InvalidIR(graph, rule))
+
+
+def respecialize(graph: Graph, *, exact: bool = False) -> None:
+    """Optimise a graph again that has been through the stages, users' passes among them, now that more is known."""
+    for name in _AGAIN:
+        if not exact or name not in _INEXACT:
+            run_passes(graph, EXECUTOR[name], verify_between=False, recipe=name)
 
 
 def _named_if_it_fails(pass_: Pass) -> Pass:

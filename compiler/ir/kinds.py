@@ -35,6 +35,8 @@ class KindTrait(Flag):
     """Its output holds its inputs."""
     CLOSED = auto()
     """Its blocks are not to use more values from outside than they do."""
+    EFFECT = auto()
+    """It may not be removed, repeated or moved, whoever uses its outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ KINDS: Mapping[str, Kind] = {
     "prim::GradOf": Kind(structure.check_grad_of, flow=Flow()),
     "prim::DifferentiableGraph": Kind(structure.check_differentiable_graph, KindTrait.CLOSED, Flow(inputs=0)),
     "prim::FusionGroup": Kind(structure.check_fusion_group, KindTrait.CLOSED, Flow(inputs=0)),
+    "prim::BailOut": Kind(structure.check_bail_out, KindTrait.EFFECT),
     "prim::AutogradAdd": Kind(structure.check_autograd_add, form="gs.autograd_add"),
     "prim::AutogradZero": Kind(structure.check_autograd_zero, KindTrait.KNOWN, form="gs.autograd_zero"),
     "prim::MaterializeGrad": Kind(structure.check_materialize_grad, form="gs.materialize_grad"),

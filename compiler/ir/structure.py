@@ -301,6 +301,16 @@ def _stands_in(node: Node, blocks: set[Block]) -> bool:
     return all(value.node.owner in blocks for value in node.inputs)
 
 
+def check_bail_out(node: Node, _: Graph) -> None:
+    """The value that something is taken for granted of (`shape` and `dtype`, or `value`), then all that lives on."""
+    is_tensor = "shape" in node.attrs
+    _shape(node, None, 1, attrs=["point", "shape", "dtype"] if is_tensor else ["point", "value"])
+    require(type(node.attrs["point"]) is int, "the point of prim::BailOut is a number")
+    require(bool(node.inputs), "prim::BailOut takes a value and what lives on")
+    if unify(node.inputs[0].type, node.output.type) is None:
+        raise Broken(f"a {node.inputs[0].type} is never a {node.output.type}")
+
+
 def check_autograd_add(node: Node, _: Graph) -> None:
     _shape(node, 2, 1)
     if isinstance(node.output.type, ListType):

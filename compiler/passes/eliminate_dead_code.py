@@ -28,8 +28,10 @@ from itertools import compress
 
 from ..ir.graph import Callee, Graph
 from ..ir.kinds import (
+    KindTrait,
     carried,
     entering,
+    has,
     is_loop,
     leaving,
     open_flow_of,
@@ -189,7 +191,9 @@ class _Effects:
             return self._reaches_effect(self._functions.get(node.attr("callee")))
         op = OPS.of(node.schema)
         # What is drawn moves the generator on: without it, whatever is drawn later would be something else.
-        return op.has(Trait.SIDE_EFFECT | Trait.RANDOM) if op is not None else node.schema is not None
+        if op is None:
+            return node.schema is not None or has(node, KindTrait.EFFECT)
+        return op.has(Trait.SIDE_EFFECT | Trait.RANDOM)
 
     def _reaches_effect(self, callee: Callee | None) -> bool:
         """Look through the callee and all that it calls; a callee remembers what was found."""

@@ -238,6 +238,13 @@ def _materialize(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
     return [Meta(tuple(size), BY_CODE[dtype]) if known else UNKNOWN]
 
 
+def _assumed(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
+    """What is taken for granted: behind it, it holds."""
+    if "value" in node.attrs:
+        return [node.attrs["value"]]
+    return [Meta(tuple(node.attrs["shape"]), BY_CODE[node.attrs["dtype"]])]
+
+
 def _cast(node: Node, inputs: list[Abstract]) -> Sequence[Abstract]:
     return inputs[:1]
 
@@ -253,6 +260,7 @@ _STRUCTURAL: dict[str, Callable[[Node, list[Abstract]], Sequence[Abstract]]] = {
     "prim::AutogradAdd": _add,
     "prim::AutogradZero": lambda node, inputs: [None],
     "prim::MaterializeGrad": _materialize,
+    "prim::BailOut": _assumed,
     "prim::unchecked_unwrap_optional": _cast,
     "prim::unchecked_cast": _cast,
 }

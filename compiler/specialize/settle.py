@@ -13,7 +13,7 @@ from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
 from ..passes.inline_functions import inline_functions
 from ..passes.unroll_loops import unroll_loops
-from ..pipeline import run_recipe
+from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
 from ..types.types import UNDEFINED, TensorType, is_tensor_list
 
@@ -48,6 +48,14 @@ def settle_shapes(
         if not changed:
             return known
     return propagate_shapes(graph, arguments)
+
+
+def settle_rounds(graph: Graph, arguments: Sequence[Any]) -> None:
+    """As `settle_shapes`, with short loops of as many rounds as are decided written out, and no others."""
+    for _ in range(MAX_ROUNDS):
+        settle_shapes(graph, arguments, unroll=False)
+        if not write_out_loops(graph):
+            return
 
 
 def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:

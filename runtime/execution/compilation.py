@@ -11,7 +11,7 @@ from ...compiler.autodiff.subgraphs import (
     inline_autodiff_subgraphs,
 )
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.pipeline import EXECUTOR, run_stage, stages, stages_of_gradients
+from ...compiler.pipeline import EXECUTOR, respecialize, run_stage, stages, stages_of_gradients
 from ...lang.collection import collection_paused
 from .argument_spec import ArgumentSpec
 
@@ -52,6 +52,15 @@ def compile_graph(
                 _slice(copied, slice_everything)
             if inlines or name not in _INLINING:
                 run_stage(copied, name, exact=exact)
+    return copied
+
+
+def specialize_graph(general: Graph, settle: Callable[[Graph], None], *, exact: bool = False) -> Graph:
+    """A copy of an optimised graph into which `settle` writes what is known of one kind of runs, optimised again."""
+    copied = general.copy()
+    settle(copied)
+    with collection_paused():
+        respecialize(copied, exact=exact)
     return copied
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock, RLock, local
+from threading import Lock, RLock
 from typing import Any
 from weakref import WeakSet
 
@@ -32,6 +32,7 @@ from .argument_spec import ArgumentSpec, Signature
 from .backend import GraphRun, kernels_for
 from .compilation import compile_graph, device_graph, fallback_graph
 from .gradients import settle_for_shapes
+from .last import LAST
 from .profiling import Profile
 from .uniform import tie_to_one_shape
 
@@ -63,20 +64,8 @@ class DebugState:
     plans: Mapping[ArgumentSpec, ExecutionPlan]
 
 
-class _Last(local):
-    """The plan that ran last, of any executor, in this thread."""
-
-    plan: ExecutionPlan | None = None
-
-
-LAST = _Last()
 _EXECUTORS: WeakSet[GraphExecutor] = WeakSet()
 _REGISTERING = Lock()
-
-
-def last_executed_graph() -> Graph | None:
-    """The optimised graph that this thread ran last; None before the first call."""
-    return LAST.plan.graph if LAST.plan is not None else None
 
 
 def forget_plans() -> None:
@@ -205,15 +194,9 @@ class GraphExecutor:
     def _profiled(self, entry: Entry, values: Sequence[Any]) -> ExecutionPlan:
         """The general plan while runs are recorded, then the specialised ones wherever their guards hold."""
         with self._lock:
-            profile = entry.profile = entry.profile or Profile()
-            chosen = profile.choose(values)
-            if chosen is None:
-                return entry.plan
-            if chosen.plan is None:
-                chosen.plan = self._build(
-                    compile_graph(self.graph, entry.spec, settle=chosen.settle, exact=self._exact)
-                )
-            return chosen.plan
+            if entry.profile is None:
+                entry.profile = Profile(entry.plan, self._callees, exact=self._exact)
+            return entry.profile.choose(values)
 
     # --- plans ---
 

@@ -15,8 +15,9 @@ from ..settings.modes import SLICE_EVERYTHING, TOUCHED
 from .argument_spec import ArgumentSpec
 from .compilation import compile_graph, fallback_graph
 from .differentiated import forget_gradients
-from .executor import LAST, GraphExecutor, forget_plans
+from .executor import GraphExecutor, forget_plans
 from .groups import plan_with_groups
+from .last import LAST
 
 FORGETTING: set[Callable[[], None]] = set()
 """What else drops what it has compiled, when what it was compiled by has changed."""

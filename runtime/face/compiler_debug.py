@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..execution.executor import last_executed_graph
+from ..execution.last import last_executed_graph
 from ..execution.function_executor import register_pass
 from ..settings.counters import counters, reset_counters
 

@@ -17,7 +17,8 @@ from ...lang.diagnostics import did_you_mean
 from ..execution.backend import register_kernels
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, unwrapped
-from ..execution.executor import LAST, DebugState, Entry, GraphExecutor
+from ..execution.executor import DebugState, Entry, GraphExecutor
+from ..execution.last import LAST
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache
 from ..settings.counters import HITS

@@ -208,19 +208,16 @@ class Planner:
         self._node = node
         sources = self._slots_of(block.outputs)[len(block.outputs) - len(targets) :]
         dead = self._release(self._dying(block.ret))
-        self._emit_move(sources, targets, _without(dead, targets))
+        self._emit_move(sources, targets, without(dead, targets))
         self._owned.pop()
 
     def _operation(self, node: Node) -> None:
         """One op or call: operands that die give their registers to the results."""
-        inputs = self._slots_of(node.inputs)
-        released = self._release(self._dying(node))
-        targets = self._define(node.outputs)
-        unused = self._release(self._unused(node))
+        inputs, released, targets, unused = self._registers_of(node)
         if self._is_call(node):
             self._emit(CALL, node.attr("callee"), targets, gather(inputs), released, unused, inputs)
             return
-        dead = _without(released, targets) + unused
+        dead = without(released, targets) + unused
         function, taken = self._evaluation(node)
         operands = tuple([inputs[i] for i in taken])
         if len(targets) != 1:
@@ -231,6 +228,17 @@ class Planner:
             self._emit(UNARY, function, targets[0], operands[0], None, dead, inputs)
         else:
             self._emit(GENERAL, function, targets[0], gather(operands), None, dead, inputs)
+
+    def _registers_of(self, node: Node) -> tuple[Slots, Slots, Slots, Slots]:
+        """Registers: of a node's operands, of those that die there, of its results, of those that nobody uses."""
+        inputs = self._slots_of(node.inputs)
+        released = self._release(self._dying(node))
+        targets = self._define(node.outputs)
+        return inputs, released, targets, self._release(self._unused(node))
+
+    def _next_address(self) -> int:
+        """Where the next instruction is going to stand."""
+        return len(self._steps)
 
     def _is_call(self, node: Node) -> bool:
         """Whether a node is run as a plan of its own, by an instruction of its own."""
@@ -323,7 +331,8 @@ def _nothing(registers: Registers) -> tuple[Any, ...]:
     return ()
 
 
-def _without(slots: Slots, others: Slots) -> Slots:
+def without(slots: Slots, others: Slots) -> Slots:
+    """The registers that are not among the others."""
     return tuple([slot for slot in slots if slot not in others])
 
 

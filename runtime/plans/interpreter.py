@@ -11,6 +11,7 @@ from ...compiler.ops.families.control import is_defined
 from ..failures.failed_node import failure_at
 from ..failures.failure import RuntimeFailure
 from .plan import (
+    BAIL,
     BINARY,
     BRANCH,
     CALL,
@@ -110,6 +111,12 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 code = plan.code
                 for slot, value in zip(target, results):  # noqa: B905 - a callee returns what its schema says
                     registers[slot] = value
+            elif kind == BAIL:
+                if function.holds(registers[first]):
+                    registers[target] = registers[first]
+                else:
+                    plan, registers, address = function.leave(registers)
+                    code, dead = plan.code, ()
             for slot in dead:
                 registers[slot] = None
     except RuntimeFailure:

@@ -24,11 +24,11 @@ Slots = tuple[int, ...]
 Registers = list[Any]
 Gather = Callable[[Registers], tuple[Any, ...]]
 
-BINARY, UNARY, GENERAL, SPREAD, COPY, MOVE, FREE, JUMP, BRANCH, SKIP, ENTER, NEXT, CALL, RETURN = range(14)
+BINARY, UNARY, GENERAL, SPREAD, COPY, MOVE, FREE, JUMP, BRANCH, SKIP, ENTER, NEXT, CALL, RETURN, BAIL = range(15)
 """What an instruction does."""
 KINDS = (
     *("BINARY", "UNARY", "GENERAL", "SPREAD", "COPY", "MOVE", "FREE"),
-    *("JUMP", "BRANCH", "SKIP", "ENTER", "NEXT", "CALL", "RETURN"),
+    *("JUMP", "BRANCH", "SKIP", "ENTER", "NEXT", "CALL", "RETURN", "BAIL"),
 )
 
 
@@ -52,6 +52,7 @@ class Instruction(NamedTuple):
     | CALL    | name      | registers       | gather        | registers       | clears `second`, runs a function;    |
     |         |           |                 |               |                 | `dead` is cleared when it returns    |
     | RETURN  |           |                 | gather        |                 |                                      |
+    | BAIL    | exit      | register        | register      |                 | a copy; or goes on in another plan   |
 
     A gather takes the registers and returns a tuple of some of them; conditions, indices and counts are registers.
     """

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
 from ..execution.compiled import Compiled
-from ..execution.executor import LAST
 from ..execution.function_executor import FunctionExecutor
+from ..execution.last import LAST
 from ..failures.failure import RuntimeFailure
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan
