@@ -164,9 +164,7 @@ class Profile:
 
     def _specialize(self, values: Sequence[Any]) -> ExecutionPlan:
         """A new special plan, if these arguments have in common what those recorded had; else learning goes on."""
-        seen = {
-            point: known for point, known in self._seen.items() if known is not None and point not in self.varying
-        }
+        seen = {point: known for point, known in self._seen.items() if known is not None and point not in self.varying}
         learned = Specialization(self._common, seen)
         self._missed = self._recorded = 0
         nothing = all(known is None for known in learned.common) and not seen

@@ -56,19 +56,23 @@ class Call:
 @dataclass(frozen=True)
 class Shape:
     dims: tuple[int, ...]
+    scale: float = 0.7
 
     def array(self, place: int) -> np.ndarray[Any, Any]:
-        return np.asarray(np.random.default_rng([place, *self.dims]).normal(size=self.dims) * 0.7)
+        return np.asarray(np.random.default_rng([place, *self.dims]).normal(size=self.dims) * self.scale)
 
 
 @dataclass(frozen=True)
 class FuzzedProgram:
+    """`scale` is that of the tensors' numbers."""
+
     source: str
+    scale: float = 0.7
 
     @cached_property
     def calls(self) -> list[Call]:
         lines = [line[len(MARK) :] for line in self.source.splitlines() if line.startswith(MARK)]
-        return [_call(line) for line in lines]
+        return [_call(line, self.scale) for line in lines]
 
 
 def leaves(value: Any) -> list[Any]:
@@ -76,17 +80,18 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for item in value for leaf in leaves(item)] if isinstance(value, list | tuple) else [value]
 
 
-def _call(text: str) -> Call:
+def _call(text: str, scale: float) -> Call:
     call = ast.parse(f"f({text})", mode="eval").body
     assert isinstance(call, ast.Call)
-    return Call(tuple(map(_argument, call.args)), {k.arg or "": _argument(k.value) for k in call.keywords})
+    args = tuple([_argument(arg, scale) for arg in call.args])
+    return Call(args, {k.arg or "": _argument(k.value, scale) for k in call.keywords})
 
 
-def _argument(node: ast.expr) -> Any:
+def _argument(node: ast.expr, scale: float) -> Any:
     if isinstance(node, ast.Call):
-        return Shape(tuple(ast.literal_eval(item) for item in node.args))
+        return Shape(tuple(ast.literal_eval(item) for item in node.args), scale)
     if isinstance(node, ast.List):
-        return [_argument(item) for item in node.elts]
+        return [_argument(item, scale) for item in node.elts]
     if isinstance(node, ast.Tuple):
-        return tuple(_argument(item) for item in node.elts)
+        return tuple(_argument(item, scale) for item in node.elts)
     return ast.literal_eval(node)

@@ -65,6 +65,15 @@ def profiled(subject: Subject) -> None:
             values(subject, subject.f, which, f"call {which} after the profile")
 
 
+def left_in_the_middle(subject: Subject) -> None:
+    """Plans made for what ops gave for some numbers, left where they give something else for others."""
+    other = subject.with_other_numbers()
+    with gs.settings.profiling(True):
+        for round, which in enumerate([*[subject] * 4, *[other] * 5, subject, other]):
+            values(which, subject.f, what=f"round {round}")
+            pull_back(which, subject.f, what=f"vjp of round {round}")
+
+
 def not_optimized(subject: Subject) -> None:
     with gs.settings.optimize(False):
         values(subject, subject.f)
@@ -476,6 +485,7 @@ ROADS: dict[str, Road] = {
     "second kind": second_kind,
     "by name": by_name,
     "profiled": profiled,
+    "left in the middle": left_in_the_middle,
     "not optimized": not_optimized,
     "single precision": single_precision,
     "vjp": vjp,

@@ -35,6 +35,12 @@ class Subject:
     def f(self) -> gs.Function:
         return self.unit["f"]
 
+    def with_other_numbers(self) -> Subject:
+        """The same compiled functions, called with the opposite of each number in a tensor."""
+        other = Subject(FuzzedProgram(self.program.source, -self.program.scale))
+        other.__dict__.update(unit=self.unit)
+        return other
+
     @cached_property
     def eager(self) -> Eager:
         return Eager(self.program)

@@ -23,6 +23,7 @@ SHARES = {
     **dict.fromkeys(("IR text", "lifted code", "halves"), 18),
     "code": 8,
     "vjp": 12,
+    "left in the middle": 4,
     "absent cotangents": 8,
     **dict.fromkeys(POLICIES, 2),
     "grad": 3,
