@@ -153,6 +153,13 @@ class _Structurer:
                 returns = run(_leaves(statement.body, ast.Return))
                 endless = isinstance(statement, ast.While) and _is_true(statement.test)
                 if endless and not run(_leaves(statement.body, ast.Break)):
+                    if not returns:
+                        raise self.diagnostics.fail(
+                            "E306",
+                            "no `break` or `return` leaves this loop: nothing after it ever runs",
+                            statement.span,
+                            "leave it, or give it a condition: `while error > 1e-6:`",
+                        )
                     return Exit.ALWAYS
                 return Exit.MAYBE if returns else Exit.NEVER
             case _:
@@ -314,7 +321,7 @@ def _leaves(body: tuple[ast.Stmt, ...], kind: type[ast.Return] | type[ast.Break]
 
 
 def _is_true(test: ast.Expr) -> bool:
-    return isinstance(test, ast.Constant) and test.value is True
+    return isinstance(test, ast.Constant) and bool(test.value)
 
 
 def _set(flag: str, value: bool, span: Span) -> ast.Stmt:

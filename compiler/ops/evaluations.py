@@ -79,6 +79,14 @@ def preferring_numbers(propagate: Callable[..., Any], choose: Callable[..., Any]
 _GAMMALN = scipy("gammaln")
 
 
+_erfinv = scipy("erfinv")
+
+
+def erfinv(x: Any) -> Any:
+    """scipy's gives 0 for -0."""
+    return np.copysign(_erfinv(x), x)
+
+
 def lgamma(operand: Any) -> Any:
     """scipy's is -inf at -inf, and infinite for subnormal numbers. Near 0 gamma is 1 / x."""
     size = np.abs(operand)

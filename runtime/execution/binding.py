@@ -113,12 +113,23 @@ def _converter(argument: Argument, tensor: Convert) -> Convert:
 
     def convert_floating(value: Any) -> Any:
         converted = convert(value)
+        if converted is None:
+            note = f"give a tensor for '{argument.name}', or leave it out of argnums"
+            raise Unsuitable("there is no gradient with respect to None", note)
         if not _is_floating(converted):
             note = f"convert it: `{argument.name}.astype(float)`, or `{argument.name}.double()` for a torch tensor"
-            raise Unsuitable(f"there is no gradient with respect to {describe_argument(value)}", note)
+            raise Unsuitable(f"there is no gradient with respect to {_not_floating(value)}", note)
         return converted
 
     return convert_floating
+
+
+def _not_floating(value: Any) -> str:
+    """What of an argument is not floating, in a few words."""
+    if not isinstance(value, list | tuple):
+        return describe_argument(value)
+    index = next(i for i, item in enumerate(value) if isinstance(item, int) or not _is_floating(item))
+    return f"element {index}, {_not_floating(value[index])}"
 
 
 def _is_floating(value: Any) -> bool:

@@ -73,6 +73,20 @@ def test_refused(name: str) -> None:
     assert found.span.text == "backward"
 
 
+@pytest.mark.parametrize(
+    "body", ["pass", "y = g * 2", "assert g.sum() > 0", "for i in range(2):\n            print(i)"]
+)
+def test_one_that_returns_nothing_is_refused(body: str) -> None:
+    with pytest.raises(gs.CompileError, match="'backward' returns no gradient") as caught:
+        gs.CompilationUnit(f"def f(x):\n    def backward(g):\n        {body}\n\n    return x * 2, backward\n")
+    assert caught.value.code == "E405"
+
+
+def test_one_that_returns_none_has_no_gradient() -> None:
+    unit = gs.CompilationUnit("def f(x):\n    def backward(g):\n        return None\n\n    return x * 2, backward\n")
+    assert gs.vjp(unit.f, 3.0)[1](1.0) == (None,)
+
+
 def test_one_that_a_dead_branch_returns_is_fine() -> None:
     unit = gs.CompilationUnit("""
 def f(x):

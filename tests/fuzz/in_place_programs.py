@@ -37,7 +37,7 @@ def swapped(a, b):
 
 
 def larger(a, b):
-    if a.sum() > b.sum():
+    if a.sum() > b.sum() + 0.0137:
         return a
     return b
 
@@ -176,8 +176,10 @@ def _expression(p: Program, shape: Shape) -> str:
 
 
 def _condition(p: Program) -> str:
+    """No threshold is a number that sums and products of the others meet: a tie is decided by how a sum is rounded."""
     name = p.tensor() or "a"
-    return p.rng.choice([f"{name}.sum() > 0", f"{name}.mean() < 1", "x.sum() > 0", f"bool({name}.max() > 2)"])
+    over = f"bool({name}.max() > 2.0137)"
+    return p.rng.choice([f"{name}.sum() > 0.0137", f"{name}.mean() < 1.0137", "x.sum() > 0.0137", over])
 
 
 def _bind(p: Program, text: str, kind: Kind, contiguous: bool = False) -> None:
@@ -305,7 +307,7 @@ def _write(p: Program) -> None:
         options += [
             f"{target}[{rng.randint(0, shape[0] - 1)}] = {_operand(p, shape[1:])}",
             f"{target}[1:] = {target}[:-1] * 2",
-            f"{target}[{target} > 0] = 0.5",
+            f"{target}[{target} > 0.0137] = 0.5",
             f"{target}[torch.tensor([0])] += 1",
             f"{target}[0], {target}[-1] = {target}[-1], {target}[0]",
         ]

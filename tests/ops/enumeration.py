@@ -8,6 +8,9 @@ bytes (sample_changes.py). What differs from torch is printed: other values or t
 torch has a value. What torch refuses may be refused, or be a value; where torch gives another answer for the same
 values laid out with gaps, its loops disagree with each other, and nothing is compared.
 
+What is found is printed as each entry ends. Calls whose results have more than `LARGEST` elements are left out: among
+other numbers are such as ask for gigabytes, and torch and ours would both give them.
+
 `--reasons` prints instead why entries do not pass: each entry once, under the first thing that keeps it from passing.
 """
 
@@ -41,6 +44,9 @@ TOLERANCE = {
     torch.bfloat16: (6e-2, 6e-2),
 }
 """Relative and absolute: as many digits as sums and products of a few dozen elements leave."""
+
+LARGEST = 1 << 20
+"""Elements of results that are compared."""
 
 OTHER_NAMES = re.compile(
     r"^(max_pool2d_with_indices_backward|torch\.ops|fft|__getitem__|linalg\.pinv\.singular|tensor_split"
@@ -156,6 +162,18 @@ def _in_torch(op: Any, sample: Any) -> Any:
     return op.op(sample.input, *sample.args, **sample.kwargs)
 
 
+def is_large(op: Any, sample: Any) -> bool:
+    """Whether the results are too large to be compared, by shapes alone; where torch cannot tell, they are not."""
+    shapes = replaced(sample, lambda tensor: tensor.to("meta"), lambda number: number)
+    shapes.kwargs.pop("device", None)
+    try:
+        with torch.device("meta"):
+            results = flat(_in_torch(op, shapes))
+    except Exception:
+        return False
+    return sum(leaf.numel() for leaf in results if isinstance(leaf, torch.Tensor)) > LARGEST
+
+
 def _value_difference(op: Any, made: Case, result: Any, expected: Any) -> str | None:
     if Measure().difference(result, expected) is None:
         return None
@@ -226,23 +244,31 @@ def outcomes(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = 
             made = case(op, CHANGES[change].sample(sample, chance))
         except (Unspellable, RuntimeError, TypeError):
             continue
+        if is_large(op, made.sample):
+            continue
         given = [as_given(value, CHANGES[change], chance) for value in made.values]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield made, outcome(op, made, given, gradients=gradients and dtype == "float64")
 
 
-def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> tuple[int, list[str]]:
-    """How many calls of one entry were compared, and what was wrong with any; nothing where the language lacks it."""
-    wrong: list[str] = []
-    count = 0
+@dataclass(frozen=True)
+class Found:
+    """What became of the calls of one entry in one dtype under one change; what the language lacks is not counted."""
+
+    compared: int
+    refused: list[str]
+    different: list[str]
+
+
+def differences(op: Any, dtype: str, change: str, limit: int, *, gradients: bool = True) -> Found:
+    texts: dict[str, list[str]] = defaultdict(list)
     for made, found in outcomes(op, dtype, change, limit, gradients=gradients):
-        count += found.kind != LACKING
-        if found.kind in (REFUSED, DIFFERENT):
-            kinds = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat(made.values)]
-            text = f"{'refused: ' if found.kind == REFUSED else ''}{found.text}"
-            wrong.append(f"{text}\n    {made.source.partition('return ')[2].strip()}  {', '.join(kinds)}")
-    return count, wrong
+        kinds = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat(made.values)]
+        call = f"{made.source.partition('return ')[2].strip()}  {', '.join(kinds)}"
+        texts[found.kind].append(f"{found.text}\n    {call}")
+    compared = sum(len(told) for kind, told in texts.items() if kind != LACKING)
+    return Found(compared, texts[REFUSED], texts[DIFFERENT])
 
 
 def reason(op: Any, limit: int) -> str:
@@ -290,12 +316,17 @@ def main() -> None:
 def print_differences(chosen: list[Any], options: argparse.Namespace) -> None:
     totals: Counter[str] = Counter()
     for op in filter(is_compared, chosen):
+        counted: Counter[str] = Counter()
         for change in options.change.split(","):
             for dtype in options.dtypes.split(","):
-                count, wrong = differences(op, dtype, change, options.limit)
-                totals += Counter({f"{change}: compared": count, f"{change}: different": len(wrong)})
-                for text in wrong:
-                    print(f"{name_of(op)} [{dtype}, {change}]: {text}", flush=True)
+                found = differences(op, dtype, change, options.limit)
+                told = {"different": found.different, "refused": found.refused}
+                counted.update(compared=found.compared, **{kind: len(texts) for kind, texts in told.items()})
+                for kind, texts in told.items():
+                    for text in texts:
+                        print(f"{kind}: {name_of(op)} [{dtype}, {change}]: {text}", flush=True)
+        totals += counted
+        print(f"{name_of(op)}: {dict(counted)}", flush=True)
     print(dict(totals))
 
 

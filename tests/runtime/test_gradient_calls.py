@@ -63,9 +63,18 @@ def test_there_is_no_gradient_with_respect_to_integers(make: Callable[[], gs.Fun
 
 
 def test_nor_to_a_list_of_them() -> None:
-    with pytest.raises(gs.RuntimeFailure, match="argument 'l': there is no gradient"):
-        gs.grad(UNIT.rows)([np.arange(3)], X)
+    with pytest.raises(gs.RuntimeFailure, match=r"argument 'l': there is no gradient.* element 1, an array of int64"):
+        gs.grad(UNIT.rows)([X, np.arange(3)], X)
     assert gs.grad(UNIT.rows, 1)([np.arange(3)], X).shape == X.shape
+
+
+@pytest.mark.parametrize("argnums", [1, (0, -1)])
+def test_nor_to_what_is_not_there(argnums: Any) -> None:
+    unit = gs.CompilationUnit(
+        "def f(x, w: Optional[Tensor] = None):\n    return x.sum() if w is None else (x * w).sum()\n"
+    )
+    with pytest.raises(gs.RuntimeFailure, match=r"argument 'w': there is no gradient .* None(?s:.)*argnums"):
+        gs.grad(unit.f, argnums)(X)
 
 
 @pytest.mark.parametrize("argnums", [1.0, "x", [0.5], 7, [True], None])

@@ -68,6 +68,9 @@ def _emit_body(e: Emitter, node: ast.FunctionDef) -> Walk:
     if e.frame.raised:
         return _of_no_path(e, node)
     if structured.exit is Exit.NEVER:
+        if e.outer is not None:
+            note = "return one gradient per input, in order, None where there is none"
+            e.diagnostics.report("E405", f"'{node.name}' returns no gradient", node.name_span, note)
         return [e.at(node).constant(None)]
     return _flattened(e, e.lookup(RESULT, node.name_span))
 

@@ -114,13 +114,29 @@ def _arange_start(start: Number, end: Number, dtype: int | None, *options: objec
 
 
 def _linspace(start: Number, end: Number, steps: int, dtype: int | None, *options: object) -> Array:
-    if steps < 0:
-        raise RuntimeError(f"linspace: the number of steps must not be negative, but is {steps}")
-    return cast(np.linspace(start, end, steps, dtype=np.float64), _dtype(dtype, DEFAULT_FLOAT))
+    target = _dtype(dtype, DEFAULT_FLOAT)
+    return cast(_spaced(start, end, steps, target), target)
 
 
 def _logspace(start: Number, end: Number, steps: int, base: float, dtype: int | None, *options: object) -> Array:
-    return cast(np.power(float(base), _linspace(start, end, steps, FLOAT64.code)), _dtype(dtype, DEFAULT_FLOAT))
+    target = _dtype(dtype, DEFAULT_FLOAT)
+    exponents = _spaced(start, end, steps, FLOAT64 if steps == 1 else target)
+    with np.errstate(all="ignore"):
+        return cast(np.power(float(base), exponents), target)
+
+
+def _spaced(start: Number, end: Number, steps: int, dtype: DType) -> Array:
+    """Numbers at equal distances, in float64: the first half by their distance from the start, the others by that from
+    the end. Both are numbers of the dtype."""
+    if steps < 0:
+        raise RuntimeError(f"the number of steps must not be negative, but is {steps}")
+    first, last = (float(element(value, dtype)) for value in (start, end))
+    if steps == 1:
+        return np.asarray([first])
+    index = np.arange(steps, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        step = np.float64(last - first) / (steps - 1)
+        return np.where(index < steps // 2, first + step * index, last - step * (steps - 1 - index))
 
 
 def _eye(n: int, dtype: int | None, *options: object) -> Array:
@@ -133,9 +149,19 @@ def _eye_m(n: int, m: int, dtype: int | None, *options: object) -> Array:
     return np.eye(n, m, dtype=numpy_dtype(_dtype(dtype, DEFAULT_FLOAT)))
 
 
-def _triangle(find: Callable[..., Any]) -> Callable[..., Array]:
+def _triangle(is_lower: bool) -> Callable[..., Array]:
+    """The places of a triangle, row by row; no row is looked at that holds none."""
+
     def evaluate(row: int, col: int, offset: int, dtype: int | None, *options: object) -> Array:
-        return cast(np.stack(find(row, offset, col)), _dtype(dtype, INT64))
+        rows = range(max(0, -offset), row) if is_lower else range(min(row, col - offset))
+        if not col:
+            rows = range(0)
+        index = np.arange(rows.start, rows.stop)
+        last = np.minimum(index + offset + 1, col) if is_lower else np.full(len(rows), col)
+        first = np.zeros(len(rows), np.int64) if is_lower else np.maximum(index + offset, 0)
+        counts = last - first
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - first, counts)
+        return cast(np.stack([np.repeat(index, counts), places]), _dtype(dtype, INT64))
 
     return evaluate
 
@@ -306,10 +332,10 @@ declare(
     shape=_eye_shape,
     dtype=shapes.default_float,
 )
-for _name, _find in (("tril", np.tril_indices), ("triu", np.triu_indices)):
+for _name in ("tril", "triu"):
     declare(
         f"aten::{_name}_indices(int row, int col, int offset=0, {OPTIONS.replace('dtype=None', 'dtype=4')}) -> Tensor",
-        _triangle(_find),
+        _triangle(_name == "tril"),
         result=rules.fixed(None, 2),
         shape=_triangle_shape,
     )

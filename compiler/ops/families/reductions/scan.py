@@ -28,8 +28,8 @@ def _scan(fold: np.ufunc) -> Callable[[Array, int, int | None], Array]:
         target = total_dtype(self, dtype)
         wide = at_least_1d(widen(cast(self, target)))
         scanned = fold.accumulate(wide, wrap_dim(dim, self.ndim), dtype=accumulator(target))
-        if fold is np.add and target.is_floating:
-            scanned += 0  # A sum starts from 0: of zeros of either sign it is 0.
+        if fold is np.add and target.is_floating and self.ndim:
+            scanned += 0  # A sum starts from 0: of zeros of either sign it is 0. Without dimensions nothing is added.
         return cast(scanned, target).reshape(self.shape)
 
     return evaluate
@@ -38,7 +38,8 @@ def _scan(fold: np.ufunc) -> Callable[[Array, int, int | None], Array]:
 def _logcumsumexp(self: Array, dim: int) -> Array:
     dtype = require_float("logcumsumexp", dtype_of(self))
     wide = at_least_1d(self).astype(np.float64)
-    return cast(np.logaddexp.accumulate(wide, wrap_dim(dim, self.ndim)) + 0, dtype).reshape(self.shape)
+    found = np.logaddexp.accumulate(wide, wrap_dim(dim, self.ndim))
+    return cast(found + 0 if self.ndim else found, dtype).reshape(self.shape)
 
 
 def _running_extreme(fold: np.ufunc) -> Callable[[Array, int], tuple[Array, Array]]:
