@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .runtime.face.operators import ops
     from .runtime.face.pair import GradPair
     from .runtime.face.script import script
+    from .runtime.face.torch_op import torch_op
     from .runtime.face.trace import trace
     from .runtime.face.transforms import grad, value_and_grad, vjp
     from .runtime.face.unit import CompilationUnit, load
@@ -51,6 +52,7 @@ _HOMES = {
     "script": "runtime.face.script",
     "settings": "runtime.settings.modes",
     "tape": "runtime.face",
+    "torch_op": "runtime.face.torch_op",
     "trace": "runtime.face.trace",
     "value_and_grad": "runtime.face.transforms",
     "vjp": "runtime.face.transforms",
@@ -80,6 +82,7 @@ __all__ = [
     "script",
     "settings",
     "tape",
+    "torch_op",
     "trace",
     "value_and_grad",
     "vjp",

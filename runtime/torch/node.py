@@ -17,6 +17,7 @@ import torch
 
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
+from ...lang.source import Span
 from ..execution.differentiated import Flags, Key, Program
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
@@ -29,6 +30,8 @@ from .symbolic import SymbolicMemory
 from .tensors import DTYPE_OF, Memory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
 from .transforms import run_per_sample, transposed
 
+MAX_NAMES = 4096
+"""Names that nodes have classes of; those beyond go without."""
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
 
@@ -141,7 +144,7 @@ class Kept:
         vjps = [self._vjp(layout, given) for layout in self.outputs]
         if self.step.repeated:
             self._clear_repeated(vjps, len(given))
-        program = self.step.backward(tuple([_pattern(vjp) for vjp in vjps]))
+        program = self.step.backward(tuple([pattern_of_tensor(vjp) for vjp in vjps]))
         results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
         row: list[Any] = [None] * len(self.shapes)
         for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
@@ -192,7 +195,8 @@ def _like(tensor: Any) -> tuple[Any, ...]:
     return (tensor.shape, tensor.dtype, tensor.device) if tensor.dtype.is_floating_point else ()
 
 
-def _pattern(vjp: Any) -> Any:
+def pattern_of_tensor(vjp: Any) -> Any:
+    """The part of a Pattern for one gradient."""
     if vjp is None:
         return None
     return list if isinstance(vjp, list) else NUMPY_DTYPE[vjp.dtype]
@@ -207,11 +211,24 @@ def fits(shape: Sequence[int], wider: Sequence[int]) -> bool:
     return all(size in (1, target) for size, target in zip(reversed(shape), reversed(wider), strict=False))
 
 
+_finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled
+
+
+def note_source(ctx: Any, span: Span) -> None:
+    """In torch's anomaly mode, have the traceback of a node end with the function's own line."""
+    if not _finds_anomalies() or not span.source.text:
+        return
+    line = span.source.line(span.line).strip()
+    ctx.metadata.get("traceback_", []).append(f'  File "{span.source.filename}", line {span.line}\n    {line}\n')
+
+
 class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
     """A recorded call: `apply(call, *tensors)` gives the tensors of the outputs."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: Any) -> tuple[Any, ...]:
+        if _finds_anomalies():
+            note_source(ctx, call.step.graph.span)
         row = call.run(tensors)
         call.remember(ctx, tensors, row)
         return row
@@ -268,6 +285,18 @@ class SampledFunction(TransformedFunction):
 # --- calls ---
 
 
+def named(function: Any, name: str) -> Any:
+    """The class of a node under the name of what is called: what torch shows, profiles and complains about."""
+    return _NAMED.get((function, name)) or _name(function, name)
+
+
+def _name(function: Any, name: str) -> Any:
+    if not name.isidentifier() or len(_NAMED) >= MAX_NAMES:
+        return function
+    return _NAMED.setdefault((function, name), type(function)(name, (function,), {}))
+
+
+_NAMED: dict[tuple[Any, str], Any] = {}
 _unwrap_if_dead: Callable[[Any], Any] = torch._C._functorch.unwrap_if_dead
 is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 """Whether a transform of torch.func is running."""
@@ -309,7 +338,7 @@ def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]
     """The real outputs of a step, recorded as one node."""
     tensors: list[Any] = []
     call = Call(step, take_apart(values, tensors))
-    row = function.apply(call, *tensors)
+    row = named(function, step.name).apply(call, *tensors)
     return put_together(call.outputs[: step.num_real], row)
 
 

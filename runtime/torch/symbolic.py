@@ -86,10 +86,16 @@ def draws_numbers(graph: Graph) -> bool:
 
 def _is_of_a_sample(node: Node) -> bool:
     op = OPS.of(node.schema)
+    return op is not None and (op.has(Trait.SIDE_EFFECT) or tells_element(node))
+
+
+def tells_element(node: Node) -> bool:
+    """Whether a node gives a number that is in a tensor."""
+    op = OPS.of(node.schema)
     if op is None or op.has(Trait.SHAPE_ONLY):
         return False
     takes = any(holds_tensor(argument.type) for argument in op.schema.arguments)
-    return op.has(Trait.SIDE_EFFECT) or (takes and not all(holds_tensor(result.type) for result in op.schema.returns))
+    return takes and not all(holds_tensor(result.type) for result in op.schema.returns)
 
 
 def _is_traceable(node: Node) -> bool:

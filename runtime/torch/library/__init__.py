@@ -1,0 +1,1 @@
+"""Functions as ops of torch.library: schemas, fakes, autograd, autocast, FLOPs, sharding."""

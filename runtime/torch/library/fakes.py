@@ -1,0 +1,133 @@
+"""Ops on tensors without elements: what comes out has the shapes and dtypes of what would.
+
+torch's own ops tell that, with sizes that are symbols too. What torch has no op for tells it by its rule of shapes;
+and where what is in a tensor decides, the ways that are left are joined, for the sizes at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from ....compiler.ir.graph import Graph
+from ....compiler.ir.node import Node
+from ....compiler.ops.meta import UNKNOWN, Meta
+from ....compiler.ops.registry import OPS, Trait
+from ....compiler.shapes.infer import infer
+from ....compiler.shapes.propagate import ShapeError, propagate_shapes
+from ...failures.failed_node import misfit
+from ...kernels.torch_ops import is_of_torch, without_autocast
+from ...kernels.whole import DevicePlanner, is_walked
+from ...plans.build import PlanCache
+from ...plans.interpreter import run_plan
+from ...plans.operations import Evaluate
+from ...plans.plan import ExecutionPlan
+from ...values.torch_dtypes import dtypes_of_torch, torch_dtypes
+from ..symbolic import Untraceable, tells_element
+
+_SOME_SEED = 0
+
+
+class ShapeRun:
+    """A graph on tensors without elements."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._plans: dict[torch.device, ExecutionPlan] = {}
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        """New, contiguous tensors of the results' shapes. Untraceable where elements decide of these."""
+        if self._decides_by_data:
+            return self._joined(values, _device_of(values))
+        return [_contiguous(result) for result in self.by_ops(values)]
+
+    @cached_property
+    def _decides_by_data(self) -> bool:
+        """Whether a number that is in a tensor is told: asked for, it would be one that nobody knows."""
+        return any(tells_element(node) for node in self._graph.all_nodes())
+
+    def by_ops(self, values: Sequence[Any]) -> list[Any]:
+        """The results as torch's own ops give them."""
+        device = _device_of(values)
+        with torch.no_grad(), without_autocast(torch.device("cpu") if device.type == "meta" else device):
+            return run_plan(self._plan(device), values)
+
+    def _plan(self, device: torch.device) -> ExecutionPlan:
+        def planned(called: Graph, callees: PlanCache) -> ExecutionPlan:
+            return _ShapePlanner(called.without_closure(), callees, device, _no_groups).build()
+
+        found = self._plans.get(device)
+        return found if found is not None else self._plans.setdefault(device, planned(self._graph, PlanCache(planned)))
+
+    def _joined(self, values: Sequence[Any], device: torch.device) -> list[Any]:
+        try:
+            known = propagate_shapes(self._graph, [_abstract(value) for value in values])
+        except ShapeError as error:
+            raise misfit(error) from error
+        return [self._empty(known.get(output, UNKNOWN), device) for output in self._graph.outputs]
+
+    def _empty(self, value: Any, device: torch.device) -> Any:
+        if isinstance(value, Meta):
+            return torch.empty(value.shape, dtype=torch_dtypes()[value.dtype], device=device)
+        if isinstance(value, list):
+            return [self._empty(item, device) for item in value]
+        message = "what is in a tensor decides of the shape of a result, and there is nothing in it here"
+        note = "call it outside of what is compiled; torch.compile, without `fullgraph`, ends its graph there"
+        raise Untraceable("R003", self._graph.title, message, span=self._graph.span, notes=[note])
+
+
+class _ShapePlanner(DevicePlanner):
+    """By torch's ops, and by rules of shapes where it has none, or where one would draw."""
+
+    def _evaluate(self, node: Node) -> Evaluate:
+        op = OPS.of(node.schema)
+        if is_walked(node.kind) or op is None or (is_of_torch(op) and not op.has(Trait.RANDOM)):
+            return super()._evaluate(node)
+        types = [value.type for value in node.inputs]
+
+        def by_rule(*values: Any) -> Any:
+            results = [self._made(result) for result in infer(op, [_abstract(v, exact=False) for v in values], types)]
+            return results[0] if len(results) == 1 else results
+
+        return by_rule
+
+    def _made(self, result: Any) -> Any:
+        if isinstance(result, Meta):
+            return torch.empty(result.shape, dtype=torch_dtypes()[result.dtype], device=self._device)
+        if isinstance(result, list | tuple):
+            return [self._made(item) for item in result]
+        return _SOME_SEED if result is UNKNOWN else result
+
+
+def _abstract(value: Any, *, exact: bool = True) -> Any:
+    """What is known of a value; `exact` has sizes that are symbols become numbers."""
+    if isinstance(value, torch.Tensor):
+        shape = tuple([int(size) for size in value.shape]) if exact else tuple(value.shape)
+        return Meta(shape, dtypes_of_torch()[value.dtype])
+    if isinstance(value, list | tuple):
+        return type(value)([_abstract(item, exact=exact) for item in value])
+    return int(value) if exact and isinstance(value, torch.SymInt) else value
+
+
+def _contiguous(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.empty(value.shape, dtype=value.dtype, device=value.device)
+    return [_contiguous(item) for item in value] if isinstance(value, list) else value
+
+
+def _device_of(values: Sequence[Any]) -> torch.device:
+    pending = list(reversed(values))
+    while pending:
+        value = pending.pop()
+        if isinstance(value, torch.Tensor):
+            return value.device
+        if isinstance(value, list | tuple):
+            pending += reversed(value)
+    return torch.device("cpu")
+
+
+def _no_groups(graph: Graph) -> Any:
+    raise AssertionError("a graph that is to run op by op has no groups")

@@ -1,0 +1,301 @@
+"""Forward and backward of a function as two ops that hand on tensors.
+
+    swiglu_forward(x, g)                       its results, then what is saved
+    swiglu_backward(grad, …, x, g, saved, mask)   the gradients, None where the mask wants none or none comes back
+
+Both are differentiable in turn: the forward by the backward, the backward by the programs that it is made of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....compiler.autodiff import differentiate
+from ....compiler.autodiff.exchange import exchange_tensors
+from ....compiler.ir.graph import Graph, backward_of
+from ....compiler.ir.node import Value
+from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable
+from ....lang.diagnostics import CompileError
+from ...execution.compilation import prepare_gradient
+from ...execution.compiled import Compiled
+from ...execution.differentiated import Differentiated, Program
+from ...failures.failure import RuntimeFailure
+from ...settings.random import local_seed, next_seed
+from ...tape.programs import program_of
+from ..kinds import is_recorded, kind_of
+from ..node import fits, pattern_of_tensor, run_plainly, run_program
+from ..places import each
+from ..symbolic import Untraceable
+from .fakes import ShapeRun
+from .schemas import schema_text, type_text, unique
+
+Run = Callable[[Program, Sequence[Any]], list[Any]]
+"""Runs a program on values: plainly, or recorded by torch."""
+
+
+class Halves:
+    """The halves of a function, for gradients of all its floating tensors."""
+
+    def __init__(self, function: Compiled, differentiated: Differentiated) -> None:
+        self.name = function.name
+        self.span = function.graph.span
+        self.exchange = exchange_tensors(differentiated.gradient)
+        self._differentiated = differentiated
+        gradient = differentiated.gradient
+        self._function, _ = program_of(function)
+        self.inputs = gradient.f.inputs
+        self.num_real = gradient.num_real_outputs
+        self.saved = [i for i in self.exchange.kept if i >= self.num_real]
+        given = {*range(self.num_real), *self.saved}
+        self.vjps = [i for i in gradient.input_vjps if i in given]
+        self.gradients = [i for i, place in enumerate(gradient.output_vjps) if i not in self._never_there]
+        self._forward = Program(self.exchange.forward, function.title)
+        self._again = Program(self.exchange.again, function.title)
+        self._pruned: dict[Any, tuple[Program, list[int]]] = {}
+
+    @classmethod
+    def of(cls, function: Compiled) -> Halves | None:
+        """None where no result has a gradient, or an op on the way has none: asking for one is what fails then."""
+        program, _ = program_of(function)
+        key = tuple([is_differentiable(value.type) for value in program.graph.inputs])
+        if True not in key:
+            return None
+        try:
+            # Optional arguments stay so: what runs is decided where it runs.
+            gradient = differentiate(prepare_gradient(program.graph), key)
+        except CompileError:
+            return None
+        return cls(function, Differentiated(gradient, program.name)) if any(gradient.active_outputs) else None
+
+    # --- what torch is told ---
+
+    @property
+    def draws(self) -> bool:
+        return self.exchange.draws
+
+    @property
+    def wanted(self) -> list[int]:
+        """The arguments that the backward gives gradients of."""
+        return [self._differentiated.gradient.output_vjps[i] for i in self.gradients]
+
+    @cached_property
+    def forward_results(self) -> list[Any]:
+        outputs = self._differentiated.gradient.f.outputs
+        types = [outputs[i].type for i in (*range(self.num_real), *self.saved)]
+        return [*types, TENSOR] if self.draws else types
+
+    @cached_property
+    def backward_schema(self) -> str:
+        outputs = self._differentiated.gradient.f.outputs
+        named = [(f"grad_{outputs[i].name_hint or i}", _cotangent(outputs[i].type)) for i in self.vjps]
+        named += [(self.inputs[i].name_hint, self.inputs[i].type) for i in self.exchange.needed]
+        named += [(outputs[i].name_hint or f"saved{i}", _saved_type(outputs[i])) for i in self.exchange.kept]
+        named += [("seed", TENSOR)] if self.draws else []
+        named.append(("output_mask", None))
+        names = unique([name for name, _ in named])
+        texts = ["bool[]" if type is None else type_text(type) or "" for _, type in named]
+        arguments = [f"{text} {name}" for text, name in zip(texts, names, strict=True)]
+        return schema_text(arguments, [_gradient_type(self.inputs[i].type) for i in self.wanted])
+
+    # --- the forward ---
+
+    def forward(self, values: Sequence[Any]) -> list[Any]:
+        """Its results on tensors with memory; each has its own, and is contiguous."""
+        seed = next_seed() if self.draws else 0
+        with _drawing(seed if self.draws else None):
+            results = run_plainly(self._forward, values, passes_on=False)
+        results = fresh(values, self._without_rest(results))
+        return [*results, torch.tensor(seed)] if self.draws else results
+
+    def forward_fake(self, values: Sequence[Any]) -> list[Any]:
+        results = self._without_rest(self._forward_shapes(values))
+        return [*results, torch.empty((), dtype=torch.int64)] if self.draws else results
+
+    @cached_property
+    def _forward_shapes(self) -> ShapeRun:
+        return ShapeRun(self.exchange.forward)
+
+    def _without_rest(self, results: list[Any]) -> list[Any]:
+        """Where numbers are drawn, the whole forward runs, and what is saved beside the results is dropped."""
+        return results[: self.num_real] if self.draws else results
+
+    def forward_recorded(self, values: Sequence[Any]) -> list[Any]:
+        """The results by programs that torch records, level by level of its transforms."""
+        if self.draws:
+            seed = next_seed()
+            with local_seed(seed):
+                return [*run_program(self._function, values), torch.tensor(seed)]
+        temporaries = run_program(self._forward, values)[self.num_real :]
+        return [*run_program(self._function, values), *temporaries]
+
+    # --- the backward ---
+
+    def arguments_of_backward(self, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """What the backward takes between gradients and mask, of what the forward took and gave."""
+        shapes_only = self.exchange.shapes_only
+        taken = [each([values[i]], _like)[0] if i in shapes_only else values[i] for i in self.exchange.needed]
+        kept = [results[self._place(i)] for i in self.exchange.kept]
+        return [*taken, *kept, results[-1]] if self.draws else [*taken, *kept]
+
+    def _place(self, output: int) -> int:
+        return output if output < self.num_real else self.num_real + self.saved.index(output)
+
+    def backward(self, arguments: Sequence[Any]) -> list[Any]:
+        """The gradients, of tensors with memory."""
+        results = self.gradients_by(lambda program, values: run_plainly(program, values, passes_on=False), arguments)
+        return fresh(arguments, results)
+
+    def backward_recorded(self, arguments: Sequence[Any]) -> list[Any]:
+        return self.gradients_by(run_program, arguments)
+
+    def backward_fake(self, arguments: Sequence[Any]) -> list[Any]:
+        vjps, inputs, _, _, mask = self._parted(arguments)
+        _, defined = self._program(vjps, inputs, mask)
+        wanted = self.wanted
+        return [each([inputs[i]], _blank)[0] if n in defined else None for n, i in enumerate(wanted)]
+
+    def gradients_by(self, run: Run, arguments: Sequence[Any]) -> list[Any]:
+        vjps, inputs, kept, seed, mask = self._parted(arguments)
+        program, defined = self._program(vjps, inputs, mask)
+        row: list[Any] = [None] * len(self.wanted)
+        if defined:
+            captures = self._captures(run, inputs, kept, seed)
+            for place, result in zip(defined, run(program, [*vjps, *captures]), strict=True):
+                argument = self.wanted[place]
+                row[place] = self._fitted(argument, result, inputs[argument])
+        return row
+
+    def _parted(self, arguments: Sequence[Any]) -> tuple[list[Any], dict[int, Any], dict[int, Any], Any, list[bool]]:
+        """Gradients of all that the backward takes some of, inputs and kept outputs of f by number, seed and mask."""
+        given = iter(arguments)
+        places = {i: next(given) for i in self.vjps}
+        vjps = [places.get(i) for i in self._differentiated.gradient.input_vjps]
+        vjps = [None if isinstance(v, list) and all(item is None for item in v) else v for v in vjps]
+        inputs = {i: next(given) for i in self.exchange.needed}
+        kept = {i: next(given) for i in self.exchange.kept}
+        return vjps, inputs, kept, next(given) if self.draws else None, [*next(given)]
+
+    def _captures(self, run: Run, inputs: dict[int, Any], kept: dict[int, Any], seed: Any) -> list[Any]:
+        exchange, gradient = self.exchange, self._differentiated.gradient
+        found = dict(kept)
+        if exchange.computed:
+            given = [*(inputs[i] for i in exchange.again_inputs), *kept.values()]
+            with _drawing(self._known(seed) if seed is not None else None):
+                again = run(self._again, given)
+            pairs = enumerate(again) if self.draws else zip(exchange.computed, again, strict=True)
+            found |= {i: value for i, value in pairs if i in exchange.computed}
+        return [*(inputs[i] for i in gradient.captured_inputs), *(found[i] for i in gradient.captured_outputs)]
+
+    def _known(self, seed: Any) -> int:
+        """The seed of a forward; Untraceable for one that nobody has drawn."""
+        if is_recorded() or kind_of(seed) != "cpu":
+            message = "what was drawn is not known here: gradients of this backward cannot be traced"
+            span = self._differentiated.gradient.f.span
+            note = "take second derivatives outside of what is compiled"
+            raise Untraceable("R003", backward_of(self.name), message, span=span, notes=[note])
+        return int(seed)
+
+    def _program(self, vjps: Sequence[Any], inputs: dict[int, Any], mask: Sequence[bool]) -> tuple[Program, list[int]]:
+        """What computes the gradients that are wanted, and which of them these are."""
+        pattern = tuple([pattern_of_tensor(vjp) for vjp in vjps])
+        wanted = tuple([_is_floating(inputs[i]) and m for i, m in zip(self.wanted, mask, strict=True)])
+        found = self._pruned.get((pattern, wanted))
+        if found is None:
+            found = self._pruned[pattern, wanted] = self._prune(pattern, wanted)
+        return found
+
+    def _prune(self, pattern: tuple[Any, ...], wanted: Sequence[bool]) -> tuple[Program, list[int]]:
+        whole = self._differentiated.backward(pattern)
+        if all(part is None for part in pattern):
+            return whole, []
+        defined = [n for n, i in enumerate(self.gradients) if wanted[n] and i not in whole.undefined]
+        graph: Graph = whole.graph.copy()
+        graph.body.ret.replace_inputs([graph.outputs[self.gradients[n]] for n in defined])
+        return Program(graph, backward_of(self.name)), defined
+
+    @cached_property
+    def _never_there(self) -> frozenset[int]:
+        """Gradients that are undefined whichever those of the results are."""
+        gradient = self._differentiated.gradient
+        types = [gradient.f.outputs[i].type for i in gradient.input_vjps]
+        some = np.dtype(np.float32)
+        return self._differentiated.backward(tuple([list if _is_list(type) else some for type in types])).undefined
+
+    def _fitted(self, argument: int, gradient: Any, primal: Any) -> Any:
+        """A gradient in the shape and dtype of its argument; zeros for one that did not come this time."""
+        if isinstance(primal, list):
+            given = gradient if gradient is not None else [None] * len(primal)
+            return [self._fitted(argument, g, p) for g, p in zip(given, primal, strict=True)]
+        if gradient is None:
+            return torch.zeros_like(primal)
+        if not fits(gradient.shape, primal.shape):
+            name = self.inputs[argument].name_hint
+            message = f"the gradient of '{name}' has shape {[*gradient.shape]}, the argument {[*primal.shape]}"
+            note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
+            span = self._differentiated.gradient.f.span
+            raise RuntimeFailure("R101", backward_of(self.name), message, argument=name, span=span, notes=[note])
+        return gradient.to(primal.dtype).expand(primal.shape)
+
+
+def fresh(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """Results as an op of torch returns them: contiguous, each of memory that nothing else has."""
+    seen: set[int] = set()
+    each(values, lambda value: _note(value, seen))
+
+    def own(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        plain = value.contiguous()
+        if plain.numel() and plain.untyped_storage().data_ptr() in seen:
+            plain = plain.clone(memory_format=torch.contiguous_format)
+        _note(plain, seen)
+        return plain
+
+    return each(results, own)
+
+
+def _note(value: Any, seen: set[int]) -> None:
+    if isinstance(value, torch.Tensor) and value.numel():
+        seen.add(value.untyped_storage().data_ptr())
+
+
+def _drawing(seed: int | None) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if seed is None else local_seed(seed)
+
+
+def _like(value: Any) -> Any:
+    """A tensor of the same shape and dtype with a single element of memory."""
+    return value.new_empty(()).expand(value.shape) if isinstance(value, torch.Tensor) else value
+
+
+def _blank(value: Any) -> Any:
+    return torch.empty(value.shape, dtype=value.dtype, device=value.device)
+
+
+def _is_floating(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_floating, value))
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+
+
+def _is_list(type: Any) -> bool:
+    return isinstance(type, ListType) or (isinstance(type, OptionalType) and _is_list(type.element))
+
+
+def _cotangent(type: Any) -> Any:
+    return ListType(OptionalType(TENSOR)) if _is_list(type) else OptionalType(TENSOR)
+
+
+def _saved_type(value: Value) -> Any:
+    """Of a branch that was not taken nothing is saved."""
+    return OptionalType(TENSOR) if value.node.blocks else TENSOR
+
+
+def _gradient_type(type: Any) -> Any:
+    return ListType(TENSOR) if _is_list(type) else TENSOR

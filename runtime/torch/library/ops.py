@@ -1,0 +1,237 @@
+"""A function registered with torch.library: `ns::name`, `ns::name_forward` and `ns::name_backward`.
+
+| Key | What runs there |
+|---|---|
+| FuncTorchDynamicLayerFrontMode | the function, as it is called without an op: torch.func takes its node apart |
+| Autocast | the op, of arguments cast by its policy |
+| Autograd | plain tensors: the function; else a node whose halves are the other two ops |
+| CompositeExplicitAutograd | the plan, by kernels where the device has them |
+| Meta, and fake tensors | shapes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
+
+from ....compiler.ir.graph import Graph
+from ....compiler.ops.registry import OPS, Trait
+from ....compiler.types.types import ListType, TupleType, is_tensor, leaf_of
+from ...execution.binding import Binder
+from ...execution.compilation import device_graph
+from ...execution.compiled import Compiled
+from ...tape.programs import program_of
+from ..calls import TorchCalls
+from ..kinds import PLAIN, has_dispatch
+from ..node import run_plainly
+from ..places import each, take_apart
+from ..symbolic import OpsRun
+from ..tensors import checked, has_tangent, requires_grad
+from .fakes import ShapeRun
+from .halves import Halves, fresh
+from .nodes import OpCall, below_autograd, record_op
+from .policies import AutocastPolicy
+from .schemas import function_schema
+
+_FUNC = "FuncTorchDynamicLayerFrontMode"
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+
+
+class RegisteredOp:
+    """The ops of one function. What it registers stays for as long as the process."""
+
+    def __init__(self, function: Compiled, namespace: str, name: str, autocast: AutocastPolicy | None) -> None:
+        schema = function_schema(function)
+        self.calls = TorchCalls(function)
+        self.halves = Halves.of(function)
+        self.name = f"{namespace}::{name}"
+        self._function = function
+        self._program, _ = program_of(function)
+        self._shapes = ShapeRun(self._program.graph)
+        # Of a forward and a backward, all arguments go by their place.
+        placed = [replace(argument, keyword_only=False) for argument in function.schema.arguments]
+        self._binder = Binder(function.title, placed, function.graph.span, checked)
+        self._is_view = _may_alias(self._program.graph)
+        self._library = torch.library.Library(namespace, "FRAGMENT")
+        self.op = self._define(name, schema, self._draws)
+        self.forward: Any = None
+        self.backward: Any = None
+        self._implement(name, self._run, self._fake, self._autograd, self.calls_function)
+        if self.halves is not None:
+            self._define_halves(name, schema, self.halves)
+        for device, key in (("cpu", "AutocastCPU"), ("cuda", "AutocastCUDA")):
+            if autocast is not None:
+                self._library.impl(name, partial(self._cast, autocast, device, key), key)
+        self._count_flops()
+
+    # --- registering ---
+
+    def _define(self, name: str, schema: str, draws: bool) -> Any:
+        tags = [torch.Tag.pt2_compliant_tag, *([torch.Tag.nondeterministic_seeded] if draws else [])]
+        self._library.define(name + schema, tags=tags)
+        return getattr(getattr(torch.ops, self._library.ns), name).default
+
+    def _implement(self, name: str, run: Any, fake: Any, autograd: Any, under_func: Any) -> None:
+        self._library.impl(name, run, "CompositeExplicitAutograd")
+        self._library.impl(name, autograd, "Autograd")
+        self._library.impl(name, under_func, _FUNC)
+        torch.library.register_fake(f"{self._library.ns}::{name}", fake, lib=self._library)
+
+    def _define_halves(self, name: str, schema: str, halves: Halves) -> None:
+        arguments = schema[: schema.rindex(" -> ")].replace("*, ", "", 1)
+        results = ", ".join("Tensor" if is_tensor(t) else "Tensor[]" for t in halves.forward_results)
+        forward, backward = f"{name}_forward", f"{name}_backward"
+        self.forward = self._define(forward, f"{arguments} -> ({results})", self._draws)
+        self._implement(
+            forward,
+            lambda *args, **kwargs: returned(halves.forward(self.bound(args, kwargs))),
+            lambda *args, **kwargs: returned(halves.forward_fake(self.bound(args, kwargs))),
+            self._autograd_of_forward,
+            lambda *args, **kwargs: returned(halves.forward_recorded(self.bound(args, kwargs))),
+        )
+        self.backward = self._define(backward, halves.backward_schema, False)
+        self._implement(
+            backward,
+            lambda *args: returned(halves.backward(args)),
+            lambda *args: returned(halves.backward_fake(args)),
+            self._autograd_of_backward,
+            lambda *args: returned(halves.backward_recorded(args)),
+        )
+
+    @property
+    def _draws(self) -> bool:
+        ops = (OPS.of(node.schema) for node in self._program.graph.all_nodes())
+        return (self.halves is not None and self.halves.draws) or any(op and op.has(Trait.RANDOM) for op in ops)
+
+    # --- the op ---
+
+    def calls_function(self, *args: Any, **kwargs: Any) -> Any:
+        return self.calls(args, kwargs)
+
+    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """One value for each argument, defaults where none is given."""
+        return self._binder.bind(args, kwargs)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        values = self.bound(args, kwargs)
+        return returned(fresh(values, run_plainly(self._program, values, passes_on=False)))
+
+    def _fake(self, *args: Any, **kwargs: Any) -> Any:
+        return returned(self._shapes(self.bound(args, kwargs)))
+
+    def _autograd(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._is_view and not _modes() and all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values())):
+            return self.calls(args, kwargs)
+        values = self.bound(args, kwargs)
+        if self.halves is None or has_tangent(values):
+            if torch.is_grad_enabled() and requires_grad(values):
+                return self.calls(args, kwargs)
+        elif torch.is_grad_enabled() and requires_grad(values):
+            return returned(self._recorded(values)[: self.halves.num_real])
+        with below_autograd():
+            return self.op(*args, **kwargs)
+
+    # --- the halves ---
+
+    def _autograd_of_forward(self, *args: Any, **kwargs: Any) -> Any:
+        values = self.bound(args, kwargs)
+        assert self.halves is not None
+        if has_tangent(values):
+            return returned(self.halves.forward_recorded(values))
+        if torch.is_grad_enabled() and requires_grad(values):
+            return returned(self._recorded(values))
+        with below_autograd():
+            return self.forward(*args, **kwargs)
+
+    def _recorded(self, values: Sequence[Any]) -> list[Any]:
+        assert self.halves is not None
+        tensors: list[Any] = []
+        call = OpCall(self.halves, self.forward, self.backward, take_apart(values, tensors))
+        return record_op(call, tensors)
+
+    def _autograd_of_backward(self, *args: Any) -> Any:
+        assert self.halves is not None
+        if has_tangent(args) or (torch.is_grad_enabled() and requires_grad(args)):
+            return returned(self.halves.backward_recorded(args))
+        with below_autograd():
+            return self.backward(*args)
+
+    # --- what else torch asks ---
+
+    def _cast(self, policy: AutocastPolicy, device: str, key: str, *args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))):
+            dtype = policy.dtype_for(device, [*args, *kwargs.values()])
+            cast = partial(policy.cast, dtype=dtype)
+            return self.op(*each(args, cast), **dict(zip(kwargs, each([*kwargs.values()], cast), strict=True)))
+
+    def _count_flops(self) -> None:
+        graphs: list[tuple[Any, Callable[..., list[Any]]]] = [(self.op, self._fake_list)]
+        if self.halves is not None:
+            graphs += [(self.forward, self._fake_list), (self.backward, self._fake_backward)]
+        for op, run in graphs:
+            register_flop_formula(op.overloadpacket, get_raw=True)(partial(_flops, run))
+
+    def _fake_list(self, *args: Any, **kwargs: Any) -> list[Any]:
+        return self._shapes.by_ops(self.bound(args, kwargs))
+
+    def _fake_backward(self, *args: Any) -> list[Any]:
+        assert self.halves is not None
+        return self.halves.gradients_by(lambda program, values: ShapeRun(program.graph).by_ops(values), args)
+
+    def decompositions(self) -> dict[Any, Callable[..., Any]]:
+        """The ops in terms of torch's own, as `ExportedProgram.run_decompositions` takes them."""
+        run = OpsRun(device_graph(self._program.graph))
+        found: dict[Any, Callable[..., Any]] = {
+            self.op: lambda *args, **kwargs: returned(run(self.bound(args, kwargs)))
+        }
+        if self.halves is not None:
+            halves = self.halves
+            found[self.forward] = lambda *args, **kwargs: returned(halves.forward_recorded(self.bound(args, kwargs)))
+            found[self.backward] = lambda *args: returned(halves.backward_recorded(args))
+        return found
+
+
+def returned(results: list[Any]) -> Any:
+    """Results as an op gives them."""
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _flops(run: Callable[..., list[Any]], *args: Any, out_val: Any = None, **kwargs: Any) -> int:
+    """What torch counts of the ops that a function is made of; nothing where what is in a tensor decides of them."""
+    with FlopCounterMode(display=False) as counter:
+        try:
+            run(*each(args, _on_meta), **dict(zip(kwargs, each([*kwargs.values()], _on_meta), strict=True)))
+        except Exception:
+            return 0
+    total: int = counter.get_total_flops()
+    return total
+
+
+def _on_meta(value: Any) -> Any:
+    return torch.empty_like(value, device="meta") if isinstance(value, torch.Tensor) else value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value holds no tensor that is more than memory."""
+    if type(value) in PLAIN:
+        return True
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return not isinstance(value, torch.Tensor) or not has_dispatch(value)
+
+
+def _may_alias(graph: Graph) -> bool:
+    """Whether a result may share memory with an argument or another result, as those of an op must not."""
+    return any(
+        isinstance(output.type, ListType | TupleType) or not _makes_memory(output.node) for output in graph.outputs
+    ) or len(set(graph.outputs)) < len(graph.outputs)
+
+
+def _makes_memory(node: Any) -> bool:
+    op = OPS.of(node.schema)
+    return op is not None and not op.has(Trait.VIEW | Trait.MAY_ALIAS) and is_tensor(leaf_of(node.output.type))

@@ -1,0 +1,284 @@
+"""gs.torch_op: what torch checks of an op, what comes out of it by each of torch's roads, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import gradscript as gs
+import pytest
+import torch
+from gradscript.compiler.ops.draw import Draw
+from op_cases import LAYOUTS, NAMES, arguments, backward_arguments, op_of
+from torch.export import Dim
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+from torch.utils.flop_counter import FlopCounterMode
+
+QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
+TRACED = ("swiglu", "lists", "optional", "by_data", "noisy", "views")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_torch_finds_nothing_wrong_with_the_ops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draw, "source", lambda: 7)
+    layout = LAYOUTS[NAMES.index(name) % len(LAYOUTS)]
+    op, given = op_of(name), arguments(name, layout)
+    tests = (*QUICK, "test_aot_dispatch_dynamic") if name in TRACED else QUICK
+    torch.library.opcheck(op.op, tuple(given), test_utils=tests)
+    torch.library.opcheck(op.forward, tuple(given), test_utils=QUICK)
+    torch.library.opcheck(op.backward, tuple(backward_arguments(name, given)), test_utils=QUICK)
+
+
+def gradients(function: Any, given: list[Any]) -> list[Any]:
+    tensors = [t for value in given for t in (value if isinstance(value, list) else [value])]
+    tensors = [t for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
+    results = function(*given)
+    results = [*results] if isinstance(results, tuple) else [results]
+    flat = [t for value in results for t in (value if isinstance(value, list) else [value])]
+    loss = sum((t * t).sum() for t in flat if t.requires_grad)
+    return [*(t.detach() for t in flat), *torch.autograd.grad(loss, tensors, allow_unused=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_an_op_is_its_function_where_torch_looks_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a mode of torch, which sees the halves, and without one."""
+    monkeypatch.setattr(Draw, "source", lambda: 7)
+    op = op_of(name)
+    for layout in LAYOUTS:
+        given = arguments(name, layout)
+        expected = gradients(op.function, given)
+        torch.testing.assert_close(gradients(op, given), expected)
+        with FlopCounterMode(display=False):
+            torch.testing.assert_close(gradients(op, given), expected)
+
+
+@pytest.mark.parametrize("name", ["swiglu", "own", "lstm_cell", "loop", "optional", "views", "lists"])
+@pytest.mark.filterwarnings("ignore")
+def test_second_derivatives_hold_below_a_mode(name: str) -> None:
+    op, given = op_of(name), arguments(name, "contiguous")
+    if name == "own":
+        given[0] = given[0].detach()
+
+    def run(*args: Any) -> Any:
+        with FlopCounterMode(display=False):
+            results = op(*args)
+        results = results if isinstance(results, tuple) else (results,)
+        return sum((t * t * t).sum() for v in results for t in (v if isinstance(v, list) else [v]))
+
+    tensors = [t for value in given for t in (value if isinstance(value, list) else [value])]
+    tensors = [t for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
+
+    def second(function: Any) -> list[Any]:
+        firsts = torch.autograd.grad(function(*given), tensors, create_graph=True)
+        return [*torch.autograd.grad(sum((g * g).sum() for g in firsts), tensors)]
+
+    plain = lambda *args: sum(  # noqa: E731 - beside the other
+        (t * t * t).sum()
+        for v in (lambda r: r if isinstance(r, tuple) else (r,))(op.function(*args))
+        for t in (v if isinstance(v, list) else [v])
+    )
+    torch.testing.assert_close(second(run), second(plain))
+
+
+def test_gradcheck_to_second_order() -> None:
+    for name in ("swiglu", "loop", "rms_norm"):
+        given = [value[:2, :2] if value.dim() == 2 else value[:2] for value in arguments(name, "contiguous")]
+        given = [value.detach().clone().requires_grad_() for value in given]
+        op = op_of(name)
+        assert torch.autograd.gradcheck(op, given)
+        assert torch.autograd.gradgradcheck(op, given)
+
+
+@pytest.mark.parametrize("name", ["own", "loop", "noisy"])
+@pytest.mark.filterwarnings("ignore")
+def test_one_graph_at_three_batch_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Draw, "source", lambda: 7)
+    torch._dynamo.reset()
+    op = op_of(name)
+    compiled = torch.compile(lambda *args: op(*args), backend="aot_eager", fullgraph=True, dynamic=True)
+    for rows in (4, 2, 7):
+        given = arguments(name, "contiguous")
+        given[0] = given[0].detach().repeat(2, 1)[:rows].requires_grad_()
+        torch.testing.assert_close(gradients(compiled, given), gradients(op.function, given))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_inductor_and_func_grad() -> None:
+    torch._dynamo.reset()
+    op, (x, w) = op_of("own"), arguments("own", "contiguous")
+    given = [x, w]
+    compiled = torch.compile(lambda x, w: op(x * 1, w), fullgraph=True)
+    torch.testing.assert_close(gradients(compiled, given), gradients(op.function, given))
+
+    def total(x: Any) -> Any:
+        return op(x, w.detach()).sum()
+
+    expected = 3 * (1 - x.detach().tanh() ** 2) * w.detach()
+    torch.testing.assert_close(torch.func.grad(total)(x.detach()), expected)
+    compiled = torch.compile(torch.func.grad(total), backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x.detach()), expected)
+
+
+def test_torch_func_takes_the_functions_own_way() -> None:
+    op, (x, w) = op_of("swiglu"), (t.detach() for t in arguments("swiglu", "contiguous"))
+    function = op.function
+    torch.testing.assert_close(torch.func.vmap(op)(x, w), function(x, w))
+    for transform in (torch.func.hessian, torch.func.jacfwd, torch.func.jacrev):
+        found = transform(lambda x: op(x, w).sum(0))(x)
+        torch.testing.assert_close(found, transform(lambda x: function(x, w).sum(0))(x))
+    rows = torch.func.vmap(torch.func.grad(lambda x, w: op(x, w).sum()))(x, w)
+    torch.testing.assert_close(rows, torch.func.grad(lambda x: function(x, w).sum())(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_exported_saved_loaded_and_run_at_another_batch() -> None:
+    op = op_of("own")
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return op(x, w)
+
+    x, w = (t.detach() for t in arguments("own", "contiguous"))
+    exported = torch.export.export(Module(), (x, w), dynamic_shapes=({0: Dim("batch", min=2, max=64)}, None))
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    assert any(node.target is op.op for node in loaded.graph.nodes)
+    batch = torch.cat([x, x, x])
+    torch.testing.assert_close(loaded.module()(batch, w), op(batch, w))
+    plain = loaded.run_decompositions(op.decompositions())
+    assert not any("op_cases" in str(node.target) for node in plain.graph.nodes)
+    torch.testing.assert_close(plain.module()(batch, w), op(batch, w))
+
+
+def test_checkpoints_save_by_the_name_of_the_op() -> None:
+    op, given = op_of("swiglu"), arguments("swiglu", "contiguous")
+    runs = []
+    for saved in ([], [op.forward]):
+        with FlopCounterMode(display=False), torch.profiler.profile() as profile:
+            contexts = lambda saved=saved: create_selective_checkpoint_contexts(saved)  # noqa: E731
+            out = checkpoint(op, *given, use_reentrant=False, context_fn=contexts)
+            found = torch.autograd.grad((out * out).sum(), given)
+        torch.testing.assert_close([*found], gradients(op.function, given)[1:])
+        runs.append(sum(e.count for e in profile.key_averages() if e.key == "op_cases::swiglu_forward"))
+    assert runs[0] > runs[1]
+
+
+def test_names_in_profiles_nodes_and_anomalies() -> None:
+    op, given = op_of("swiglu"), arguments("swiglu", "contiguous")
+    with torch.profiler.profile() as profile:
+        out = op(*given)
+        out.sum().backward()
+    keys = {event.key for event in profile.key_averages()}
+    assert "op_cases::swiglu" in keys and any("swigluBackward" in key for key in keys)
+    assert type(out.grad_fn).__name__ == "swigluBackward"
+    with torch.autograd.detect_anomaly(check_nan=False):
+        text = "".join(op(*given).grad_fn.metadata["traceback_"])
+    assert "suite.grad" in text and "swiglu" in text
+
+
+def test_flops_are_those_of_the_ops_that_it_is_made_of() -> None:
+    op, given = op_of("loop"), arguments("loop", "contiguous")
+    with FlopCounterMode(display=False) as counter:
+        op(*given).sum().backward()
+    # Two products of 4 x 4 forward, and as many for each of the two gradients, with those computed again.
+    assert counter.get_total_flops() >= 3 * 2 * 2 * 4**3
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (None, torch.float32),
+        ("fp32", torch.float32),
+        (torch.float16, torch.float16),
+        ("lower_precision_fp", torch.bfloat16),
+        ("promote", torch.float32),
+    ],
+)
+def test_policies_of_autocast(policy: Any, expected: Any) -> None:
+    unit = gs.CompilationUnit("def mul(x, y):\n    return x * y")
+    name = f"mul_{str(policy).removeprefix('torch.')}"
+    op = gs.torch_op(unit.mul, f"op_policies::{name}", autocast=policy)
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, dtype=torch.bfloat16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = op(x, y)
+    assert out.dtype == expected
+    assert torch.autograd.grad(out.sum(), x)[0].dtype == torch.float32
+    assert op(x, y).dtype == torch.float32
+
+
+def test_a_decorator_a_unit_and_defaults() -> None:
+    @gs.torch_op(name="op_forms::double")
+    def double(x):  # type: ignore[no-untyped-def]
+        return x + x
+
+    assert torch.equal(torch.ops.op_forms.double(torch.ones(2)), torch.full((2,), 2.0))
+    assert double.function.name == "double" and "double" in repr(double)
+    ops = gs.torch_op(gs.CompilationUnit("def a(x):\n    return x\ndef b(x):\n    return -x"), "op_unit")
+    assert list(ops) == ["a", "b"] and torch.equal(ops["b"](torch.ones(2)), -torch.ones(2))
+    x = torch.ones(2)
+    assert torch.ops.op_unit.a(x) is not x and torch.ops.op_unit.a(x).data_ptr() != x.data_ptr()
+    keywords = op_of("keywords")
+    torch.testing.assert_close(keywords(torch.ones(2, 2), mode="b"), torch.ones(1, 2))
+    torch.testing.assert_close(keywords(torch.ones(2, 2), scale=3.0, dims=[1]), torch.full((2,), 6.0))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def f(x: Tuple[Tensor, Tensor]):\n    return x[0]", "parameter 'x' of 'f' is a Tuple"),
+        ("def f(x: List[List[Tensor]]):\n    return x[0][0]", "parameter 'x' of 'f' is a List"),
+        ("def f(x):\n    return x.size(0)", "'f' returns a int"),
+        ("def f(x):\n    return (x, x), x", "'f' returns a Tuple"),
+    ],
+)
+def test_what_no_op_can_be_is_told(source: str, message: str) -> None:
+    with pytest.raises(gs.CompileError) as caught:
+        gs.torch_op(gs.CompilationUnit(source).f, "op_refused::f")
+    assert caught.value.code == "E411" and message in caught.value.message and caught.value.diagnostics[0].notes
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "error", "message"),
+    [
+        ("double", "double", ValueError, "namespace::name"),
+        ("double", "a::b::c", ValueError, "is no name"),
+        ("double", "a b::c", ValueError, "is no namespace"),
+        ("double", "ns::", ValueError, "is no name"),
+        ("double", "aten::mul", ValueError, "already"),
+        ("double", None, TypeError, "is a str, not None"),
+        ("double", 3, TypeError, "is a str, not a int"),
+        ("unit", "a::b", ValueError, "namespace alone"),
+        (3, "ns::x", TypeError, "takes a Function"),
+        ([], "ns::x", TypeError, "takes a Function"),
+        ("ns::x", "", TypeError, "goes by its name"),
+    ],
+)
+def test_bad_names_and_functions(function: Any, name: Any, error: Any, message: str) -> None:
+    unit = gs.CompilationUnit("def double(x):\n    return x + x")
+    given = {"double": unit.double, "unit": unit}.get(function, function) if isinstance(function, str) else function
+    with pytest.raises(error, match=message):
+        gs.torch_op(given, name)
+
+
+def test_a_name_is_taken_once_and_options_are_checked() -> None:
+    unit = gs.CompilationUnit("def double(x):\n    return x + x")
+    gs.torch_op(unit.double, "op_twice::double")
+    with pytest.raises(ValueError, match="already"):
+        gs.torch_op(unit.double, "op_twice::double")
+    with pytest.raises(ValueError, match="no policy"):
+        gs.torch_op(unit.double, "op_twice::other", autocast="bf16")
+    with pytest.raises(ValueError, match="sharding"):
+        gs.torch_op(unit.double, "op_twice::other", sharding="guess")
+    gs.torch_op(unit.double, "op_twice::other")
+
+
+def test_wrong_arguments_say_what_fits() -> None:
+    op = op_of("own")
+    with pytest.raises(gs.RuntimeFailure):
+        op(torch.ones(2, 3), torch.ones(4))
+    with pytest.raises(RuntimeError, match="Declaration"):
+        op(torch.ones(2))
