@@ -21,7 +21,7 @@ from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, is_known
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import has_rule
-from ..types.types import FLOAT, ListType, Type, is_tensor, leaf_of
+from ..types.types import FLOAT, UNDEFINED, ListType, Type, is_tensor, leaf_of
 from .decompose import primitive_definition
 from .seeds import is_open
 
@@ -92,7 +92,7 @@ class Borders:
     def _why_structural(self, node: Node) -> str:
         if node.kind == "prim::CallFunction":
             return f"a call of {node.attr('callee')}"
-        if node.kind == LIST and is_tensor(leaf_of(node.output.type)):
+        if node.kind == LIST and _holds_tensor(node.output.type):
             return "" if _is_gathered(node) else "a list"
         if node.kind == LIST:
             return "" if all(map(self._is_settled, node.inputs)) else "numbers"
@@ -165,4 +165,5 @@ def _is_list(value: Value) -> bool:
 
 
 def _holds_tensor(type: Type) -> bool:
-    return is_tensor(leaf_of(type))
+    """Whether a value is a tensor or a list of some, of which gradients that are missing are kinds."""
+    return is_tensor(leaf_of(type)) or leaf_of(type) == UNDEFINED

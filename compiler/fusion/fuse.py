@@ -17,6 +17,8 @@ from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..recompute import Policy, recompute
+from ..recompute.in_rounds import ChosenRounds
+from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
 from ..types.dtypes import DType
@@ -155,14 +157,20 @@ def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Seq
 def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy) -> Gradient:
     copied = _own_copy(graph)
     _to_parts(copied, metas, take_apart, keep_pairs=True)
-    gradient = differentiate(copied, requires_grad, temporaries=False)
+    gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
     return capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)
 
 
-def _own_copy(graph: Graph) -> Graph:
+def _rounds(graph: Graph, metas: Sequence[Any], policy: Policy) -> ChosenRounds | None:
+    """What chooses what loops keep of their rounds."""
+    if not policy.in_registers or not any(node.kind == "prim::Loop" for node in graph.all_nodes()):
+        return None
+    return ChosenRounds(metas, policy.may_recompute, minimum_cut, _decomposed)
 
+
+def _own_copy(graph: Graph) -> Graph:
     plain = graph.without_closure()
     return plain.copy() if plain is graph else plain
 
@@ -189,9 +197,14 @@ def _to_parts(
     *,
     keep_pairs: bool = False,
     all_defined: bool = True,
+    known: Mapping[Any, Any] | None = None,
 ) -> Mapping[Any, Any]:
-    """Settle a graph and take its ops apart, until neither finds anything to do; returns what is known of values."""
-    known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
+    """Settle a graph and take its ops apart, until neither finds anything to do; returns what is known of values.
+
+    `known` is given of a graph that is settled.
+    """
+    if known is None:
+        known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     for _ in range(MAX_ROUNDS):
         if not take(graph):
             break
@@ -221,8 +234,9 @@ def _planned(
 ) -> Program:
     """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     metas = _abstract(arguments)
-    require_straight(graph, settle_for_kernels(graph, metas))
-    known = _to_parts(graph, metas, decompose)
+    known = settle_for_kernels(graph, metas)
+    require_straight(graph, known)
+    known = _to_parts(graph, metas, decompose, known=known)
     if join_slices(graph, known):
         known = settle_for_kernels(graph, metas)
     _call(graph, results)

@@ -15,7 +15,7 @@ from .decisions import decisions
 from .in_rounds import with_chosen_rounds
 from .min_cut import minimum_cut, within_budget
 from .mirror import mirror
-from .peak import estimate
+from .peak import between, estimate
 from .plain import normalized, takes_temporaries
 from .policy import Policy
 from .problem import Problem
@@ -54,12 +54,12 @@ def recompute(
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
     problem = Problem(normalized(gradient), shapes, policy.may_recompute)
-    plain = _candidate(problem, save_all(problem), shapes)
+    plain = _candidate(problem, save_all(problem), shapes, policy)
     rank = _rank_in_registers if policy.in_registers else _rank
     candidates = list(_candidates(gradient, shapes, policy, plain, primal))
     if policy.budget is not None:
         plain_fits = plain.kept is None or plain.kept <= policy.budget
-        chosen = plain if plain_fits else _fitting(candidates, plain, policy.budget, shapes)
+        chosen = plain if plain_fits else _fitting(candidates, plain, policy, shapes)
         name = "save_all" if plain_fits else policy.name
     else:
         best = min(candidates, key=rank, default=plain)
@@ -75,13 +75,14 @@ def recompute(
 
 
 def _fitting(
-    candidates: Sequence[_Candidate], plain: _Candidate, budget: int, shapes: Sequence[Abstract] | None
+    candidates: Sequence[_Candidate], plain: _Candidate, policy: Policy, shapes: Sequence[Abstract] | None
 ) -> _Candidate:
     """Of those that keep at most so many bytes, the one with the lowest peak; CompileError (E410) if there is none."""
+    budget = policy.budget or 0
     fitting = [c for c in candidates if c.kept is not None and c.kept <= budget]
     if fitting:
         return min(fitting, key=_rank)
-    smallest = _candidate(plain.problem, plain.problem.closure(set()), shapes)
+    smallest = _candidate(plain.problem, plain.problem.closure(set()), shapes, policy)
     if smallest.kept is None or smallest.kept <= budget:
         return smallest
     least = min(c.kept for c in (*candidates, plain, smallest) if c.kept is not None)
@@ -113,13 +114,14 @@ def _candidates(
     if in_segments is not None:
         problems.append(Problem(normalized(in_segments), shapes, policy.may_recompute))
     choose = {"mirror": mirror, "min_cut": minimum_cut}.get(policy.name)
-    if choose is not None and shapes is not None and plain.problem.known is not None:
+    # Kernels choose what rounds keep as they differentiate.
+    if choose is not None and shapes is not None and plain.problem.known is not None and not policy.in_registers:
         chosen = with_chosen_rounds(gradient, shapes, policy.may_recompute, choose, primal)
         if chosen is not None:
             problems.append(Problem(normalized(chosen), shapes, policy.may_recompute))
     for problem in problems:
         for saved in _choices(problem, policy, plain):
-            yield _candidate(problem, saved, shapes)
+            yield _candidate(problem, saved, shapes, policy)
 
 
 def _choices(problem: Problem, policy: Policy, plain: _Candidate) -> Iterator[set[Value]]:
@@ -148,10 +150,15 @@ def _within(problem: Problem, budget: int) -> Iterator[set[Value]]:
     yield from (saved for _, _, saved in sorted(fitting)[:MAX_WEIGHED])
 
 
-def _candidate(problem: Problem, saved: set[Value], shapes: Sequence[Abstract] | None) -> _Candidate:
+def _candidate(problem: Problem, saved: set[Value], shapes: Sequence[Abstract] | None, policy: Policy) -> _Candidate:
     gradient, env = rebuild(problem, saved)
-    found = estimate(gradient, shapes) if problem.known is not None and shapes is not None else None
-    peak, kept = found if found is not None else (None, None)
+    peak, kept = None, None
+    if problem.known is not None and shapes is not None:
+        # In registers no peak counts, which takes longer to tell than what is kept.
+        if policy.in_registers:
+            peak = kept = between(gradient, shapes)
+        else:
+            peak, kept = estimate(gradient, shapes) or (None, None)
     return _Candidate(problem, saved, gradient, env, peak, kept)
 
 

@@ -9,7 +9,7 @@ from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value
-from ..shapes.propagate import Abstract
+from ..shapes.propagate import Abstract, ShapeError
 from .plain import normalized, takes_temporaries
 from .policy import Predicate
 from .problem import Problem, known_values
@@ -34,15 +34,18 @@ def with_chosen_rounds(
     if not any(node.kind == "prim::Loop" for node in primal.all_nodes()):
         return None
     requires_grad = [i in gradient.output_vjps for i in range(len(primal.inputs))]
-    rounds = _ChosenRounds(shapes, may_recompute, choose)
+    rounds = ChosenRounds(shapes, may_recompute, choose)
     return differentiate(primal, requires_grad, temporaries=False, rounds=rounds)
 
 
 @dataclass(frozen=True, slots=True)
-class _ChosenRounds:
+class ChosenRounds:
+    """Rounds that keep what `choose` says, in terms of the ops that `prepared` makes of theirs."""
+
     shapes: Sequence[Abstract]
     may_recompute: Predicate
     choose: Choose
+    prepared: Callable[[Gradient, Sequence[Abstract]], Gradient] | None = None
 
     def known(self, graph: Graph, shapes: Sequence[Abstract]) -> Mapping[Value, Abstract]:
         return known_values(graph, shapes) or {}
@@ -50,5 +53,9 @@ class _ChosenRounds:
     def kept(self, gradient: Gradient, shapes: Sequence[Abstract], carried: int) -> Gradient:
         if takes_temporaries(gradient):
             return gradient
-        problem = Problem(normalized(gradient), shapes, self.may_recompute, carried)
+        try:
+            plain = gradient if self.prepared is None else self.prepared(gradient, shapes)
+        except ShapeError:
+            return gradient
+        problem = Problem(normalized(plain), shapes, self.may_recompute, carried)
         return gradient if problem.known is None else rebuild(problem, self.choose(problem))[0]

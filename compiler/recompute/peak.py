@@ -40,10 +40,26 @@ def estimate(gradient: Gradient, shapes: Sequence[Abstract]) -> tuple[int, int] 
     try:
         forward, storages = _peak(f, known)
         backward, _ = _peak(df, known_back)
-        between = storages.total([*f.outputs])
-        return max(forward, between + backward), between - storages.total(f.outputs[: gradient.num_real_outputs])
+        return max(forward, storages.total(f.outputs) + backward), _between(gradient, storages)
     except _UnknownSize:
         return None
+
+
+def between(gradient: Gradient, shapes: Sequence[Abstract]) -> int | None:
+    """The second of these numbers alone."""
+    f = gradient.f
+    known = known_values(f, shapes, _larger)
+    if known is None:
+        return None
+    try:
+        return _between(gradient, _storages(f, known))
+    except _UnknownSize:
+        return None
+
+
+def _between(gradient: Gradient, storages: _Sizes) -> int:
+    f = gradient.f
+    return storages.total(f.outputs) - storages.total(f.outputs[: gradient.num_real_outputs])
 
 
 def _larger(left: Abstract, right: Abstract) -> Abstract:
@@ -75,6 +91,11 @@ class _Sizes(Storages):
 
 
 def _peak(graph: Graph, known: Mapping[Value, Abstract]) -> tuple[int, _Sizes]:
+    storages = _storages(graph, known)
+    return run(_block_peak(graph.body, storages)), storages
+
+
+def _storages(graph: Graph, known: Mapping[Value, Abstract]) -> _Sizes:
     sizes = dict(known)
     for node in program_order(graph):
         if is_loop(node):
@@ -83,7 +104,7 @@ def _peak(graph: Graph, known: Mapping[Value, Abstract]) -> tuple[int, _Sizes]:
                 sizes[place.parameter] = sizes.get(place.output, UNKNOWN)
     storages = _Sizes(sizes, graph.inputs)
     storages.visit(graph.body)
-    return run(_block_peak(graph.body, storages)), storages
+    return storages
 
 
 def _block_peak(block: Block, storages: _Sizes) -> Walk:

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -37,14 +37,48 @@ from ..types.types import (
 from .dtypes import result_dtypes
 
 Results = Sequence[Any]
+MAX_REMEMBERED = 50_000
+MAX_KEY = 8
+_REMEMBERED: dict[Hashable, Results] = {}
 _SOME_NUMBER: dict[Type, Any] = {BOOL: True, INT: 1, FLOAT: 1.0}
 
 
 def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
     """One abstract value per result. Raises what the op raises for arguments that do not fit.
 
-    `types` are the static types of the inputs, which say what an unknown number is.
+    `types` are the static types of the inputs, which say what an unknown number is. What was found is remembered: the
+    same few ops on the same shapes come up in each layer, and each time that a graph is looked at.
     """
+    key = _key(op, inputs, types)
+    if key is None:
+        return _inferred(op, inputs, types)
+    found = _REMEMBERED.get(key)
+    if found is None:
+        if len(_REMEMBERED) >= MAX_REMEMBERED:
+            _REMEMBERED.clear()
+        found = _REMEMBERED[key] = _inferred(op, inputs, types)
+    return found
+
+
+def _key(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Hashable:
+    """What the results of an op follow from; None where lists among the arguments are long, or of lists."""
+    key: list[Hashable] = [op.schema]
+    for value in inputs:
+        if isinstance(value, list | tuple):
+            if len(value) > MAX_KEY or any(isinstance(item, list | tuple) for item in value):
+                return None
+            key += (type(value), len(value), *map(_scalar_key, value))
+        else:
+            key.append(value if isinstance(value, Meta) else _scalar_key(value))
+    return (*key, *types)
+
+
+def _scalar_key(value: Any) -> Hashable:
+    """Zeros differ in their signs, and numbers in their types, which equality does not see."""
+    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+
+
+def _inferred(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Results:
     count = len(op.schema.returns)
     moved = _MOVED.get(op.schema.full_name)
     if moved is not None:

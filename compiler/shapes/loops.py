@@ -28,6 +28,7 @@ from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Meta, is_known, join
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
+from .fills import Fill, Filled, fills
 from .numbers import NumberRounds
 
 Abstract: TypeAlias = Any
@@ -46,9 +47,13 @@ MAX_SETTLING = 3
 
 SAME = object()
 """What a round does to a value that stays as it is."""
+CUT = object()
+"""What it does to a list that loses one of its elements, all of which are alike."""
 _NUMBERS = (INT, FLOAT, BOOL, NUMBER, STR)
 _PICKS = frozenset({"aten::__getitem__.t", "prim::grad_item"})
-_GROWS = "aten::append.t"
+_VERSIONS = frozenset({"aten::append.t", "aten::slice.t", "prim::unchecked_cast"})
+"""Ops that make another of a list, shorter or longer."""
+_GUARD = "prim::GradOf"
 
 
 class Visitor(Protocol):
@@ -95,7 +100,9 @@ class Body:
     outside: list[Value]
     varying: list[bool]
     growing: set[Value]
-    """The carried lists that are appended to and picked from only."""
+    """The carried lists that are appended to, cut and picked from only."""
+    fills: dict[int, Fill]
+    """The carried lists of which each round sets an element."""
     forgotten: set[int] = field(default_factory=set)
     """The carried values that had nothing in common when the rounds were joined."""
 
@@ -105,7 +112,7 @@ class Body:
         pairs = list(zip(block.inputs[1:], changing, strict=True))
         varying = [changes and value.type in _NUMBERS for value, changes in pairs]
         growing = _growing(block, [value for value, changes in pairs if changes and isinstance(value.type, ListType)])
-        return cls(block, _values_in(block), captures(block), varying, growing)
+        return cls(block, _values_in(block), captures(block), varying, growing, fills(block))
 
     @property
     def is_counted(self) -> bool:
@@ -114,10 +121,25 @@ class Body:
 
 
 def frozen(value: Abstract) -> Any:
-    """An abstract value as a key: what differs in anything is another one."""
+    """An abstract value as a key: what differs in anything is another one. Of elements that are alike one stands for
+    all."""
     if isinstance(value, list | tuple):
-        return (type(value), *map(frozen, value))
+        return (type(value), *_runs(value))
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+
+
+def _runs(items: Sequence[Abstract]) -> list[tuple[Any, int]]:
+    """The keys of elements, with how many of them follow each other."""
+    runs: list[tuple[Any, int]] = []
+    key, count, last = None, 0, object()
+    for item in items:
+        if item is not last:
+            found, last = frozen(item), item
+            if found != key:
+                runs += [(key, count)] if count else []
+                key, count = found, 0
+        count += 1
+    return [*runs, (key, count)] if count else runs
 
 
 def propagate_loop(visitor: Visitor, node: Node, inputs: Results) -> Walk:
@@ -180,6 +202,7 @@ class _Loop:
         Rounds after the first that changes nothing are like it; the last one is looked at for lists that have grown.
         """
         numbers, entered = NumberRounds(self.body.block, self.body.varying), carried
+        filled: list[dict[int, Filled]] = []
         steps: list[Abstract] | None = None
         looked = 0
         while steps is None and looked < min(trips, MAX_SETTLING):
@@ -187,7 +210,7 @@ class _Loop:
             results = yield self._visit(UNKNOWN, before)
             if not isinstance(results, list):
                 return results
-            if _depends_on_rounds(self.body, self.visitor.known):
+            if not self._look_at_fills(trips, entered, filled) or _depends_on_rounds(self.body, self.visitor.known):
                 return None
             numbers.look(self.visitor.known)
             carried, looked = results[1:], looked + 1
@@ -196,14 +219,46 @@ class _Loop:
         if left and steps is None:
             return None
         if left and steps and any(step is not SAME for step in steps):
+            if any(step is CUT and len(value) < left for step, value in zip(steps, carried, strict=True)):
+                return None
             results = yield self._visit(UNKNOWN, self._without_numbers(_grown(carried, steps, left - 1)))
             if not isinstance(results, list):
                 return results
+            if not self._look_at_fills(trips, entered, filled):
+                return None
             carried = results[1:]
-        return self._with_numbers(carried, entered, trips, numbers)
+        found = self._with_numbers(carried, entered, trips, numbers)
+        if found is None:
+            return None
+        self._tell_fills(filled[-1])
+        return [filled[-1][i].result if i in filled[-1] else value for i, value in enumerate(found)]
+
+    def _tell_fills(self, filled: Mapping[int, Filled]) -> None:
+        """Note what stands for lists that are filled in all rounds."""
+        combine = self.visitor.combine
+        for number, fill in filled.items():
+            self.seen[self.body.fills[number].parameter] = _both(*fill.carried[::-1], combine)
+            for node, first, last in fill.rounds:
+                for value in node.outputs:
+                    self.seen[value] = _both(first, last, combine)
+
+    def _look_at_fills(self, trips: int, entered: Results, filled: list[dict[int, Filled]]) -> bool:
+        """Note what lists that are filled end up as; whether that can be told, and is the same from any round."""
+        index, known, simple = self.body.block.inputs[0], self.visitor.known, self.visitor.simple
+        found: dict[int, Filled] = {}
+        for number, fill in self.body.fills.items():
+            after = fill.after(trips, entered[number], known, index, simple)
+            if after is None:
+                return False
+            found[number] = after
+        filled.append(found)
+        return all(frozen(fill.result) == frozen(filled[0][number].result) for number, fill in found.items())
 
     def _without_numbers(self, carried: Results) -> Results:
-        return [UNKNOWN if varies else value for varies, value in zip(self.body.varying, carried, strict=True)]
+        """What is carried, without what differs from round to round: numbers, and lists that are filled."""
+        fills = self.body.fills
+        pairs = enumerate(zip(self.body.varying, carried, strict=True))
+        return [UNKNOWN if varies or i in fills else value for i, (varies, value) in pairs]
 
     def _with_numbers(self, carried: Results, entered: Results, trips: int, numbers: NumberRounds) -> Results | None:
         """What is carried, with the numbers; None where they are to be found round by round."""
@@ -221,11 +276,14 @@ class _Loop:
     def _steps(self, before: Results, after: Results) -> list[Abstract] | None:
         """What a round did to each carried value: SAME, or what it appended to a list; None for anything else."""
         found: list[Abstract] = []
+        filled = {fill.parameter for fill in self.body.fills.values()}
         for value, varies, old, new in zip(self.body.block.inputs[1:], self.body.varying, before, after, strict=True):
-            if varies or frozen(old) == frozen(new):
+            if varies or value in filled or frozen(old) == frozen(new):
                 found.append(SAME)
             elif value in self.body.growing and _has_grown(old, new):
                 found.append(new[-1])
+            elif value in self.body.growing and _is_cut(old, new):
+                found.append(CUT)
             else:
                 return None
         return found
@@ -278,21 +336,35 @@ def _has_grown(before: Abstract, after: Abstract) -> bool:
     return kept and all(frozen(item) == frozen(after[-1]) for item in before[-1:])
 
 
+def _is_cut(before: Abstract, after: Abstract) -> bool:
+    """Whether a list has lost one of its elements, all of which are alike."""
+    if not (isinstance(before, list) and isinstance(after, list) and len(after) == len(before) - 1):
+        return False
+    return len(set(map(frozen, before))) == 1 and frozen(after) == frozen(before[:-1])
+
+
 def _grown(carried: Results, steps: Sequence[Abstract], rounds: int) -> Results:
     """What is carried after so many more rounds like the last."""
-    return [value if step is SAME else [*value, *[step] * rounds] for value, step in zip(carried, steps, strict=True)]
+    return [_after(value, step, rounds) for value, step in zip(carried, steps, strict=True)]
+
+
+def _after(value: Abstract, step: Abstract, rounds: int) -> Abstract:
+    if step is SAME:
+        return value
+    return value[: len(value) - rounds] if step is CUT else [*value, *[step] * rounds]
 
 
 def _depends_on_rounds(body: Body, known: Mapping[Value, Abstract]) -> bool:
     """Whether a tensor or a list is unknown because the index is, or a number that is carried."""
     index, *carried = body.block.inputs
     varying = {index, *(value for value, varies in zip(carried, body.varying, strict=True) if varies)}
+    filled = {value for fill in body.fills.values() for value in fill.values}
     before = 0
     while len(varying) > before:
         before = len(varying)
         for node in walk(body.block.nodes):
             found = _varying_results(node, varying, known)
-            if any(value.type not in _NUMBERS for value in found):
+            if any(value.type not in _NUMBERS and value not in filled for value in found):
                 return True
             varying.update(found)
     return False
@@ -312,25 +384,38 @@ def _varying_results(node: Node, varying: set[Value], known: Mapping[Value, Abst
 
 
 def _growing(block: Block, lists: Iterable[Value]) -> set[Value]:
-    """The carried lists that are appended to and picked from, and nothing else, so that their lengths have no say."""
+    """The carried lists that are appended to, cut and picked from, and nothing else, so that their lengths have no say
+    but for when they run out."""
     found = set()
     for start in lists:
         versions = {start}
-        if all(_only_grows(node, versions) for node in walk(block.nodes)):
+        if all(_only_grows(node, versions) for node in block.nodes):
             found.add(start)
     return found
 
 
 def _only_grows(node: Node, versions: set[Value]) -> bool:
     """Whether a node does no more to a list; notes what it makes of it."""
-    if node.blocks:
-        returned = (value for block in node.blocks for value in block.outputs)
-        return not any(value in versions for value in (*node.inputs, *returned))
-    if not any(value in versions for value in node.inputs):
+    if node.kind == _GUARD:
+        (inside,) = node.blocks
+        if not all(_only_grows_plainly(inner, versions) for inner in inside.nodes):
+            return False
+        pairs = zip(node.outputs, inside.outputs, strict=True)
+        versions.update([value for value, made in pairs if made in versions])
         return True
-    if any(value in versions for value in node.inputs[1:]):
+    return _only_grows_plainly(node, versions)
+
+
+def _only_grows_plainly(node: Node, versions: set[Value]) -> bool:
+    if node.blocks:
+        returned = (value for inner in walk([node]) for block in inner.blocks for value in block.outputs)
+        taken = (value for inner in walk([node]) for value in inner.inputs)
+        return versions.isdisjoint(taken) and versions.isdisjoint(returned)
+    if versions.isdisjoint(node.inputs):
+        return True
+    if not versions.isdisjoint(node.inputs[1:]):
         return False
-    if node.kind == _GROWS or node.kind == "prim::unchecked_cast":
+    if node.kind in _VERSIONS:
         versions.update(node.outputs)
         return True
     return node.kind in _PICKS

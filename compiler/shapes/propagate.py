@@ -224,6 +224,8 @@ def _sum_of(left: Abstract, right: Abstract) -> Abstract:
     if left is None or right is None:
         return right if left is None else left
     if isinstance(left, Meta) and isinstance(right, Meta):
+        if left == right:
+            return left
         return Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         return [_sum_of(a, b) for a, b in zip(left, right, strict=True)]

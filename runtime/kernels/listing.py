@@ -49,6 +49,7 @@ from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.dtypes import BY_NAME
 from ...compiler.types.types import is_tensor
+from ...lang.collection import collection_paused
 from ..failures.failed_node import misfit
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
@@ -184,7 +185,8 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
     absent = tuple([i for i, value in enumerate(flat) if value is None])
     graph = specialize_optionals(flatten_signature(graph), absent)
     try:
-        return _listing(graph, flat)
+        with collection_paused():
+            return _listing(graph, flat)
     except ShapeError as error:
         raise misfit(error) from error
     except Unfusable as error:

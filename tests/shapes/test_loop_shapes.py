@@ -14,6 +14,7 @@ import pytest
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
+from gradscript.compiler.shapes import loops
 from gradscript.compiler.shapes import propagate as shapes
 from gradscript.compiler.shapes.loops import Memory
 from gradscript.compiler.shapes.propagate import propagate_shapes
@@ -271,3 +272,37 @@ def test_functions_that_call_functions_twice_do_not_multiply(steps: Steps) -> No
 
     taken = [steps(lambda n=n: result_of(source(n), VECTOR)) for n in (8, 16)]
     assert taken[1] < 4 * taken[0], taken
+
+
+FILLS = {
+    "the gradients of a list": ("x = w\n    for i in range(len(xs)):\n        x = torch.tanh(x @ xs[i])", "x.sum()"),
+    "the gradients of what is appended": (
+        "ys: List[Tensor] = []\n    for i in range(len(xs)):\n        ys.append(torch.tanh(xs[i] * w))",
+        "torch.stack(ys).sum()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_as_many_rounds_as_elements_take_no_longer_to_look_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that is filled, or cut, is not gone through round by round: neither forward nor backward."""
+    lines, result = FILLS[name]
+    unit = gs.CompilationUnit(f"def f(xs: List[Tensor], w):\n    {lines}\n    return {result}")
+    square = Meta((4, 4), FLOAT64)
+    gradient = differentiate(unit.f.graph, temporaries=False)
+    looked: list[int] = []
+    visit = loops._Loop._visit
+    monkeypatch.setattr(loops._Loop, "_visit", lambda *given: looked.append(1) or visit(*given))
+    taken = []
+    for count in (5, 50):
+        looked.clear()
+        given: list[Any] = [[square] * count, square]
+        known = propagate_shapes(gradient.f, given)
+        outputs = [known.get(value, UNKNOWN) for value in gradient.f.outputs]
+        inputs = [outputs[i] for i in gradient.input_vjps]
+        inputs += [given[i] for i in gradient.captured_inputs]
+        inputs += [outputs[i] for i in gradient.captured_outputs]
+        back = propagate_shapes(gradient.df, inputs)
+        assert [back.get(value) for value in gradient.df.outputs] == [[square] * count, square]
+        taken.append(len(looked))
+    assert taken[0] == taken[1] < 10, taken
