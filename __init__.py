@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .authoring.check import check
+    from .authoring.derive.derivation import derive
     from .authoring.registration import register_formula
     from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
@@ -42,6 +43,7 @@ _HOMES = {
     "TracerWarning": "runtime.tracing.traced",
     "check": "authoring.check",
     "compiler_debug": "runtime.face",
+    "derive": "authoring.derive.derivation",
     "grad": "runtime.face.transforms",
     "load": "runtime.face.unit",
     "memory": "runtime.face",
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "check",
     "compiler_debug",
+    "derive",
     "grad",
     "load",
     "memory",

@@ -1,4 +1,4 @@
-"""The `gradscript` command: show, export, check, run, memory, ops.
+"""The `gradscript` command: show, export, check, run, memory, ops, and those of BENCH.
 
 Exit status 0 for success, 1 for bad source, a failed check or a failed run, 2 for a command that makes no sense: a
 missing file, an unknown function, a literal that does not read.
@@ -6,6 +6,7 @@ missing file, an unknown function, a literal that does not read.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -37,8 +38,22 @@ TEXTS = click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", hel
 DTYPE = click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
 
 
+BENCH = {"derive": "deriving"}
+"""Commands that stand in modules of their own, which are loaded when they are asked for."""
+
+
 class Commands(click.Group):
     """A group that turns bad source and failed runs into messages; no user sees a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *BENCH})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in BENCH:
+            module = importlib.import_module(f"{__package__}.{BENCH[cmd_name]}")
+            command: click.Command = getattr(module, cmd_name)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         make_output_safe()

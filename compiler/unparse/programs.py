@@ -37,7 +37,7 @@ def unparse_program(*callees: Callee) -> str:
         found |= reachable(linked[name], name)
     table: dict[str, Callee] = {}
     for callee in found:
-        graph = _spelled(with_closure(callee))
+        graph = spelled(with_closure(callee))
         graph.functions = table
         table[callee.schema.name] = Callee(callee.schema, graph)
     return unparse_unit(table)
@@ -63,7 +63,7 @@ def _with_ops(callee: Callee) -> Callee:
     return Callee(callee.schema, graph, callee.pair)
 
 
-def _spelled(graph: Graph) -> Graph:
+def spelled(graph: Graph) -> Graph:
     """A copy that has nothing but what source can say, in the order in which emission leaves it."""
     copied = graph.copy()
     open_grad_of(copied)

@@ -1,0 +1,138 @@
+"""`gradscript derive`: backwards for the functions of files that have none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .checking import diagnostic_dict, files_of, split_arguments
+from .console import emit, emit_errors
+from .loading import Problem, find_function, load_unit
+
+if TYPE_CHECKING:
+    from ...lang.diagnostics import Diagnostic
+    from ...runtime.face.function import Function
+    from ..derive.comparison import Comparison
+
+_EXAMPLES = "_examples"
+
+
+@dataclass(slots=True)
+class Derived:
+    """What came of one file: the text of each function, and why others have none."""
+
+    path: str
+    texts: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    comparisons: list[Comparison] = field(default_factory=list)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"file": self.path, "functions": self.texts, "without_gradient": self.reasons}
+        if self.comparisons:
+            found["compared"] = [one.to_dict() for one in self.comparisons]
+        if self.diagnostics:
+            found["diagnostics"] = [diagnostic_dict(d) for d in self.diagnostics]
+        if self.problem:
+            found["error"] = self.problem
+        return found
+
+
+@click.command()
+@click.argument("arguments", metavar="PATH... [NAME...]", nargs=-1, required=True)
+@click.option("--write", "-w", is_flag=True, help="Put the backwards into the files.")
+@click.option("--compare", is_flag=True, help="Set the author's backward beside the derived one, where there is one.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def derive(ctx: click.Context, arguments: tuple[str, ...], write: bool, compare: bool, as_json: bool) -> None:
+    """Write the backward of every function that has none, in the author's names, ready to paste.
+
+    A PATH is a file, - for standard input, or a folder. Behind it may stand the names of functions. What has a backward
+    stays. Exit status 0: all is derived, 1: a function that was named, or a file, has no gradient or is wrong, 2:
+    something could not be read.
+    """
+    if write and compare:
+        raise Problem("--write and --compare do not go together")
+    paths, names = split_arguments(arguments)
+    found = [_derived(path, names, compare) for path in files_of(paths)]
+    if write:
+        for one in found:
+            _write(one)
+    if as_json:
+        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
+    else:
+        _print(found, write)
+    emit_errors([str(d) for one in found for d in one.diagnostics])
+    emit_errors([f"error: {one.problem}" for one in found if one.problem])
+    if not as_json:
+        emit_errors([f"note: {reason}" for one in found for reason in one.reasons.values()])
+    if any(one.problem for one in found):
+        ctx.exit(2)
+    named_without = [name for one in found for name in one.reasons if name in names]
+    ctx.exit(1 if named_without or any(one.diagnostics for one in found) else 0)
+
+
+def _derived(path: str, names: Sequence[str], compare: bool) -> Derived:
+    from ...lang.diagnostics import CompileError
+    from ..derive.comparison import compared
+    from ..derive.derivation import derive as derive_text
+
+    found = Derived(path)
+    try:
+        unit = load_unit(path)
+        functions = [find_function(unit, name) for name in names] or list(unit.functions.values())
+    except CompileError as error:
+        found.diagnostics = error.diagnostics
+        return found
+    except Problem as problem:
+        found.problem = problem.format_message()
+        return found
+    for function in functions:
+        if not _is_wanted(function, compare, bool(names)):
+            continue
+        try:
+            if compare:
+                found.comparisons.append(compared(function))
+            else:
+                found.texts[function.name] = derive_text(function)
+        except ValueError as error:
+            found.reasons[function.name] = str(error)
+    return found
+
+
+def _is_wanted(function: Function, compare: bool, is_named: bool) -> bool:
+    if compare:
+        return function.pair is not None
+    return is_named or (function.pair is None and not function.name.endswith(_EXAMPLES))
+
+
+def _write(found: Derived) -> None:
+    """Put the derived texts in the place of the functions, from the last to the first."""
+    from ...lang.source import Source
+    from ..derive.placing import replaced
+
+    if found.path == "-" or not found.texts:
+        return
+    path = Path(found.path)
+    text = path.read_bytes().decode("utf-8")
+    path.write_bytes(replaced(Source(text, found.path), found.texts).encode("utf-8"))
+
+
+def _print(found: Sequence[Derived], written: bool) -> None:
+    for one in found:
+        if written and one.texts:
+            emit(f"{one.path}: {', '.join(one.texts)}")
+    if written:
+        return
+    tables = [str(comparison) for one in found for comparison in one.comparisons]
+    texts = [text.rstrip("\n") for one in found for text in one.texts.values()]
+    if tables:
+        emit("\n\n".join(tables))
+    if texts:
+        emit("\n\n\n".join(texts), "python")

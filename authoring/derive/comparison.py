@@ -1,0 +1,103 @@
+"""An author's backward beside the derived one: how long each is, how much it computes, and what it keeps."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from dataclasses import asdict, dataclass
+from textwrap import dedent
+from typing import Any
+
+from ...compiler.ir.graph import Callee, GradPair, copy_without_closures
+from ...compiler.ir.node import Value
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.types.types import is_tensor
+from ...compiler.unparse import unparse_function
+from ...runtime.face.function import Function
+from .derivation import derivation_of
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One backward: its words, its operations on tensors, and the tensors that it keeps of the forward."""
+
+    words: int
+    operations: int
+    kept_tensors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The author's backward and the derived one of a function."""
+
+    name: str
+    author: Measured
+    derived: Measured
+    text: str
+    """The function with the derived backward."""
+
+    @property
+    def ratio(self) -> float:
+        """How long the derived one is beside the author's."""
+        return self.derived.words / self.author.words
+
+    def to_dict(self) -> dict[str, Any]:
+        sides = {"author": asdict(self.author), "derived": asdict(self.derived)}
+        return {"name": self.name, **sides, "ratio": round(self.ratio, 3), "text": self.text}
+
+    def __str__(self) -> str:
+        rows = [("", "words", "operations", "tensors kept")]
+        for name, side in (("author", self.author), ("derived", self.derived)):
+            rows.append((name, str(side.words), str(side.operations), str(side.kept_tensors)))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([f"{self.name}:", *lines, "", self.text.rstrip("\n")])
+
+
+def compared(function: Function) -> Comparison:
+    """The two backwards of a function that has one. ValueError where none can be derived."""
+    callee = function.callee
+    if callee.pair is None:
+        raise ValueError(f"'{function.name}' has no backward to compare with")
+    found = derivation_of(Function(without_backward(callee)))
+    assert found.callee.pair is not None
+    author = unparse_function(callee)
+    return Comparison(
+        function.name, _measured(author, callee.pair), _measured(found.text, found.callee.pair), found.text
+    )
+
+
+def without_backward(callee: Callee) -> Callee:
+    """The function as if its author had written no backward."""
+    env: dict[Value, Value] = {}
+    graph = copy_without_closures(callee.graph, env)
+    graph.body.ret.replace_inputs([env[value] for value in callee.graph.outputs if value in env])
+    return Callee(callee.schema, graph)
+
+
+def _measured(text: str, pair: GradPair) -> Measured:
+    tensors = [item for item in pair.context if is_tensor(item.type)]
+    return Measured(_words(closure_text(text)), _operations(pair), len(tensors))
+
+
+def _operations(pair: GradPair) -> int:
+    """How many ops on tensors the backward has, sizes left out."""
+    found = 0
+    for node in pair.backward.all_nodes():
+        op = OPS.of(node.schema)
+        computes = op is not None and not op.has(Trait.SHAPE_ONLY)
+        found += computes and any(is_tensor(value.type) for value in node.outputs)
+    return found
+
+
+def closure_text(text: str) -> str:
+    """The lines of the closure in a printed function."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("    def "))
+    last = next(i for i in range(first + 1, len(lines)) if lines[i] and not lines[i].startswith("        "))
+    return dedent("\n".join(lines[first:last])) + "\n"
+
+
+def _words(text: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(1 for token in tokens if token.string.strip())

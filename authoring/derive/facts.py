@@ -1,0 +1,108 @@
+"""What is known of values without running: whose shapes and dtypes they have.
+
+A shape is a set of values whose shapes are broadcast together, and so is a dtype, of values that are promoted. What a
+reduction keeps as ones takes nothing away from what it was reduced from: beside that it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import PARAM, RETURN, Block, Node, Value
+from ...compiler.ir.rewrite import constant_of, program_order
+from ...compiler.ops.registry import OPS, Op, Trait
+from ...compiler.types.types import is_tensor
+
+Atoms = frozenset[Value]
+_SAME = frozenset(
+    (
+        *("aten::to.dtype", "aten::type_as", "aten::detach", "aten::contiguous", "prim::unchecked_cast", "aten::clone"),
+        *("aten::softmax.int", "aten::log_softmax.int", "aten::cumsum", "aten::tril", "aten::triu", "aten::zeros_like"),
+        *("aten::ones_like", "aten::full_like"),
+    )
+)
+"""Ops with the shape of their first operand."""
+_OTHER_DTYPE = frozenset(("aten::to.dtype", "aten::type_as"))
+_SIZED = frozenset(("aten::expand", "aten::sum_to_size", "aten::reshape", "aten::view"))
+"""Ops with the shape that their second operand gives."""
+_REDUCTIONS = frozenset(("aten::mean", "aten::mean.dim", "aten::var", "aten::std", "aten::logsumexp"))
+"""Those that are made of others."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """The shapes and dtypes of the tensors of one graph, and what each reduction that keeps its dimensions reduced."""
+
+    shapes: dict[Value, Atoms] = field(default_factory=dict)
+    dtypes: dict[Value, Atoms] = field(default_factory=dict)
+    reduced: dict[Value, tuple[Atoms, str]] = field(default_factory=dict)
+
+    def shape(self, value: Value) -> Atoms:
+        return self.shapes.get(value, frozenset((value,)))
+
+    def dtype(self, value: Value) -> Atoms:
+        return self.dtypes.get(value, frozenset((value,)))
+
+    def broadcast(self, shapes: Sequence[Atoms]) -> Atoms:
+        """The shape of all together."""
+        together = frozenset[Value]().union(*shapes)
+        said = {atom for atom in together if atom in self.reduced and self.reduced[atom][0] <= together - {atom}}
+        return together - said
+
+    def size_of(self, value: Value) -> Value | None:
+        """The tensor whose size a list is."""
+        return value.node.inputs[0] if value.node.kind == "aten::size" else None
+
+
+def facts_of(graph: Graph, closure: Block | None = None) -> Facts:
+    """All that follows from the ops of a graph; the gradients that its closure takes are like its outputs."""
+    facts = Facts()
+    for node in program_order(graph):
+        if node.kind == PARAM and closure is not None and node is closure.param:
+            outputs = [value for value in graph.outputs if is_tensor(value.type)]
+            if len(outputs) == len(node.outputs):
+                for gradient, output in zip(node.outputs, outputs, strict=True):
+                    facts.shapes[gradient], facts.dtypes[gradient] = facts.shape(output), facts.dtype(output)
+        elif node.kind not in (PARAM, RETURN) and len(node.outputs) == 1 and is_tensor(node.output.type):
+            _enter(facts, node)
+    return facts
+
+
+def _enter(facts: Facts, node: Node) -> None:
+    tensors = [value for value in node.inputs if is_tensor(value.type)]
+    op = OPS.of(node.schema)
+    if not tensors or (op is None and node.kind not in _SAME):
+        return
+    first = tensors[0]
+    if op is not None and op.has(Trait.POINTWISE):
+        facts.shapes[node.output] = facts.broadcast([facts.shape(value) for value in tensors])
+        nothing = op.has(Trait.NONDIFFERENTIABLE)
+        facts.dtypes[node.output] = frozenset() if nothing else frozenset().union(*map(facts.dtype, tensors))
+        return
+    if node.kind not in _OTHER_DTYPE and len(tensors) == 1:
+        facts.dtypes[node.output] = facts.dtype(first)
+    if node.kind in _SAME:
+        facts.shapes[node.output] = facts.shape(first)
+    elif node.kind in _SIZED:
+        like = facts.size_of(node.inputs[1])
+        if like is not None:
+            facts.shapes[node.output] = facts.shape(like)
+    elif op is not None and len(tensors) == 1 and (op.has(Trait.REDUCTION) or node.kind in _REDUCTIONS):
+        _reduce(facts, node, op)
+
+
+def _reduce(facts: Facts, node: Node, op: Op) -> None:
+    names = {argument.name: value for argument, value in zip(op.schema.arguments, node.inputs, strict=True)}
+    if "dim" not in names:
+        facts.shapes[node.output] = frozenset()
+    elif "keepdim" in names and constant_of(names["keepdim"]) is True:
+        facts.reduced[node.output] = facts.shape(node.inputs[0]), text_of(names["dim"])
+
+
+def text_of(value: Value) -> str:
+    """A list of constants as text; the value itself where it is none."""
+    if value.node.kind == "prim::ListConstruct":
+        return f"[{', '.join(map(text_of, value.node.inputs))}]"
+    return str(value.node.attrs["value"]) if value.node.kind == "prim::Constant" else f"%{id(value)}"

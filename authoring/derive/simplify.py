@@ -1,0 +1,169 @@
+"""The closure of a joined graph, simplified until nothing is left to do.
+
+Sizes are asked for where they are needed, of what is kept anyway; what the forward has computed is not computed again;
+terms are gathered by `algebra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import partial
+
+from ...compiler.analysis.captures import captures
+from ...compiler.ir.builder import Builder
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
+from ...compiler.ir.rewrite import constant_of, replace_value
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.types.types import is_tensor
+from .algebra import RULES
+from .facts import facts_of
+from .joined import closure_of
+
+_MOST_SWEEPS = 30
+_CHEAP = frozenset(("prim::ListConstruct", "prim::TupleConstruct", "prim::max.int", "prim::min.int"))
+_UNPURE = Trait.RANDOM | Trait.SIDE_EFFECT
+
+
+def simplify(graph: Graph) -> None:
+    """Rewrite the closure that the graph returns; the forward stays, but for what nothing needs any more."""
+    closure = closure_of(graph)
+    for _ in range(_MOST_SWEEPS):
+        changed = _through_branches(closure) | _sink(closure) | _rewrite(graph, closure) | _share(graph, closure)
+        if not eliminate_dead_code(graph) and not changed:
+            return
+
+
+def _sink(closure: Block) -> bool:
+    """Compute in the closure what is captured and costs nothing: sizes, dtypes, lists of numbers."""
+    outer = closure.node.owner if closure.node is not None else None
+    moved = False
+    for value in captures(closure):
+        node = value.node
+        if node.owner is not outer or node.kind == PARAM or not costs_nothing(node):
+            continue
+        first = closure.param.next
+        assert first is not None
+        env: dict[Value, Value] = {}
+        copy_node(node, env, partial(_put_before, first))
+        inside = {id(n) for n in walk(closure.nodes)} | {id(closure.ret)}
+        inside |= {id(b.ret) for n in walk(closure.nodes) for b in n.blocks}
+        for use in list(value.uses):
+            if id(use.user) in inside:
+                use.user.set_input(use.index, env[value])
+        moved = True
+    return moved
+
+
+def _put_before(node: Node, made: Node) -> Node:
+    return made.insert_before(node)
+
+
+def costs_nothing(node: Node) -> bool:
+    """Whether a node asks for a size, a dtype and the like, or lists numbers."""
+    if len(node.outputs) != 1 or is_tensor(node.output.type) or node.blocks:
+        return False
+    op = OPS.of(node.schema)
+    if op is not None and op.has(Trait.SHAPE_ONLY):
+        return True
+    return node.kind in _CHEAP and not any(is_tensor(value.type) for value in node.inputs)
+
+
+def _through_branches(closure: Block) -> bool:
+    """What a branch of the forward gives, where the closure is on the same side of the same test."""
+    changed = False
+    for value in captures(closure):
+        branch = value.node
+        if branch.kind != "prim::If":
+            continue
+        for use in list(value.uses):
+            side = _side(use.user, branch.inputs[0], closure)
+            found = branch.blocks[side].outputs[value.index] if side is not None else None
+            if found is None:
+                continue
+            if found.node.owner is branch.blocks[side or 0]:
+                if not costs_nothing(found.node) or any(v.node.owner is found.node.owner for v in found.node.inputs):
+                    continue
+                env: dict[Value, Value] = {}
+                copy_node(found.node, env, partial(_put_before, use.user))
+                found = env[found]
+            use.user.set_input(use.index, found)
+            changed = True
+    return changed
+
+
+def _side(node: Node, test: Value, closure: Block) -> int | None:
+    """On which side of a branch on a test a node of the closure stands; None where it stands on none."""
+    block = node.owner
+    while block is not None and block is not closure:
+        holder = block.node
+        if holder is None:
+            return None
+        if holder.kind == "prim::If" and holder.inputs[0] is test:
+            return holder.blocks.index(block)
+        block = holder.owner
+    return None
+
+
+def _rewrite(graph: Graph, closure: Block) -> bool:
+    facts = facts_of(graph, closure)
+    changed = False
+    for node in list(walk(closure.nodes)):
+        rule = RULES.get(node.kind)
+        if rule is None or node.owner is None or not node.output.use_count:
+            continue
+        found = rule(node, facts, Builder(node.owner, node, node.span))
+        if found is not None and found is not node.output:
+            replace_value(node.output, found, node)
+            node.destroy()
+            facts = facts_of(graph, closure)
+            changed = True
+    return changed
+
+
+def _share(graph: Graph, closure: Block) -> bool:
+    """Use what the forward has computed, where it is kept anyway or has a name."""
+    kept = set(captures(closure))
+    known: dict[Hashable, Value] = {}
+    for node in graph.body.nodes:
+        key = _key(node)
+        if key is not None and (node.output in kept or node.output.name_hint):
+            known.setdefault(key, node.output)
+    changed = False
+    for node in list(walk(closure.nodes)):
+        key = _key(node)
+        found = known.get(key) if key is not None else None
+        if found is not None and node.output.use_count:
+            node.output.replace_uses_with(found)
+            changed = True
+        elif key is not None and node.owner is closure:
+            known.setdefault(key, node.output)
+    # What two names are kept for is one.
+    for value in kept:
+        key = _key(value.node)
+        found = known.get(key) if key is not None else None
+        if found is not None and found is not value and found in kept and _precedes(found.node, value.node):
+            value.replace_uses_with(found)
+            changed = True
+    return changed
+
+
+def _precedes(first: Node, second: Node) -> bool:
+    """Whether one node of a block stands before another."""
+    node: Node | None = first
+    while node is not None and node is not second:
+        node = node.next
+    return node is second
+
+
+def _key(node: Node) -> Hashable:
+    """What a computation on tensors is of; None where it may not be done once for twice."""
+    op = OPS.of(node.schema)
+    if op is None or op.traits & _UNPURE or len(node.outputs) != 1 or not is_tensor(node.output.type) or node.blocks:
+        return None
+    return (node.kind, *(_operand(value) for value in node.inputs))
+
+
+def _operand(value: Value) -> Hashable:
+    return ("constant", repr(constant_of(value))) if value.node.kind == "prim::Constant" else value

@@ -1,0 +1,213 @@
+"""A derived backward set into the author's text, which stays as it is but for names of what the backward keeps.
+
+def f(x):                              def f(x):
+    # the mean is taken later     ─▶       # the mean is taken later
+    return torch.exp(x) * 2                exp_x = torch.exp(x)
+
+                                           def backward(grad_output):
+                                               return grad_output * exp_x * 2
+
+                                           return exp_x * 2, backward
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...compiler.analysis.captures import captures
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import PARAM, Value
+from ...compiler.types.types import is_tensor
+from ...compiler.unparse import unparse_pair
+from ...lang import ast
+from ...lang.diagnostics import CompileError
+from ...lang.source import Source, Span
+from ...runtime.face.function import Function
+from ...runtime.face.sources import functions_of
+from ...runtime.face.stages import source_text
+from .joined import closure_of
+from .simplify import costs_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A part of the text that gets a name."""
+
+    name: str
+    start: int
+    end: int
+
+
+def spliced(function: Function, graph: Graph, text: str) -> str | None:
+    """The author's text with the closure that stands in `text`; None where the text cannot stay as it is."""
+    definition = function.definition
+    if definition is None or not function.calls_own_source:
+        return None
+    last = definition.body[-1]
+    if not isinstance(last, ast.Return) or last.value is None or _returns(definition) != 1:
+        return None
+    if isinstance(last.value, ast.TupleExpr) and last.value.span.text.startswith("("):
+        return None
+    named = _named(graph, definition)
+    if named is None:
+        return None
+    made = _Text(definition, named).with_closure(last, _size_lines(graph, text) + _closure_lines(text))
+    return made if _means(made, function, text) else None
+
+
+def _returns(definition: ast.FunctionDef) -> int:
+    pending: list[ast.Syntax] = [*definition.body]
+    count = 0
+    while pending:
+        node = pending.pop()
+        count += isinstance(node, ast.Return)
+        pending += ast.children(node)
+    return count
+
+
+def _closure_lines(text: str) -> list[str]:
+    """The closure's lines in the printed function, indented once."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("    def backward("))
+    inside = [line for line in lines[first + 1 :] if line.startswith("        ")]
+    count = next((i for i, line in enumerate(lines[first + 1 :]) if not line.startswith("        ")), len(inside))
+    return lines[first : first + 1 + count]
+
+
+def _size_lines(graph: Graph, text: str) -> list[str]:
+    """The lines of the printed function that take the sizes which are kept."""
+    sizes = [value.name_hint for value in captures(closure_of(graph)) if _is_kept_size(value)]
+    lines = [line for line in text.splitlines() if line.startswith(tuple(f"    {name} = " for name in sizes))]
+    return [*lines, ""] if lines else []
+
+
+def _is_kept_size(value: Value) -> bool:
+    return value.node.kind != PARAM and not is_tensor(value.type) and costs_nothing(value.node)
+
+
+def _named(graph: Graph, definition: ast.FunctionDef) -> list[_Named] | None:
+    """What the closure keeps that has no name in the text; None where a part of the text does not say it."""
+    bound = _last_names(definition)
+    found: list[_Named] = []
+    whole = Span(definition.span.source, definition.body[0].span.start, definition.body[-1].span.end)
+    for value in captures(closure_of(graph)):
+        if value.node.kind == PARAM:
+            continue
+        if value.name_hint in bound or _is_kept_size(value):
+            continue
+        span = value.node.span
+        inside = span.source is whole.source and whole.start <= span.start < span.end <= whole.end
+        if not inside or not _is_at_top(span, definition):
+            return None
+        found.append(_Named(value.name_hint, span.start, span.end))
+    return found
+
+
+def _last_names(definition: ast.FunctionDef) -> set[str]:
+    """The names that statements of the function bind."""
+    names: set[str] = set()
+    pending: list[ast.Syntax] = [*definition.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.For):
+            inner: list[ast.Syntax] = [*ast.children(node)]
+            while inner:
+                part = inner.pop()
+                if isinstance(part, ast.Name):
+                    names.add(part.id)
+                inner += ast.children(part)
+        pending += ast.children(node)
+    return names
+
+
+def _is_at_top(span: Span, definition: ast.FunctionDef) -> bool:
+    """Whether the span is in a simple statement of the function itself."""
+    for statement in definition.body:
+        if statement.span.start <= span.start and span.end <= statement.span.end:
+            return isinstance(statement, ast.Assign | ast.Return)
+    return False
+
+
+class _Text:
+    """The text of a definition in which some parts are named."""
+
+    def __init__(self, definition: ast.FunctionDef, named: Sequence[_Named]) -> None:
+        self._definition = definition
+        self._text = definition.span.source.text
+        self._named = sorted({n.start: n for n in named}.values(), key=lambda n: (n.end, -n.start))
+
+    def with_closure(self, last: ast.Return, closure: Sequence[str]) -> str:
+        """The whole function: a line for each named part before the statement that it is in, then the closure."""
+        assert last.value is not None
+        start = self._definition.span.start
+        made: list[str] = []
+        position = start
+        for statement in self._definition.body:
+            inside = [n for n in self._named if statement.span.start <= n.start and n.end <= statement.span.end]
+            if not inside and statement is not last:
+                continue
+            made.append(self._text[position : statement.span.start])
+            indent = self._indent(statement)
+            made += [f"{n.name} = {self._render(n.start, n.end, n)}\n{indent}" for n in inside]
+            if statement is last:
+                break
+            made.append(self._render(statement.span.start, statement.span.end))
+            position = statement.span.end
+        indent = self._indent(last)
+        extra = [indent + line.removeprefix("    ") if line else line for line in closure]
+        head = "".join(made)
+        blank = "" if head.rstrip(" ").endswith(":\n") else "\n"
+        value = self._render(last.value.span.start, last.value.span.end)
+        body = head.rstrip(" ") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, backward"
+        tail = source_text(self._definition)[last.span.end - start :]
+        return body + tail
+
+    def _indent(self, statement: ast.Syntax) -> str:
+        line = self._text.rfind("\n", 0, statement.span.start) + 1
+        return self._text[line : statement.span.start]
+
+    def _render(self, start: int, end: int, but: _Named | None = None) -> str:
+        """A part of the text with names in the place of what is named within it."""
+        inner = [n for n in self._named if start <= n.start and n.end <= end and n is not but]
+        outermost = [n for n in inner if not any(o is not n and o.start <= n.start and n.end <= o.end for o in inner)]
+        made: list[str] = []
+        for part in sorted(outermost, key=lambda n: n.start):
+            first, last = self._with_parentheses(part, start, end)
+            made += [self._text[start:first], part.name]
+            start = last
+        return "".join(made) + self._text[start:end]
+
+    def _with_parentheses(self, part: _Named, start: int, end: int) -> tuple[int, int]:
+        """The place of a part, with the parentheses that stand around it and call nothing."""
+        first, last = part.start, part.end
+        while first > start and last < end and self._text[first - 1] == "(" and self._text[last] == ")":
+            before = self._text[first - 2 : first - 1]
+            if before.isalnum() or before in ("_", "]", ")"):
+                break
+            first, last = first - 1, last + 1
+        return first, last
+
+
+def _means(made: str, function: Function, text: str) -> bool:
+    """Whether the text compiles to what the derived function is."""
+    definition = function.definition
+    assert definition is not None
+    whole = definition.span.source.text
+    old = source_text(definition)
+    start = definition.span.start
+    try:
+        mine = functions_of(Source(whole[:start] + made + whole[start + len(old) :]))[function.name]
+        other = functions_of(Source(text))[function.name]
+    except CompileError:
+        return False
+    if mine.pair is None or other.pair is None:
+        return False
+    return _backward_text(mine) == _backward_text(other)
+
+
+def _backward_text(function: Function) -> str:
+    """The backward half, which says what is kept as well."""
+    assert function.pair is not None
+    text = unparse_pair(function.pair)
+    return text[text.index("\ndef backward") :].partition("\n\n\n")[0]

@@ -1,0 +1,270 @@
+"""A simplified closure in the order and with the names in which its text reads best.
+
+Names are the user's, `grad_` before them for gradients; what is used once goes without. Sizes are asked for where they
+are used. Each statement stands behind those that it needs, its operations in the order of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from ...compiler.analysis.captures import captures
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.spelling.overloads import Resolver
+from ...compiler.types.types import is_tensor
+from ...compiler.unparse.infix import Operators
+from ...lang.trampoline import Walk, run
+from .joined import closure_of
+
+_LONG = 5
+"""Operations in one expression that may be parted."""
+_NAMED = {
+    **dict.fromkeys(("mul", "matmul"), "product"),
+    **dict.fromkeys(("sub", "rsub"), "difference"),
+    **dict.fromkeys(("div", "reciprocal"), "quotient"),
+    "add": "total",
+    "neg": "negative",
+    "pow": "power",
+}
+"""What results of operators are called."""
+
+
+def tidy(graph: Graph, names: Iterable[str]) -> None:
+    """Order and name what the graph's closure computes, and what it keeps. `names` are those that the user gave."""
+    closure = closure_of(graph)
+    known = set(names)
+    _name_gradients(closure, known)
+    _keep_sizes(closure)
+    _spread_sizes(closure)
+    _order_all(closure)
+    _name_kept(graph, closure, known)
+    _return_last(graph)
+
+
+def name_gradients(graph: Graph) -> None:
+    """Give each gradient that the closure computes a statement of its own, for lines that are too long."""
+    closure = closure_of(graph)
+    for value, parameter in zip(closure.outputs, graph.inputs, strict=True):
+        if value.node.owner is closure and value.node.kind not in (PARAM, "prim::Constant") and not value.name_hint:
+            value.name_hint = f"grad_{parameter.name_hint}"
+    _order_all(closure)
+
+
+def name_terms(graph: Graph) -> bool:
+    """Give half of the longest expression in the closure a statement of its own; False where none is long."""
+    closure = closure_of(graph)
+    sizes: dict[Node, int] = {}
+    roots: list[tuple[int, Node]] = []
+    nodes = [*walk(closure.nodes), closure.ret]
+    for node in nodes:
+        inner = [v.node for v in node.inputs if v.node in sizes and not _is_statement(v.node)]
+        sizes[node] = 1 + sum(sizes[n] for n in inner)
+        if node is closure.ret or _is_statement(node):
+            roots.append((max([sizes[n] for n in inner], default=0) if node is closure.ret else sizes[node], node))
+    most, root = max(roots, key=lambda found: found[0], default=(0, closure.ret))
+    if most < _LONG:
+        return False
+    tree, waiting = [], [root]
+    while waiting:
+        inner = [v.node for v in waiting.pop().inputs if v.node in sizes and not _is_statement(v.node)]
+        tree += [n for n in inner if is_tensor(n.output.type)]
+        waiting += inner
+    if not tree:
+        return False
+    half = min(tree, key=lambda n: abs(sizes[n] - most / 2))
+    half.output.name_hint = "grad" if _is_of(half.output, closure) else _suggested(half.output)
+    _order_all(closure)
+    return True
+
+
+def _return_last(graph: Graph) -> None:
+    """Compute behind the closure what is only returned."""
+    function = graph.outputs[-1].node
+    behind: set[Node] = {graph.body.ret}
+    for node in reversed(list(graph.body.nodes)):
+        users = {use.user for value in node.outputs for use in value.uses}
+        if node is function or _acts(node) or node.blocks or not users or not users <= behind:
+            continue
+        if any(value.name_hint for value in node.outputs):
+            continue
+        node.unlink().insert_after(function)
+        behind.add(node)
+
+
+def _name_gradients(closure: Block, names: set[str]) -> None:
+    """Keep hints that say whose gradient a value is, where it is used more than once."""
+    inside = [value for node in walk(closure.nodes) for value in node.outputs]
+    for value in inside:
+        base = value.name_hint.partition(".")[0]
+        is_users = base.startswith("grad_") and base.removeprefix("grad_") in names
+        alone = value.use_count == 1 and value.uses[0].user.owner is value.node.owner and not value.node.blocks
+        if not is_users or alone:
+            value.name_hint = ""
+        if not value.name_hint and value.use_count > 1 and is_tensor(value.type):
+            value.name_hint = "grad" if _is_of(value, closure) else _suggested(value)
+
+
+def _is_of(value: Value, closure: Block) -> bool:
+    """Whether a value is made of the gradients that the closure takes."""
+    waiting, seen = [value], {value}
+    while waiting:
+        found = waiting.pop()
+        if found.node is closure.param:
+            return True
+        for inner in found.node.inputs:
+            if inner not in seen and is_tensor(inner.type):
+                seen.add(inner)
+                waiting.append(inner)
+    return False
+
+
+def _keep_sizes(closure: Block) -> None:
+    """Keep the size of a tensor of which the closure needs nothing else."""
+    function = closure.node
+    assert function is not None
+    inside = set(walk(closure.nodes))
+    for value in captures(closure):
+        users = [use.user for use in value.uses if use.user in inside]
+        if not is_tensor(value.type) or not value.name_hint or not all(map(_is_size, users)):
+            continue
+        known: dict[str, Value] = {}
+        for node in users:
+            if node.kind not in known:
+                env: dict[Value, Value] = {}
+                copy_node(node, env, partial(_put_before, function))
+                known[node.kind] = env[node.output]
+                known[node.kind].name_hint = f"{value.name_hint.partition('.')[0]}_{node.kind.rpartition('::')[2]}"
+            node.output.replace_uses_with(known[node.kind])
+            node.destroy()
+
+
+def _is_size(node: Node) -> bool:
+    """Whether a node asks one tensor for its size, its dtype or the like."""
+    op = OPS.of(node.schema)
+    is_one = len(node.inputs) == 1 and len(node.outputs) == 1 and not is_tensor(node.output.type)
+    return op is not None and op.has(Trait.SHAPE_ONLY) and is_one
+
+
+def _spread_sizes(closure: Block) -> None:
+    """A size for each use, which is where it is written."""
+    for node in list(walk(closure.nodes)):
+        if (
+            not (_is_size(node) or node.kind == "prim::ListConstruct")
+            or len(node.outputs) != 1
+            or is_tensor(node.output.type)
+        ):
+            continue
+        node.output.name_hint = ""
+        for use in list(node.output.uses)[1:]:
+            env: dict[Value, Value] = {}
+            copy_node(node, env, partial(_put_before, use.user))
+            use.user.set_input(use.index, env[node.output])
+
+
+def _put_before(node: Node, made: Node) -> Node:
+    return made.insert_before(node)
+
+
+def _order_all(closure: Block) -> None:
+    for block in [closure, *(b for node in walk(closure.nodes) for b in node.blocks)]:
+        _order(block)
+
+
+def _order(block: Block) -> None:
+    """Put the nodes of a block in the order of their text, if what they do allows any."""
+    nodes = list(block.nodes)
+    if any(_acts(node) for node in nodes):
+        return
+    placed: dict[Node, None] = {}
+    run(_place_all(block, placed, Operators(Resolver(), {})))
+    for node in placed:
+        node.unlink().insert_before(block.ret)
+
+
+def _acts(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    inside = any(_acts(inner) for b in node.blocks for inner in walk(b.nodes))
+    return (
+        inside
+        or node.kind in ("prim::RaiseException", "prim::Function")
+        or (op is not None and bool(op.traits & (Trait.SIDE_EFFECT | Trait.RANDOM)))
+    )
+
+
+def _place_all(block: Block, placed: dict[Node, None], operators: Operators) -> Walk:
+    yield _place_statement(block.ret, block, placed, operators)
+
+
+def _place_statement(root: Node, block: Block, placed: dict[Node, None], operators: Operators) -> Walk:
+    """Place what a statement needs, then its own operations from the first operand to the last."""
+    own: list[Node] = []
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    met: set[Node] = set()
+    while stack:
+        node, done = stack.pop()
+        if done:
+            own.append(node)
+            continue
+        if node in met:
+            continue
+        met.add(node)
+        stack.append((node, True))
+        needed = _needed(node, block, operators)
+        for inner in needed:
+            if inner not in placed and _is_statement(inner):
+                yield _place_statement(inner, block, placed, operators)
+        stack += [(inner, False) for inner in reversed(needed) if inner not in placed]
+    for node in own:
+        if node is not block.ret:
+            placed.setdefault(node)
+
+
+def _needed(node: Node, block: Block, operators: Operators) -> list[Node]:
+    """The nodes of the block that a node uses, in the order in which its text does."""
+    values = list(operators.operands(node)) if node.kind != "prim::Return" else list(node.inputs)
+    if len(values) < len(node.inputs):
+        values += [value for value in node.inputs if value not in values]
+    inside = list(walk(n for b in node.blocks for n in b.nodes))
+    values += [value for inner in inside for value in inner.inputs]
+    values += [value for holder in (node, *inside) for b in holder.blocks for value in b.outputs]
+    found = dict.fromkeys(value.node for value in values)
+    return [n for n in found if n.owner is block and n.kind != PARAM]
+
+
+def _is_statement(node: Node) -> bool:
+    if node.kind == "prim::Constant":
+        return False
+    return len(node.outputs) != 1 or bool(node.blocks) or node.output.use_count > 1 or bool(node.output.name_hint)
+
+
+def _name_kept(graph: Graph, closure: Block, names: set[str]) -> None:
+    """Names for what the forward keeps without one."""
+    inside = {id(node) for node in walk(closure.nodes)} | {id(closure.ret)}
+    inside |= {id(b.ret) for node in walk(closure.nodes) for b in node.blocks}
+    for node in graph.body.nodes:
+        for value in node.outputs:
+            base = value.name_hint.partition(".")[0]
+            if base and base not in names and not _is_size(node) and node.kind != "prim::Function":
+                value.name_hint = ""
+            if not value.name_hint and any(id(use.user) in inside for use in value.uses):
+                value.name_hint = _suggested(value)
+
+
+def _suggested(value: Value) -> str:
+    """What a value without a name is called: after what computes it, and of what."""
+    node = value.node
+    if node.schema is None or not is_tensor(value.type):
+        return "taken" if str(value.type) == "bool" else "kept"
+    name = node.schema.base_name
+    if name in _NAMED:
+        return _NAMED[name]
+    if name.startswith("_"):
+        return "item"
+    op = OPS.of(node.schema)
+    if op is not None and op.has(Trait.NONDIFFERENTIABLE) and op.has(Trait.POINTWISE):
+        return "mask"
+    of = next((v.name_hint for v in node.inputs if is_tensor(v.type) and v.name_hint), "")
+    return f"{name}_{of}" if of else f"{name}_result"

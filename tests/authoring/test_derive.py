@@ -1,0 +1,172 @@
+"""Derived backwards: what they say, that the check passes them, and how long they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gradscript as gs
+import pytest
+from click.testing import CliRunner
+from gradscript.authoring.cli.main import main
+from gradscript.authoring.derive.comparison import compared
+from gradscript.authoring.derive.placing import replaced
+from gradscript.compiler.formulas.library import compile_formula, formula_names
+from gradscript.compiler.ir.graph import Callee
+from gradscript.compiler.types.schema import FunctionSchema
+from gradscript.lang.source import Source
+from gradscript.runtime.face.function import Function
+
+BACKWARDS = {
+    "x * torch.sigmoid(x)": "return grad_output * sigmoid_x * (x * (1 - sigmoid_x) + 1)",
+    "torch.tanh(x)": "return grad_output * (1 - tanh_x * tanh_x)",
+    "(x - 1) ** 2 / 2": "return grad_output * difference",
+    "x * 1 + 0": "return grad_output",
+    "-(-x)": "return grad_output",
+    "x * x": "return grad_output * x * 2",
+    "x.sum()": "return grad_output.expand(x_size)",
+    "torch.exp(x)": "return grad_output * exp_x",
+    "x / 2 + x / 2": "return grad_output",
+}
+"""Functions of x, and the last line of their backwards."""
+
+PROGRAMS = {
+    "broadcast": "def f(a, b, c):\n    return a * b + c\n",
+    "reused": "def f(x, w):\n    h = torch.tanh(x) * w\n    return h * h + h\n",
+    "norm": (
+        "def f(x, w, eps: float = 1e-5):\n    m = x.mean(-1, keepdim=True)\n"
+        "    v = ((x - m) ** 2).mean(-1, keepdim=True)\n    return (x - m) / torch.sqrt(v + eps) * w\n"
+    ),
+    "error": "def f(x, y):\n    return ((x - y) ** 2).mean()\n",
+    "softmax": "def f(x):\n    e = torch.exp(x)\n    return e / e.sum(-1, keepdim=True)\n",
+    "branch": (
+        "def f(x, y):\n    if x.sum() > 0:\n        z = x * y\n    else:\n        z = x - y\n    return z * 2\n"
+    ),
+    "loop": "def f(x, n: int):\n    for i in range(n):\n        x = x * torch.sin(x)\n    return x\n",
+    "list": (
+        "def f(x, y):\n    parts = [x, y * 2]\n    parts.append(x * y)\n    t = parts[0]\n"
+        "    for p in parts:\n        t = t * p\n    return t\n"
+    ),
+    "several": "def f(x, y):\n    return x * y, torch.exp(x)\n",
+    "clamped": "def f(x, y):\n    return torch.where(x > y, x * x, y)\n",
+}
+
+
+def _derived(text: str, name: str = "f") -> str:
+    return gs.derive(gs.CompilationUnit(text)[name])
+
+
+@pytest.mark.parametrize(("expression", "backward"), BACKWARDS.items())
+def test_simplified(expression: str, backward: str) -> None:
+    text = _derived(f"def f(x):\n    return {expression}\n")
+    assert [line.strip() for line in text.splitlines() if line.startswith("        ")][-1] == backward
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_check_passes_it(name: str) -> None:
+    text = _derived(PROGRAMS[name])
+    unit = gs.CompilationUnit(text)
+    report = gs.check(unit.f)
+    assert report.ok, f"{text}\n{report}"
+    assert gs.derive(unit.f) == text.rstrip("\n") + "\n"
+
+
+def test_through_helpers() -> None:
+    text = "def gate(x):\n    return x * torch.sigmoid(x)\n\n\ndef f(x, w):\n    return gate(x) * w\n"
+    assert gs.check(gs.CompilationUnit(_derived(text)).f).ok
+
+
+def test_the_authors_text_stays() -> None:
+    text = "def f(x, w):\n    # what is kept\n    h = torch.exp(x)  # named\n    return h*w\n"
+    derived = _derived(text)
+    assert "    # what is kept\n    h = torch.exp(x)  # named\n" in derived
+    assert derived.endswith("    return h*w, backward\n")
+
+
+def test_sums_only_what_may_be_broadcast() -> None:
+    assert "sum_to_size" not in _derived("def f(x):\n    return torch.exp(x) * x / (x + 1)\n")
+    assert _derived("def f(x, y):\n    return x * y\n").count("sum_to_size") == 2
+
+
+def test_keeps_sizes_and_no_tensors() -> None:
+    unit = gs.CompilationUnit(_derived("def f(x, y):\n    e = x - y\n    return e * e\n"))
+    assert unit.f.pair is not None
+    assert [str(item.type) for item in unit.f.pair.context] == ["Tensor", "List[int]", "List[int]"]
+
+
+def test_a_function_without_gradient_says_why() -> None:
+    with pytest.raises(ValueError, match="'f' has no gradient"):
+        _derived("def f(x):\n    return x > 0\n")
+
+
+def test_of_no_function() -> None:
+    with pytest.raises(TypeError, match="takes a function of a unit"):
+        gs.derive(print)  # type: ignore[arg-type]
+
+
+def test_placed_in_a_file() -> None:
+    text = "# top\ndef a(x):\n    return x\n\n# between\ndef b(x):\n    return x\n# end\n"
+    made = replaced(Source(text), {"b": "def b(x):\n    return x * 2\n"})
+    assert made == text.replace("def b(x):\n    return x\n", "def b(x):\n    return x * 2\n")
+
+
+# --- the command ---
+
+
+def test_writes_files_and_is_idempotent(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text("# mine\ndef f(x):\n    return x * x\n\n\ndef g(x):\n    return x > 0\n", encoding="utf-8")
+    result = CliRunner().invoke(main, ["derive", str(tmp_path), "--write"])
+    assert result.exit_code == 0, result.output
+    once = path.read_text(encoding="utf-8")
+    assert once.startswith("# mine\ndef f(x):\n    def backward(grad_output):\n")
+    assert CliRunner().invoke(main, ["derive", str(path), "--write"]).exit_code == 0
+    assert path.read_text(encoding="utf-8") == once
+    assert gs.check(gs.load(path).f).ok
+
+
+def test_exit_codes_and_json(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text("def f(x):\n    return x * x\n\n\ndef g(x):\n    return x > 0\n", encoding="utf-8")
+    result = CliRunner().invoke(main, ["derive", str(path), "--json"])
+    (found,) = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert found["functions"]["f"] == gs.derive(gs.load(path).f)
+    assert "has no gradient" in found["without_gradient"]["g"]
+    assert CliRunner().invoke(main, ["derive", str(path), "g"]).exit_code == 1
+    assert CliRunner().invoke(main, ["derive", str(tmp_path / "none.grad")]).exit_code == 2
+    path.write_text("def f(x):\n    return x ***\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["derive", str(path)]).exit_code == 1
+
+
+def test_compares_with_the_author(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text(
+        "def f(x):\n    def backward(g):\n        return g * x + g * x\n    return x * x, backward\n", encoding="utf-8"
+    )
+    result = CliRunner().invoke(main, ["derive", str(path), "--compare", "--json"])
+    ((one,),) = [found["compared"] for found in json.loads(result.stdout)]
+    assert one["derived"]["operations"] < one["author"]["operations"]
+    assert CliRunner().invoke(main, ["derive", str(path), "--compare"]).exit_code == 0
+
+
+# --- beside the library's authors ---
+
+_EVERY = 5
+
+
+def test_no_longer_than_the_authors() -> None:
+    """Of a fifth of the library's formulas, at least fifty are no longer than 1.2 times what their authors wrote."""
+    ratios: dict[str, float] = {}
+    for name in formula_names()[::_EVERY]:
+        callee = compile_formula(name)
+        if callee.pair is None:
+            continue
+        schema = FunctionSchema(callee.schema.base_name, "", callee.schema.arguments, callee.schema.returns)
+        try:
+            ratios[name] = compared(Function(Callee(schema, callee.graph, callee.pair))).ratio
+        except ValueError as error:
+            assert "has no gradient" in str(error)
+    short = [name for name, ratio in ratios.items() if ratio <= 1.2]
+    assert len(short) >= 50
+    assert len(short) >= 0.85 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
