@@ -45,7 +45,8 @@ def recompute(
     """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit.
 
     `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
-    not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak. A
+    not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak; but
+    what mirroring says is done, as its rules weigh what is kept alone. A
     gradient that takes gradients of temporaries is to be differentiated once more, and is left as it is. `primal` is
     what was differentiated: where calls in it have backwards of their own, f holds what they call instead.
     """
@@ -178,4 +179,6 @@ def _wins(best: _Candidate, plain: _Candidate, policy: Policy) -> bool:
         return policy.name == "recompute_all"
     if policy.in_registers:
         return best.kept < plain.kept
+    if policy.name == "mirror":
+        return True
     return (best.peak, best.kept) < (plain.peak, plain.kept)

@@ -1,15 +1,20 @@
-"""Mirroring in the manner of MXNet's gradient pass (Echo): regions between heavy nodes, and a frontier pushed forward.
+"""Mirroring by the rules of MXNet's gradient pass (Echo): everything light is on the mirror path, but for a frontier.
 
-    matmul ─▶ bias ─▶ tanh ─▶ matmul        region: bias, tanh        frontier: bias
+    matmul ─▶ bias ─▶ tanh ─▶ matmul        light: bias, tanh        frontier: bias
 
-Going back from the outputs, a region is grown over nodes that may be mirrored, up to heavy ones, and with it every
-branch that shares an entry with it: whether an entry must be kept is one question for all its users. At first all of
-a region is to be mirrored. Then the nodes at its beginning, together with those that share inputs with them, leave
-the mirror path as long as the storage released (inputs that only they use) is at least the storage newly allocated
-(results of theirs that are used, and inputs that others use too). What is left is mirrored.
+At first all that may be mirrored is on the mirror path: it is to be computed again. The frontier are the nodes there
+all of whose operands are kept. Those of them that share operands, one with another, leave the mirror path together, if
+they release at least as much memory as they allocate. That moves the frontier on, until nothing leaves any more.
 
-A heavy node itself is never mirrored. One whose backward uses its inputs only (a matrix product) lets those be mirrored
-all the same, since keeping is decided by value, not by node.
+    released     operands that nobody refers to but nodes of the frontier
+    allocated    results that anybody refers to, and operands that others refer to as well
+
+Who refers to a value is asked of forward and backward as they are without mirroring, of what has left the mirror path
+too; asking for a shape is no reference. Every value counts by its own size, arguments, results and views included. So
+it is not told here whether the peak is lower in the end: what the rules say is what is done.
+
+A heavy node itself is never mirrored. One whose backward uses its operands only (a matrix product) lets those be
+mirrored all the same, since keeping is decided by value, not by node.
 
 Source: Zheng, Vijaykumar, Pekhimenko, "Echo: Compiler-based GPU Memory Footprint Reduction for LSTM RNN Training",
 ISCA 2020; MXNet, src/nnvm/gradient.cc.
@@ -19,130 +24,115 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..ir.kinds import KindTrait, has
 from ..ir.node import Node, Value
+from ..ops.registry import OPS, Trait
 from .problem import Problem
+from .storage import may_hold_memory, size_of
 
 
 def mirror(problem: Problem) -> set[Value]:
-    """The values to keep where what is mirrored is chosen region by region."""
-    uses = _Uses(problem)
-    regions = _Regions(problem, uses)
-    mirrored: set[Node] = set()
-    for region in regions:
-        mirrored |= region - _Frontier(problem, region, uses).pushed()
-    checkpoints = {v for n in problem.nodes if n not in mirrored for v in n.outputs}
-    return problem.closure(checkpoints)
+    """The values to keep where a frontier decides what is mirrored."""
+    mirrored = _MirrorPath(problem).nodes
+    kept = [node for node in problem.nodes if node not in mirrored and not _hands_on(node)]
+    return problem.closure({value for node in kept for value in node.outputs})
 
 
-class _Uses:
-    """The nodes of f that use each value, and the values that df uses."""
+class _References:
+    """What nodes take and give that has memory, who refers to it (None: the backward), and how large it is."""
 
     def __init__(self, problem: Problem) -> None:
-        self.wanted = frozenset(problem.wanted)
-        self.by: dict[Value, list[Node]] = {}
-        for node in problem.region:
-            for value in problem.sources(node):
-                self.by.setdefault(value, []).append(node)
-
-
-class _Regions:
-    """Sets of nodes between heavy ones, latest first; each node that may be mirrored is in one of them."""
-
-    def __init__(self, problem: Problem, uses: _Uses) -> None:
         self._problem = problem
-        self._uses = uses
-        self._inside = frozenset(problem.region)
+        self._known = problem.known or {}
+        self._handed_on: dict[Value, list[Value]] = {}
+        self.to: dict[Value, set[Node | None]] = {}
+        for node in problem.nodes:
+            if _hands_on(node):
+                self._handed_on[node.output] = self.operands(node)
+            elif not _asks_for_shape(node):
+                self._refer(self.operands(node), node)
+        plain = problem.plain
+        captured = [plain.f.inputs[i] for i in plain.captured_inputs]
+        captured += [plain.f.outputs[i] for i in plain.captured_outputs]
+        self._refer(self._entries(captured), None)
 
-    def __iter__(self) -> Iterator[set[Node]]:
+    def _refer(self, values: Iterable[Value], user: Node | None) -> None:
+        for value in values:
+            self.to.setdefault(value, set()).add(user)
+
+    def operands(self, node: Node) -> list[Value]:
+        """The tensors that a node takes: those of a list that is made in the graph one by one."""
+        return self._entries(self._problem.sources(node))
+
+    def _entries(self, values: Iterable[Value]) -> list[Value]:
+        entries = [e for v in values if may_hold_memory(v) for e in self._handed_on.get(v, (v,))]
+        return list(dict.fromkeys(entries))
+
+    def nbytes(self, values: Iterable[Value]) -> int:
+        """The sizes of values, each counted for itself; one that is not known counts nothing."""
+        return sum(size_of(self._known[value]) or 0 for value in values if value in self._known)
+
+
+class _MirrorPath:
+    """`nodes` are on the mirror path, once nothing leaves it any more."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._references = _References(problem)
+        self._order = {node: place for place, node in enumerate(problem.nodes)}
+        self.nodes = {node for node in problem.nodes if _is_mirrored(problem, node)}
+        self._frontier: set[Node] = set()
+        self._settle()
+
+    def _settle(self) -> None:
+        arrived = [node for node in self._order if node in self.nodes and self._is_at_frontier(node)]
+        while arrived:
+            self._frontier.update(arrived)
+            leaving = [group for group in self._groups(arrived) if self._pays(group)]
+            left = [node for group in leaving for node in group]
+            self._frontier.difference_update(left)
+            self.nodes.difference_update(left)
+            users = {user for node in left for value in node.outputs for user in self._references.to.get(value, ())}
+            arrived = [n for n in users if n in self.nodes and n not in self._frontier and self._is_at_frontier(n)]
+            arrived.sort(key=self._order.__getitem__)
+
+    def _is_at_frontier(self, node: Node) -> bool:
+        return not any(value.node in self.nodes for value in self._references.operands(node))
+
+    def _groups(self, arrived: Iterable[Node]) -> Iterator[set[Node]]:
+        """The nodes of the frontier that share operands with those that have arrived, one with another."""
         done: set[Node] = set()
-        for node in reversed(self._problem.region):
-            if node not in done and self._may(node):
-                region = self._grow(node)
-                done |= region
-                yield region
-
-    def _may(self, node: Node) -> bool:
-        return node in self._inside and self._problem.recomputable(node)
-
-    def _grow(self, start: Node) -> set[Node]:
-        """The nodes that are joined to `start` by values, through nodes that may be mirrored."""
-        region: set[Node] = set()
-        stack = [start]
-        while stack:
-            node = stack.pop()
-            if node in region or not self._may(node):
+        for first in arrived:
+            if first in done:
                 continue
-            region.add(node)
-            entries = [*self._problem.sources(node), *node.outputs]
-            stack += [v.node for v in entries if not self._problem.is_input(v)]
-            stack += [user for value in entries for user in self._uses.by.get(value, ())]
-        return region
-
-
-class _Frontier:
-    """One region, of which nodes are taken off the mirror path from its beginning."""
-
-    def __init__(self, problem: Problem, region: set[Node], uses: _Uses) -> None:
-        self._problem = problem
-        self._region = [node for node in problem.region if node in region]
-        self._left = set(region)
-        self._uses = uses
-
-    def pushed(self) -> set[Node]:
-        """The nodes that leave the mirror path."""
-        taken: set[Node] = set()
-        moved = True
-        while moved:
-            moved = False
-            for group in self._groups():
-                if self._released(group) >= self._allocated(group):
-                    self._left -= group
-                    taken |= group
-                    moved = True
-                    break
-        return taken
-
-    def _frontier(self) -> list[Node]:
-        """Nodes all of whose inputs are kept: from outside, or off the mirror path."""
-        return [
-            node
-            for node in self._region
-            if node in self._left and not any(v.node in self._left for v in self._problem.sources(node))
-        ]
-
-    def _groups(self) -> Iterable[set[Node]]:
-        """The frontier in groups of nodes that share inputs, one with another."""
-        frontier = self._frontier()
-        pending = dict.fromkeys(frontier)
-        users = {node: self._problem.sources(node) for node in frontier}
-        while pending:
-            first, _ = pending.popitem()
             group, stack = {first}, [first]
             while stack:
-                entries = users[stack.pop()]
-                for user in dict.fromkeys(u for value in entries for u in self._uses.by.get(value, ()) if u in pending):
-                    del pending[user]
-                    group.add(user)
-                    stack.append(user)
+                for value in self._references.operands(stack.pop()):
+                    more = [n for n in self._references.to.get(value, ()) if n in self._frontier and n not in group]
+                    group.update(more)  # type: ignore[arg-type]  # the backward is not in the frontier
+                    stack += more  # type: ignore[arg-type]
+            done |= group
             yield group
 
-    def _released(self, group: set[Node]) -> int:
-        """Bytes of inputs that nothing on the mirror path needs once the group has left it, nor df."""
-        return self._bytes(v for v in self._inputs(group) if not self._is_needed(v, group))
+    def _pays(self, group: set[Node]) -> bool:
+        """Whether nodes of the frontier release as much as they allocate."""
+        operands = {value for node in group for value in self._references.operands(node)}
+        released = {value for value in operands if self._references.to.get(value, set()) <= self._frontier}
+        results = {value for node in group for value in node.outputs if value in self._references.to}
+        allocated = results | (operands - released)
+        return self._references.nbytes(released) >= self._references.nbytes(allocated)
 
-    def _allocated(self, group: set[Node]) -> int:
-        """Bytes of results that are to be kept."""
-        results = [v for node in group for v in node.outputs]
-        return self._bytes(v for v in results if self._is_needed(v, group))
 
-    def _inputs(self, group: set[Node]) -> list[Value]:
-        return list(dict.fromkeys(v for node in group for v in self._problem.sources(node)))
+def _is_mirrored(problem: Problem, node: Node) -> bool:
+    """Whether a node is on the mirror path at first: numbers are kept, and what hands values on is none of its own."""
+    makes_memory = any(may_hold_memory(value) for value in node.outputs)
+    return makes_memory and not _hands_on(node) and problem.recomputable(node)
 
-    def _is_needed(self, value: Value, group: set[Node]) -> bool:
-        """Whether df, or a node on the mirror path outside the group, uses a value."""
-        return value in self._uses.wanted or any(
-            u in self._left and u not in group for u in self._uses.by.get(value, ())
-        )
 
-    def _bytes(self, values: Iterable[Value]) -> int:
-        return self._problem.storages.nbytes(values) or 0
+def _hands_on(node: Node) -> bool:
+    """Whether the results of a node are its operands."""
+    return has(node, KindTrait.WHOLE | KindTrait.SAME_VALUE)
+
+
+def _asks_for_shape(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    return op is not None and op.has(Trait.SHAPE_ONLY)
