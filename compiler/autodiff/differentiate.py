@@ -26,6 +26,8 @@ from ..ops.registry import OPS, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import NONE, TensorType, is_differentiable, is_tensor
+from .aggregation import Aggregation, copy_repeated
+from .aggregation import aggregation as chosen_aggregation
 from .control_flow import prepare_branch, sure_type
 from .draws import settle_draws
 from .gradient import Gradient
@@ -55,12 +57,14 @@ def differentiate(
     *,
     temporaries: bool = True,
     rounds: Rounds | None = None,
+    aggregation: Aggregation | None = None,
 ) -> Gradient:
     """The gradient of a graph with respect to the inputs that require one (None: every input that can have one).
 
     With `temporaries`, `df` also takes gradients of captured temporaries, for a caller that differentiates `df` on
     its own. One that makes a single graph of f and df, and differentiates that, needs none of them. `rounds` chooses
-    what loops keep of their rounds; without it, it is what their backwards use.
+    what loops keep of their rounds; without it, it is what their backwards use. `aggregation` says what gradients that
+    meet become, in branches and rounds too; without it, it is the one that was chosen for all (`choose_aggregation`).
 
     A graph that returns a closure is differentiated by it. Raises CompileError (E408) where a gradient would have to
     pass through an op that has none.
@@ -70,7 +74,9 @@ def differentiate(
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
     shapes = rounds.shapes if rounds is not None else ()
-    return run(_differentiate(graph, requires_grad, temporaries, rounds, shapes, lacks=False))  # type: ignore[no-any-return]
+    chosen = aggregation if aggregation is not None else chosen_aggregation()
+    walk = _differentiate(graph, requires_grad, temporaries, rounds, shapes, chosen, lacks=False)
+    return run(walk)  # type: ignore[no-any-return]
 
 
 def _differentiate(
@@ -79,6 +85,7 @@ def _differentiate(
     temporaries: bool,
     rounds: Rounds | None,
     shapes: Sequence[Abstract],
+    aggregation: Aggregation,
     *,
     lacks: bool,
 ) -> Walk:
@@ -89,7 +96,7 @@ def _differentiate(
     answer_requires_grad(f, dict.fromkeys(active, True))
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
     forward = _Forward(
-        f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {}, lacks
+        f, active, temporaries, rounds, dict(rounds.known(f, shapes)) if rounds is not None else {}, aggregation, lacks
     )
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
@@ -115,9 +122,11 @@ class _Forward:
         temporaries: bool,
         rounds: Rounds | None,
         known: dict[Value, Abstract],
+        aggregation: Aggregation,
         lacks: bool,
     ) -> None:
         self.graph = graph
+        self.aggregation = aggregation
         self.temporaries = temporaries
         self.lacks = lacks
         self._choose = rounds
@@ -158,7 +167,7 @@ class _Forward:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
         shapes = self._shapes_inside()
         gradient: Gradient = yield _differentiate(
-            body, requires_grad, self.temporaries, self._choose, shapes, lacks=self.lacks
+            body, requires_grad, self.temporaries, self._choose, shapes, self.aggregation, lacks=self.lacks
         )
         if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
             gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
@@ -303,15 +312,21 @@ class _Backward:
     def _reverse(self) -> Graph:
         f = self.forward.graph
         df = Graph(f"{f.name}_gradient", self.forward.functions, f.span, backward_of(f.title))
-        reverse = Reverse(df, Builder(df, span=f.span), self.forward.active, self.forward.functions)
+        builder = Builder(df, span=f.span)
+        reverse = Reverse(
+            df, builder, self.forward.active, self.forward.functions, aggregation=self.forward.aggregation
+        )
         reverse.is_certain = len(self.seeds) == len(self.seeded)
         for value in self.seeds:
             name = f"grad_{value.name_hint}" if value.name_hint else ""
             reverse.add(value, df.body.add_input(gradient_type(value), name))
         reverse.run(self.forward.rules)
         reverse.builder.current_span = f.span
-        results = [reverse.gradient_or_zero(self.forward.graph.inputs[i]) for i in self.wanted]
+        reverse.settle(f.inputs)
+        results = [reverse.gradient_or_zero(f.inputs[i]) for i in self.wanted]
         reverse.builder.returns(*results)
+        if self.forward.aggregation.copy is not None:
+            copy_repeated(df, self.forward.aggregation.copy)
         run_recipe(df, "after_autodiff", is_part=True)
         self._hoist_sizes(df)
         return df

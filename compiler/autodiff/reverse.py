@@ -11,6 +11,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value
 from ..types.types import TENSOR, UNDEFINED, ListType, Type, is_tensor, strip_optional
+from .aggregation import PLAIN, Aggregation, added
 
 
 class Rule(Protocol):
@@ -34,6 +35,10 @@ class Reverse:
     active: set[Value]
     functions: dict[str, Callee]
     gradients: dict[Value, Value] = field(default_factory=dict)
+    """By value: the sum so far, or, until `settle`, the first of those that are summed at once."""
+    aggregation: Aggregation = PLAIN
+    met: dict[Value, list[Value]] = field(default_factory=dict)
+    """What is summed at once, where it has not been."""
     is_certain: bool = True
     """Whether the gradients that it starts from are the outputs' alone, and not those of captured temporaries too."""
 
@@ -42,6 +47,7 @@ class Reverse:
         for rule in reversed(rules):
             if any(value in self.gradients for value in rule.node.outputs):
                 self.builder.current_span = rule.node.span
+                self.settle(rule.node.outputs)
                 rule.emit(self)
 
     def add(self, value: Value, gradient: Value) -> None:
@@ -49,12 +55,23 @@ class Reverse:
         if value not in self.active or gradient.type == UNDEFINED:
             return
         earlier = self.gradients.get(value)
-        if earlier is not None:
-            node = self.builder.node("prim::AutogradAdd", [earlier, gradient], [gradient_type(value)])
-            gradient = node.output
+        if self.aggregation is not PLAIN:
+            self.met.setdefault(value, []).append(gradient)
+            gradient = earlier or gradient
+        elif earlier is not None:
+            gradient = added(self.builder, [earlier, gradient], gradient_type(value))
         if not gradient.name_hint and value.name_hint:
             gradient.name_hint = f"grad_{value.name_hint}"
         self.gradients[value] = gradient
+
+    def settle(self, values: Sequence[Value]) -> None:
+        """Sum what is summed at once: nothing more comes for these values."""
+        for value in values:
+            met = self.met.pop(value, None)
+            if met is not None:
+                total = self.aggregation.add(self.builder, met, gradient_type(value))
+                total.name_hint = total.name_hint or (f"grad_{value.name_hint}" if value.name_hint else "")
+                self.gradients[value] = total
 
     def gradient_or_zero(self, value: Value) -> Value:
         """The gradient of a value, prim::AutogradZero where nobody asked for one."""

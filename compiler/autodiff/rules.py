@@ -222,11 +222,24 @@ class MissingRule:
     node: Node
 
     def emit(self, reverse: Reverse) -> None:
+        if self._hands_zeros_on(reverse):
+            return
         message = f"{self.node.kind} has no gradient"
         if reverse.is_certain:
             raise CompileError([Diagnostic("E408", message, self.node.span, (_WITHOUT_GRADIENT,))])
         gradients = [reverse.gradients[v] for v in self.node.outputs if v in reverse.gradients]
         reverse.grad_of(self.node.kind, gradients, self.node.span, lambda b: self._raise(b, message))
+
+    def _hands_zeros_on(self, reverse: Reverse) -> bool:
+        """Whether no gradient reaches it but ones of zeros, of which its operands get some too."""
+        kinds = reverse.aggregation.zeros
+        gradients = [reverse.gradients[v] for v in self.node.outputs if v in reverse.gradients]
+        if not kinds or not all(map(reverse.aggregation.is_zero, gradients)):
+            return False
+        for value in dict.fromkeys(self.node.inputs):
+            if value in reverse.active and is_tensor(value.type):
+                reverse.add(value, reverse.builder.op(kinds[0], value))
+        return True
 
     def _raise(self, builder: Builder, message: str) -> list[Value]:
         builder.op_results("prim::RaiseException", f"{message}: {_WITHOUT_GRADIENT}", "RuntimeError")

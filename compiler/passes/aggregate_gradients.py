@@ -23,6 +23,9 @@ makes one. It stands where the last sum stood, and so holds its terms until then
 could cost memory: between two of its sums, if something is computed there, at most one array may be kept for add_n
 alone, since the chain would keep one too: the sum so far. Terms that are used later are there anyway.
 
+A sum of as many terms as the cap, or more, stays a chain, in which a plan adds in place: it holds no term until the
+others are there.
+
 Gradients of one value have one shape and one dtype, and the accounting relies on that; where types say otherwise, a
 sum is left alone. Sums of gradients that may be undefined (prim::AutogradAdd) are left alone as well. A sum that a
 user wrote is as good as one of gradients.
@@ -42,11 +45,24 @@ from ..types.types import TensorType, TupleType, Type, leaf_of
 
 MIN_TERMS = 3
 """A sum of fewer is an add."""
+_CAP = [8]
+"""From so many terms on, sums are added up in place, one after the other."""
 _ADD = "aten::add.Tensor"
 _AS_IT_IS = ("aten::sum_to_size", "aten::_grad_sum_to_size")
 """What gives its operand itself where there is nothing to do."""
 _FRESH = Trait.POINTWISE | Trait.MATMUL
 """Ops whose result is an array of its own, no part of a larger one."""
+
+
+def in_place_sum_cap() -> int:
+    return _CAP[0]
+
+
+def cap_in_place_sums(terms: int) -> None:
+    """Have sums of fewer terms than this added up at once. What was compiled before does not know of it."""
+    if type(terms) is not int or terms < MIN_TERMS - 1:
+        raise ValueError(f"a cap on sums is a number of terms, {MIN_TERMS - 1} or more, not {terms!r}")
+    _CAP[0] = terms
 
 
 def aggregate_gradients(graph: Graph) -> bool:
@@ -71,7 +87,7 @@ def _chains(block: Block) -> list[list[Node]]:
             chain = ending.pop(left, []) if left.use_count == 1 else []
             chain.append(node)
             ending[node.output] = chain
-    return [chain for chain in ending.values() if len(chain) + 1 >= MIN_TERMS]
+    return [chain for chain in ending.values() if MIN_TERMS <= len(chain) + 1 < in_place_sum_cap()]
 
 
 def _is_sum(node: Node) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...compiler import pipeline
+from ...compiler.autodiff.aggregation import PLAIN, Aggregation, Sum, aggregation
+from ...compiler.autodiff.aggregation import choose_aggregation as choose
 from ...compiler.ir.graph import Graph
+from ...compiler.passes.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
 from ...compiler.pipeline import Pass
 from ..plans.build import PlanCache
 from ..plans.plan import ExecutionPlan
@@ -74,6 +77,33 @@ def forget_compiled() -> None:
     forget_plans()
     for forget in list(FORGETTING):
         forget()
+
+
+def choose_aggregation(
+    sum: Sum | None = None, *, zeros: Sequence[str] = (), copy: str | None = None, cap: int | None = None
+) -> Callable[[], None]:
+    """Choose how all gradients are put together from now on; returns what restores what was.
+
+        sum(builder, gradients)    makes one gradient of several that meet in a value
+        zeros                      ops that give zeros like their operand, which add nothing: "aten::zeros_like"
+        copy                       an op that copies, for a gradient that is that of two arguments: "aten::clone"
+        cap                        sums of fewer terms are added at once, of more in place, one after the other
+
+    What is left out is as ever: gradients are added as they come, and by the cap that there was, which is 8 at first.
+    What was compiled before is dropped. ValueError for what is no such op, or no number of terms.
+    """
+    before, cap_before = aggregation(), in_place_sum_cap()
+    chosen = Aggregation(sum, tuple(zeros), copy)
+    cap_in_place_sums(cap_before if cap is None else cap)
+    choose(chosen if chosen != PLAIN else PLAIN)
+    forget_compiled()
+
+    def restore() -> None:
+        choose(before)
+        cap_in_place_sums(cap_before)
+        forget_compiled()
+
+    return restore
 
 
 def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
