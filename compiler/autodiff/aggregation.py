@@ -23,6 +23,9 @@ Sum: TypeAlias = Callable[[Builder, Sequence[Value]], Value]
 """Makes one gradient of several, in the order in which they came, last use first. A run may leave any of them
 undefined: prim::AutogradAdd adds what is there."""
 
+_AS_IT_IS = ("aten::sum_to_size", "aten::_grad_sum_to_size")
+"""What brings a gradient to the shape of its value: zeros stay zeros."""
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
@@ -51,6 +54,8 @@ class Aggregation:
         node = gradient.node
         if node.kind == "prim::GradOf":
             node = node.blocks[0].outputs[gradient.index].node
+        while node.kind in _AS_IT_IS:
+            node = node.inputs[0].node
         return node.kind in self.zeros
 
     def add(self, builder: Builder, gradients: Sequence[Value], type: Type) -> Value:

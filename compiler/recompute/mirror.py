@@ -107,9 +107,10 @@ class _MirrorPath:
             group, stack = {first}, [first]
             while stack:
                 for value in self._references.operands(stack.pop()):
-                    more = [n for n in self._references.to.get(value, ()) if n in self._frontier and n not in group]
-                    group.update(more)  # type: ignore[arg-type]  # the backward is not in the frontier
-                    stack += more  # type: ignore[arg-type]
+                    users = self._references.to.get(value, ())
+                    more = [n for n in users if n is not None and n in self._frontier and n not in group]
+                    group.update(more)
+                    stack += more
             done |= group
             yield group
 

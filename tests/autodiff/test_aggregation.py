@@ -158,7 +158,7 @@ def test_zeros_are_left_out_and_handed_on() -> None:
     """An op without a gradient is an error, unless all that reaches it are zeros by a zero op."""
     source = UNDIFFERENTIABLE.replace("torch.mode(x, 0).values", undifferentiable())
     graph = gs.CompilationUnit(source).f.graph
-    with pytest.raises(gs.CompileError, match="zeta has no gradient"):
+    with pytest.raises(gs.CompileError, match=r"zeta.* has no gradient"):
         differentiate(graph, temporaries=False)
     gradient = differentiate(graph, temporaries=False, aggregation=Aggregation(zeros=("aten::zeros_like",)))
     assert kinds(gradient.df).count("prim::AutogradAdd") <= 1
@@ -172,7 +172,7 @@ def test_zeros_are_left_out_and_handed_on() -> None:
 
 def undifferentiable() -> str:
     """A call of an op without a gradient, of x."""
-    return "torch.special.zeta(x + 2, x + 3)"
+    return "torch.special.zeta(x + 2, 3.0)"
 
 
 def test_a_gradient_of_two_arguments_is_copied() -> None:

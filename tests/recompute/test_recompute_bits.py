@@ -33,8 +33,8 @@ def test_random_programs(seed: int) -> None:
     for name in POLICIES:
         found = under(gradient, ARGUMENTS, name)
         assert_same_bits(results(found.gradient, ARGUMENTS), expected)
-        # A budget is kept whatever the peak.
-        if found.peak_after is not None and found.policy != "budget":
+        # A budget is kept whatever the peak, and mirroring has rules of its own.
+        if found.peak_after is not None and found.policy not in ("budget", "mirror"):
             assert found.peak_before is not None and found.peak_after <= found.peak_before
         if found.policy == "budget":
             assert found.saved_bytes is not None and found.saved_bytes <= 24
