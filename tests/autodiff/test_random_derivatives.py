@@ -11,9 +11,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from program_generator import Programs
-
-PROGRAMS = 16
+from program_generator import Programs, moderate
 
 
 def in_torch(source: str) -> Callable[..., torch.Tensor]:
@@ -45,7 +43,7 @@ def assert_close(actual: Sequence[Any], expected: Sequence[Any], tolerance: floa
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("seed", moderate(16))
 def test_derivatives_are_torchs(seed: int) -> None:
     source = Programs(seed).function()
     rng = np.random.default_rng(seed)

@@ -7,12 +7,10 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from program_generator import Programs
+from program_generator import Programs, moderate
 from recompute_support import array, assert_same_bits, gradient_of, results, under
 
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
-SEEDS = [seed for seed in range(200) if len(Programs(seed).function()) < 620][:60]
-"""Programs of moderate size; some of them fail, and are skipped."""
 ARGUMENTS = [array(3), array(3, seed=1), 3]
 
 
@@ -24,7 +22,7 @@ def ran(gradient: Any) -> list[Any] | None:
         return None
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", moderate(30))
 def test_random_programs(seed: int) -> None:
     gradient = gradient_of(Programs(seed).function(), ARGUMENTS)
     expected = ran(gradient)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 UNARY = (
@@ -39,6 +40,12 @@ BINARY = (
     "F.mse_loss({}, {}) * {}",
 )
 NAMES = ("x", "y")
+
+
+def moderate(count: int, first: int = 0, longest: int = 620) -> list[int]:
+    """The first seeds of which the programs are no longer than so many characters: `make fuzz` writes longer ones."""
+    seeds = (seed for seed in itertools.count(first) if len(Programs(seed).function()) <= longest)
+    return list(itertools.islice(seeds, count))
 
 
 class Programs:

@@ -1,4 +1,4 @@
-"""Random programs on Variables against torch's eager autograd: without gradients first, then under each mask, to second
+"""Random programs on Variables against torch's eager autograd: without gradients first, then under a mask, to second
 order. Their optimised plans run, so groups, branches and loops are recorded as they were taken."""
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from program_generator import Programs  # noqa: E402
+from program_generator import Programs, moderate  # noqa: E402
 
-PROGRAMS = 24
-FIRST = 1000
 MASKS = ((True, False), (False, True), (True, True))
 
 
@@ -56,7 +54,7 @@ def _weighted(gradients: Sequence[Any], weights: Sequence[Any]) -> Any:
     return total
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + PROGRAMS))
+@pytest.mark.parametrize("seed", moderate(15, first=1000))
 def test_derivatives_are_torchs(seed: int) -> None:
     """Every second one with what can be differentiated sliced out down to groups of one."""
     check(seed, debugging=bool(seed % 2))
@@ -78,8 +76,7 @@ def check(seed: int, *, debugging: bool) -> None:
                 value = function(*map(gs.tape.Variable, arrays), n)
             assert not value.requires_grad
             np.testing.assert_allclose(value.data, expected.numpy(), rtol=1e-9)
-            for mask in MASKS:
-                _check_mask(function, reference, arrays, mask, weights, n)
+            _check_mask(function, reference, arrays, MASKS[(seed + n) % 3], weights, n)
 
 
 def _check_mask(
