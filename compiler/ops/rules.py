@@ -49,7 +49,7 @@ def agreed(*arguments: int, rank: int | None = None) -> TypeRule:
 
 
 def widest(*arguments: int) -> TypeRule:
-    """The dtype of the first of several arguments whose batches broadcast, and as many dimensions as any has."""
+    """The dtype of the first of several arguments that broadcast, or their batches, and the most dimensions of one."""
 
     def rule(types: Sequence[Type]) -> Type:
         found = [tensor_at(types, index) for index in arguments]

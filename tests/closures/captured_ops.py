@@ -31,19 +31,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 
-import array_cases
-import composite_cases
 import gradscript as gs
-import samples as formula_samples
 import torch
-from array_calls import CASES
-from array_derivatives import concrete, op_function
-from array_samples import LAYOUTS, Call, Leaf, probability, t
+from array_derivatives import op_function
+from array_samples import LAYOUTS
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import (
     BOOL,
-    DEVICE,
     FLOAT,
     INT,
     NUMBER,
@@ -54,6 +49,7 @@ from gradscript.compiler.types.types import (
     is_tensor,
     strip_optional,
 )
+from op_calls import calls_of
 
 SCALE = 1.5
 HELPERS = """
@@ -75,54 +71,6 @@ def weigh_numbers(numbers: List[float]):
     return total
 """
 """What makes one number of anything, in the forward and in the backward."""
-
-_FIXED: dict[str, list[Any]] = {
-    "aten::size.int": [t(3, 4), 1],
-    "aten::stride.int": [t(3, 4), 1],
-    "aten::device": ["cpu"],
-    "aten::_unwrap_optional": [t(3, 4)],
-    "aten::item": [t()],
-    "aten::Float.Tensor": [t()],
-    "aten::FloatImplicit": [t()],
-    "aten::Int.Tensor": [t()],
-    "aten::IntImplicit": [Leaf(lambda rng: np.asarray(3), dtypes.INT64)],
-    "aten::Bool.Tensor": [t()],
-    "aten::ScalarImplicit": [t()],
-    "aten::Float.str": ["2.5"],
-    "aten::Int.str": ["25"],
-    "aten::randint.low": [2, 9, [3, 4]],
-    "aten::randint_like.low_dtype": [t(3, 4), 2, 9],
-    "aten::bernoulli": [probability(3, 4)],
-    "prim::scalar_seed": [t()],
-    "gs::kept_size": [[3, 2], [0]],
-    "gs::reduced_count": [[3, 2], [0]],
-    "prim::min": [2, 0.5],
-    "prim::max": [2, 0.5],
-    "aten::math_acosh": [1.5],
-    "aten::acosh.Scalar": [1.5],
-    "prim::mm_tree": [[t(2, 3), t(2, 3)], [t(3, 4), t(3, 4)]],
-    "prim::mm_gather": [[t(2, 3), t(3, 4)], t(2, 5), t(5, 4)],
-    "prim::mm_total": [[t(2, 4), t(2, 3), t(3, 4)]],
-    "prim::mm_shared_left": [t(2, 3), [t(3, 4), t(3, 4)]],
-    "prim::mm_shared_right": [t(3, 4), [t(2, 3), t(2, 3)]],
-}
-"""Arguments where their types do not say enough."""
-_BY_TYPE: dict[Type, Any] = {
-    TENSOR: t(3, 4),
-    INT: 2,
-    FLOAT: 0.5,
-    BOOL: True,
-    STR: "two",
-    NUMBER: 0.5,
-    DEVICE: "cpu",
-    ListType(TENSOR): [t(3, 4), t(3, 4)],
-    ListType(INT): [3, 2],
-    ListType(FLOAT): [0.5, 1.5],
-    ListType(BOOL): [True, False],
-    ListType(STR): ["two", "three"],
-}
-
-
 _REFUSES = frozenset(("aten::FloatImplicit", "aten::ScalarImplicit"))
 """What is refused where it would lose a gradient: a number made of a tensor that requires one."""
 
@@ -132,36 +80,10 @@ def ops() -> list[Op]:
     return [op for op in OPS.all() if op.schema.returns and op.schema.full_name not in _REFUSES]
 
 
-def calls_of(op: Op) -> list[Call]:
-    """The samples of an op's own tests, or arguments by their types."""
-    name = op.schema.full_name.partition("::")[2]
-    if op.schema.full_name in _FIXED:
-        return [Call(tuple(_FIXED[op.schema.full_name]))]
-    tables: list[Callable[[], list[Call]]] = [
-        lambda: composite_cases.CASES[name],
-        lambda: formula_samples.calls(op),
-        lambda: array_cases.calls(op),
-        lambda: CASES[name],
-    ]
-    for table in tables:
-        try:
-            return table()
-        except (KeyError, StopIteration):
-            continue
-    return [Call((), {a.name: _BY_TYPE[strip_optional(concrete(a.type))] for a in op.schema.arguments if a.required})]
-
-
-def _integral(op: Op, call: Call) -> Call:
-    """Numbers as ints where an op takes only those."""
-    if not op.schema.base_name.startswith("bitwise_"):
-        return call
-    return Call(tuple(2 if isinstance(value, float) else value for value in call.args))
-
-
 def arguments_of(op: Op) -> list[Any]:
     dtype = dtypes.INT64 if op.schema.base_name.startswith("bitwise_") else dtypes.FLOAT64
     seed = zlib.crc32(op.schema.full_name.encode())
-    return _integral(op, calls_of(op)[0]).arguments(op, dtype, seed, LAYOUTS["contiguous"])
+    return calls_of(op)[0].arguments(op, dtype, seed, LAYOUTS["contiguous"])
 
 
 def _weight(name: str, type: Type) -> str | None:

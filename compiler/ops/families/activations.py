@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ops import scalar as s
 from ...ops import shapes
+from ..arguments import Shape
 from ..arrays import Array
 from ..elementwise import pointwise
 from ..registry import Trait, declare
@@ -134,8 +135,14 @@ PRELU_KERNEL = pointwise(
 )
 
 
+def _require_vector(weight: Shape) -> None:
+    if len(weight) > 1:
+        raise RuntimeError(f"prelu: expected a weight of no dimensions or one, but got one of shape {list(weight)}")
+
+
 def _prelu(x: Array, weight: Array) -> Array:
     """The weight is one number, or one for each channel, which is dimension 1 of x."""
+    _require_vector(weight.shape)
     if weight.ndim == 1 and weight.size > 1:
         if x.ndim < 2 or x.shape[1] != weight.size:
             channels = x.shape[1] if x.ndim > 1 else 1
@@ -153,4 +160,5 @@ declare(
     traits=Trait.NONE,
     result=lambda types: types[0],
     shape=shapes.same("self"),
+    fits=lambda a: _require_vector(a.shape("weight")),
 )

@@ -121,9 +121,10 @@ def _max_pool2d_backward(
     indices: Array,
 ) -> Array:
     """Each gradient, added up at its index in the flattened plane."""
-    if grad_output.shape != indices.shape:
+    if grad_output.shape != indices.shape or grad_output.ndim != self.ndim:
         raise RuntimeError(
-            f"max_pool2d_with_indices_backward: gradients {grad_output.shape} and indices {indices.shape} do not fit"
+            f"max_pool2d_with_indices_backward: gradients {list(grad_output.shape)} and indices {list(indices.shape)}"
+            f" do not fit an input of shape {list(self.shape)}"
         )
     planes, size = prod(self.shape[:-2]), prod(self.shape[-2:])
     places = indices.reshape(planes, -1) + np.arange(planes)[:, None] * size
@@ -216,6 +217,9 @@ def _batch_norm_impl_index_backward(
     reservedSpace: Array,  # noqa: N803 - torch's name
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients of input, weight and bias; None for one that the mask does not ask for."""
+    if grad_output.shape != input.shape:
+        given = list(grad_output.shape)
+        raise RuntimeError(f"_batch_norm_impl_index_backward: a gradient of shape {given} for {list(input.shape)}")
     mean, rstd = save_mean, save_var_transform
     if not train:
         mean = running_mean

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....ops import rules, shapes
+from ....ops import fitting, rules, shapes
 from ....types.dtypes import BOOL
 from ...arguments import Arguments, Shape, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
@@ -71,6 +71,12 @@ def _pairwise_distance(x1: Array, x2: Array, p: float, eps: float, keepdim: bool
     return vector_norm(difference, p, -1, keepdim, dtype)
 
 
+def _require_mask_fits(mask: Shape, scores: Shape) -> None:
+    if not fitting.is_broadcast_to(mask, scores):
+        message = f"attn_mask of shape {list(mask)} does not broadcast to the scores, of shape {list(scores)}"
+        raise RuntimeError(f"scaled_dot_product_attention: {message}")
+
+
 def _attention(
     query: Array,
     key: Array,
@@ -93,6 +99,7 @@ def _attention(
     scores = product(wide * factor, widen(key).swapaxes(-1, -2))
     mask = np.tri(*scores.shape[-2:]).astype(bool) if is_causal else attn_mask
     if mask is not None:
+        _require_mask_fits(mask.shape, scores.shape)
         scores = np.where(mask, scores, -np.inf).astype(wide.dtype) if dtype_of(mask) == BOOL else scores + widen(mask)
     blocked = np.all(scores == -np.inf, axis=-1, keepdims=True)
     weights = np.where(blocked, np.zeros((), wide.dtype), softmax(scores, scores.ndim - 1))
@@ -126,7 +133,8 @@ def _attention_shape(a: Arguments) -> Shape:
         key, value = ((*x[:-3], query[-3], *x[-2:]) for x in (key, value))
     mask = a["attn_mask"]
     scores = shapes.product(query, (*key[:-2], key[-1], key[-2]))
-    scores = shapes.broadcast(scores, mask.shape) if mask is not None else scores
+    if mask is not None:
+        _require_mask_fits(mask.shape, scores)
     return shapes.product(scores, value)
 
 
@@ -135,13 +143,13 @@ _SIMPLE: tuple[tuple[str, _Evaluate, rules.TypeRule, ShapeRule], ...] = (
     (
         "gs::masked_dropout(Tensor input, Tensor mask, float p) -> Tensor",
         _masked_dropout,
-        rules.same(),
+        rules.widest(0, 1),
         shapes.all_broadcast,
     ),
     (
         "aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor",
         _native_dropout_backward,
-        rules.same(),
+        rules.widest(0, 1),
         shapes.all_broadcast,
     ),
     ("aten::glu(Tensor self, int dim=-1) -> Tensor", _glu, rules.same(), _glu_shape),

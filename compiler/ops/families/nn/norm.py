@@ -85,6 +85,12 @@ def _native_layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients of input, weight and bias; None for one that the mask does not ask for."""
+    if grad_out.shape != input.shape:
+        shape = list(grad_out.shape)
+        raise RuntimeError(f"native_layer_norm_backward: a gradient of shape {shape} for {list(input.shape)}")
+    if not all(fitting.is_broadcast_to(given.shape, input.shape) for given in (mean, rstd)):
+        found = f"{list(mean.shape)} and {list(rstd.shape)}"
+        raise RuntimeError(f"native_layer_norm_backward: statistics of shapes {found} for {list(input.shape)}")
     dtype = dtype_of(input)
     axes = _inner_axes("native_layer_norm_backward", input, normalized_shape, weight, bias)
     outer = tuple(range(axes[0]))

@@ -94,6 +94,9 @@ def _soft_native(evaluate: Callable[[Array, int, int | None], Array]) -> Callabl
 
 def _backward_data(vjp: Callable[[Array, Array, int], Array]) -> Callable[[Array, Array, int, int], Array]:
     def evaluate(grad_output: Array, output: Array, dim: int, input_dtype: int) -> Array:
+        if grad_output.shape != output.shape:
+            shape = list(output.shape)
+            raise RuntimeError(f"softmax: a gradient of shape {list(grad_output.shape)} for a result of shape {shape}")
         grad, result = at_least_1d(widen(grad_output)), at_least_1d(widen(output))
         return cast(vjp(grad, result, wrap_dim(dim, output.ndim)), BY_CODE[input_dtype]).reshape(output.shape)
 
