@@ -27,6 +27,7 @@ from ...runtime.face.transforms import vjp
 from ...runtime.plans.build import PlanCache
 from ...runtime.plans.interpreter import run_plan
 from ...runtime.plans.plan import ExecutionPlan
+from ...runtime.settings.modes import settings
 from ...runtime.settings.random import local_seed
 from .decisions import COMPARISONS
 from .leaves import array_leaves, floating_leaves, is_floating
@@ -176,7 +177,7 @@ class Subject:
         With `sums_where_broadcast` it is summed to the parameter's shape, as differentiation does.
         """
         if self.pair is None:
-            return self.autodiff(values, seeds)
+            return self._pulled_back(self.function, values, seeds)
         *_, context = run_plan(self._plans.plan(self.pair.forward), values)
         given = [seeds[i] for i in self.pair.grad_outputs]
         results = run_plan(self._plans.plan(self.pair.backward), [context, *given])
@@ -186,9 +187,10 @@ class Subject:
         return [summed_like(gradient, value) for gradient, value in zip(gradients, values, strict=True)]
 
     @repeatable
-    def autodiff(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
-        """One gradient per parameter by `gs.vjp`."""
-        return self._pulled_back(self.function, values, seeds)
+    def autodiff(self, values: Sequence[Any], seeds: Sequence[Any], *, optimised: bool = False) -> list[Any]:
+        """One gradient per parameter by `gs.vjp`, `optimised` for these very arguments as a user's call is."""
+        with settings.optimize(optimised):
+            return self._pulled_back(self.function, values, seeds)
 
     @repeatable
     def forward_gradient(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
