@@ -104,10 +104,6 @@ class Checker:
             shown = ", ".join(refused[:3])
             note = f"the forward takes shapes that the backward does not: {shown}; an `assert` can say so"
             self.report.notes.append(note)
-        bent = [(t, f) for t in self._trials for f in t.findings if not f.is_linear]
-        for trial, finding in {finding.index: (trial, finding) for trial, finding in reversed(bent)}.values():
-            message = "the surrogate of '{name}' is not linear in the gradient that it is given, as gradients are"
-            self.report.warnings.append(explainer.warning("surrogate", finding, trial, message))
         for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
             message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
             self.report.warnings.append(explainer.warning(finding.kind or "value", finding, trial, message))
@@ -133,6 +129,8 @@ class Checker:
             self.report.notes.append(f"not checked where the result is not finite: {tried}")
         if not self._trials and self._infinite:
             self._no_inputs("the result is not finite on any arguments that were tried")
+        if any(finding.is_symmetric for trial in self._trials for finding in trial.findings):
+            self.report.notes.append("of symmetric matrices the gradient is held to changes that leave them symmetric")
         self.report.coverage = self._survey.coverage(self._trials)
         if not self._trials:
             return
@@ -155,7 +153,10 @@ class Checker:
             recipe = self._example(args, named)
             if recipe is not None:
                 recipes.append(recipe)
-        return recipes + [recipe.with_dtype("float32") for recipe in recipes[:1]]
+        search = InputSearch(self.subject, self._seed)
+        self._drawn = search.varied(recipes)
+        shorter = [recipe.with_dtype("float32") for recipe in recipes[:1]]
+        return [*recipes, *search.in_other_dtypes(recipes), *shorter]
 
     def _found_recipes(self) -> list[Recipe]:
         search = InputSearch(self.subject, self._seed)
@@ -224,7 +225,7 @@ class Checker:
         for finding in trial.findings:
             empty = all(not leaf.size for p, leaf in floating_leaves(trial.values).items() if p[0] == finding.index)
             verdict = finding.kind or ("skipped" if empty and finding.error is None else "ok")
-            if verdict == "ok" and finding.index in self.subject.surrogates:
+            if verdict == "ok" and finding.index in trial.surrogates:
                 verdict = "surrogate"
             elif verdict == "ok" and self.subject.detaches(finding.index):
                 verdict = "constant"

@@ -29,6 +29,7 @@ _MESSAGES = {
     "kink": "the gradient of '{name}' {detail}",
     "none": "the gradient of '{name}' is None, yet the result depends on it",
     "error": "the backward raises: {detail}",
+    "surrogate": "the surrogate of '{name}' is not linear in the gradient that it is given, as gradients are",
     "unreliable": "finite differences in '{name}' do not settle: is the function continuous?",
 }
 
@@ -83,6 +84,8 @@ class Explainer:
             notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
         if kind == "value" and blame.message.endswith("should be zero, as the derivative is"):
             notes.append('if it is meant to be another: `gs.surrogate(grad, "why")`')
+        if kind == "surrogate":
+            notes.append('if it is meant not to be: `gs.surrogate(grad, "why", linear=False)`')
         if kind == "none":
             notes.append(f"if it is meant to be a constant, say so in the forward: `{name} = gs.constant({name})`")
         if kind == "shape" and blame.message:

@@ -15,7 +15,7 @@ from ...compiler.autodiff import differentiate
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
-from ...compiler.ir.node import Value, copy_nodes
+from ...compiler.ir.node import Node, Value, copy_nodes
 from ...compiler.link import reachable
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
@@ -24,6 +24,7 @@ from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import UNDEFINED, is_differentiable
 from ...runtime.face.function import Function
 from ...runtime.face.transforms import vjp
+from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.plans.build import PlanCache
 from ...runtime.plans.interpreter import run_plan
 from ...runtime.plans.plan import ExecutionPlan
@@ -31,13 +32,15 @@ from ...runtime.settings.modes import settings
 from ...runtime.settings.random import local_seed
 from .decisions import COMPARISONS
 from .leaves import array_leaves, floating_leaves, is_floating
-from .trace import summed_like
+from .trace import TooLong, Trace, summed_like
 
 repeatable = local_seed(0)
 """Decorates what is to draw the same random numbers in each call."""
 
 
 CONSTANT, SURROGATE = "gs::constant", "gs::surrogate"
+_PASS_ON = ("prim::ListConstruct", "aten::sum_to_size", "aten::_grad_sum_to_size")
+"""What may stand between a surrogate and the gradient that is returned."""
 _CONSTANTS = ("aten::detach", CONSTANT)
 
 
@@ -91,10 +94,29 @@ class Subject:
         found: dict[int, str] = {}
         outputs = self.pair.backward.outputs if self.pair is not None else []
         for i, output in enumerate(outputs[: len(self.schema.arguments)]):
-            why = _surrogate(output)
-            if why is not None:
-                found[i] = why
+            node = _surrogate_node(output)
+            if node is not None:
+                found[i] = str(node.inputs[1].node.attrs.get("value", ""))
         return found
+
+    @cached_property
+    def bent(self) -> frozenset[int]:
+        """Those of `surrogates` that say that they are not linear in the gradients that they are given."""
+        found = {i: _surrogate_node(self.pair.backward.outputs[i]) for i in self.surrogates} if self.pair else {}
+        linear = {i: node.inputs[2].node.attrs.get("value") for i, node in found.items() if node is not None}
+        return frozenset(i for i, said in linear.items() if said is False)
+
+    def surrogates_in(self, values: Sequence[Any], seeds: Sequence[Any]) -> frozenset[int]:
+        """Those of `surrogates` that came by one in a run: a backward may give one in some branches only."""
+        if not self.surrogates or self.pair is None:
+            return frozenset()
+        *_, context = repeatable(run_plan)(self._plans.plan(self.pair.forward), values)
+        given = [seeds[i] for i in self.pair.grad_outputs]
+        try:
+            trace = repeatable(Trace().run)(self.pair.backward, [context, *given])
+        except (TooLong, RuntimeFailure, ValueError, TypeError):
+            return frozenset(self.surrogates)
+        return frozenset(i for i in self.surrogates if _came_by_a_surrogate(trace, trace.results[i]))
 
     @cached_property
     def _held(self) -> tuple[ExecutionPlan, ExecutionPlan] | None:
@@ -214,19 +236,31 @@ class Subject:
         return self._joint[key]
 
 
-def _surrogate(value: Value) -> str | None:
-    """Why a gradient is a surrogate, whichever branch it comes from; None if it is not said to be one."""
+def _surrogate_node(value: Value) -> Node | None:
+    """What says that a gradient is a surrogate, whichever branch it comes from; None if nothing does."""
     pending, seen = [value], {value}
     while pending:
         made = pending.pop()
         if made.node.kind == SURROGATE:
-            return str(made.node.inputs[1].node.attrs.get("value", ""))
+            return made.node
         following = [block.outputs[made.index] for block in made.node.blocks] if made.node.kind == "prim::If" else []
-        if made.node.kind in ("prim::ListConstruct", "aten::sum_to_size", "aten::_grad_sum_to_size"):
+        if made.node.kind in _PASS_ON:
             following = list(made.node.inputs)
         pending += [v for v in following if v not in seen]
         seen.update(following)
     return None
+
+
+def _came_by_a_surrogate(trace: Trace, result: int) -> bool:
+    made_by = {number: step for step in trace.steps for number in step.outputs}
+    pending = [result]
+    while pending:
+        step = made_by.get(pending.pop())
+        if step is not None and step.node.kind == SURROGATE:
+            return True
+        if step is not None and step.node.kind in _PASS_ON:
+            pending += step.inputs
+    return False
 
 
 def _on_tensors(op: Any) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from .leaves import Array
 
+DOUBLE = float(np.finfo(np.float64).eps)
 LEVELS = 5
 FIRST_STEP = 2.0**-4
 """In units of the direction, which is as long as the numbers it varies."""
@@ -33,33 +34,38 @@ class Slope:
     error: Array
 
 
-def slope(function: Callable[[float], Array], at_zero: Array) -> Slope:
+def slope(function: Callable[[float], Array], at_zero: Array, precision: float = DOUBLE) -> Slope:
     """The derivative at 0 of a function of one number that returns a vector; `at_zero` is its value there.
+
+    `precision` is the relative distance of neighbouring numbers of the dtype that the function computes in.
 
     An error of infinity marks outputs that have no derivative here, or none that can be found.
     """
     steps = [FIRST_STEP / 2**k for k in range(LEVELS)]
     above = [function(h) for h in steps]
     below = [function(-h) for h in steps]
-    fine = _Fine(function, at_zero, 1e-5)
+    fine = _Fine(function, at_zero, 1e-5, precision)
     with np.errstate(all="ignore"):
         value, error = _extrapolate(steps, above, below)
         error = np.where(_has_kink(steps, above, below, at_zero, value), np.inf, error)
         coarse = ~(np.abs(fine.value - value) <= FAR * (np.abs(value) + np.abs(fine.value)) + fine.noise)
         if coarse.any() or np.isinf(error).any():
-            value, error = _refined(value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6))
+            value, error = _refined(value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6, precision))
+        if precision > DOUBLE:
+            error = np.maximum(error, 4 * precision * np.abs(at_zero) / steps[-1])
     return Slope(np.nan_to_num(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf))
 
 
 class _Fine:
     """A central difference at a step so short that kinks lie outside, exact to five digits or so."""
 
-    def __init__(self, function: Callable[[float], Array], at_zero: Array, step: float) -> None:
+    def __init__(self, function: Callable[[float], Array], at_zero: Array, step: float, precision: float) -> None:
         above, below = function(step), function(-step)
         with np.errstate(all="ignore"):
             self.value = (above - below) / (2 * step)
             self.gap = np.abs(above + below - 2 * at_zero) / step
-            self.noise = 1e-15 * (np.max(np.abs(at_zero), initial=0.0) + 1e-300) / step + np.zeros_like(at_zero)
+            largest = np.max(np.abs(at_zero), initial=0.0) + 1e-300
+            self.noise = 4.5 * precision * largest / step + np.zeros_like(at_zero)
 
 
 def _refined(value: Array, error: Array, doubtful: Array, fine: _Fine, finer: _Fine) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.types.dtypes import FLOAT32
 from ...compiler.types.types import OptionalType
 from ...lang.diagnostics import CompileError
 from ...runtime.failures.failure import RuntimeFailure
@@ -22,7 +23,7 @@ from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject
 from .leaves import floating_leaves
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
-from .samples import MASKS, choices, holds_tensors, looks_like_data
+from .samples import MASKS, choices, holds_tensors, is_dtype, looks_like_data
 from .shapes import STRUCTURED, Shapes, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
 
 SECONDS = 6.0
@@ -37,6 +38,8 @@ POINTWISE_MIXED = 24
 
 MAX_SIZE = 64
 """Numbers that the source compares with may be sizes up to this."""
+MAX_VARIED = 2
+"""Examples that are varied in several values at once."""
 MAX_DRAWN = 80
 """Combinations of plain values that are drawn where one at a time do not reach all."""
 
@@ -272,6 +275,21 @@ class InputSearch:
             if fitting is not None:
                 found.append(fitting)
         return found[:MAX_OPTIONS]
+
+    def varied(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
+        """Examples with one plain value another, or an optional tensor left out, then several at once."""
+        absent = [i for i in self.tensors if isinstance(self.arguments[i].type, OptionalType)]
+        for recipe in given:
+            for i in self.plain:
+                yield from (recipe.with_entry(i, PlainEntry(value)) for value in self.choices[i][:MAX_OPTIONS])
+            yield from (recipe.with_entry(i, PlainEntry(None)) for i in absent)
+        for recipe in given[:MAX_VARIED]:
+            yield from self.drawn(recipe)
+
+    def in_other_dtypes(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
+        """Examples that compute in a shorter dtype, where a parameter says in which."""
+        for i in (i for i in self.plain if is_dtype(self.arguments[i])):
+            yield from (recipe.with_entry(i, PlainEntry(FLOAT32.code)) for recipe in given[:MAX_VARIED])
 
     def drawn(self, first: Recipe) -> Iterator[Recipe]:
         """Plain values and absent tensors in combinations without pattern."""

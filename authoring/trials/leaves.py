@@ -28,6 +28,12 @@ def floating_leaves(values: Sequence[Any]) -> dict[Path, Array]:
     return {path: value for path, value in _walk(values) if is_floating(value)}
 
 
+def precision_of(values: Sequence[Any]) -> float:
+    """The relative distance of neighbouring numbers in the shortest floating dtype among arrays; float64's for none."""
+    dtypes = {leaf.dtype for leaf in floating_leaves(values).values()} | {np.dtype(np.float64)}
+    return max(float(ml_dtypes.finfo(dtype).eps) for dtype in dtypes)
+
+
 def array_leaves(values: Sequence[Any]) -> dict[Path, Array]:
     """Every array, whatever its dtype."""
     return {path: value for path, value in _walk(values) if isinstance(value, np.ndarray)}

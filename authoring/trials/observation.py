@@ -26,6 +26,8 @@ MAX_STEPS = 20000
 _OF_WHAT_IS_NO_NUMBER = frozenset(("isnan", "isinf", "isfinite"))
 """Masks of these are true, or false, of numbers that are not tried."""
 _BRANCHES = ("prim::If", "prim::Loop")
+_LIKE_A_TIE = {"le": NEGATIVE, "gt": NEGATIVE, "lt": POSITIVE, "ge": POSITIVE}
+"""By comparison, the side that gives what a tie gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,13 @@ class Reached:
     sides: set[Side] = field(default_factory=set)
     gaps: dict[tuple[Node, int], Array] = field(default_factory=dict)
     """By decision and number: the gaps of the last run."""
+    signs: set[tuple[Node, int, int]] = field(default_factory=set)
+    """By decision and number: the signs that its gaps had."""
 
     def add(self, other: Reached) -> None:
         self.nodes |= other.nodes
         self.sides |= other.sides
+        self.signs |= other.signs
 
     def zero_gaps(self) -> set[tuple[Node, int]]:
         """The decisions that stand at a kink."""
@@ -114,6 +119,14 @@ class Observer:
         """The sides that nothing has reached. Of a comparison in code that never ran the branch alone is told."""
         return [s for s in self.sides() if s not in self.reached.sides and s.node in self.reached.nodes]
 
+    def never_seen(self) -> list[Side]:
+        """The same once all has been tried: a comparison whose outcome came about by a tie has been seen."""
+        return [side for side in self.missing() if not self._came_by_a_tie(side)]
+
+    def _came_by_a_tie(self, side: Side) -> bool:
+        name = side.node.schema.base_name if side.node.schema is not None else ""
+        return _LIKE_A_TIE.get(name) == side.way and Side(side.node, ZERO) in self.reached.sides
+
     def accept_empty(self) -> None:
         """Take what only runs on nothing have reached for reached: nothing else was found to."""
         self.reached.add(self.reached_empty)
@@ -163,6 +176,7 @@ class _Walk(Trace):
             for way in (NEGATIVE, ZERO, POSITIVE):
                 if gap.size and (np.sign(gap) == way).any():
                     self._reached.sides.add(Side(node, way))
+                    self._reached.signs.add((node, number, way))
         Trace._op(self, node, env)
         if _joins_masks(node):
             mask = np.asarray(self.values[env[node.output]])

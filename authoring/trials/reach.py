@@ -15,7 +15,7 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from .evaluation import Subject
-from .leaves import Array, Path, at, floating_leaves, replaced
+from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached
 from .recipes import Recipe
 from .samples import Rng
@@ -25,7 +25,9 @@ MAX_RUNS = 900
 MAX_RUNS_FOR_KINKS = 200
 """Where nothing but kinks is left to find."""
 MAX_KINKS = 3
-"""Points kept for each kink."""
+"""Points kept for each kink, of each choice of plain values."""
+MAX_REGIONS = 6
+"""Arguments kept because a decision fell out as it never had, where no branch or comparison is missing."""
 MAGNITUDES = (10.0, 100.0, 1e3, 1e4, 1e-2, 1e-4)
 STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 1e3, 1e5)
 BISECTIONS = 70
@@ -34,6 +36,7 @@ BESIDE = (1e-6, 1e-3, 1e-2)
 _MAX_CONSTANTS = 8
 
 Values = list[Any]
+Decision = tuple[Node, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +57,10 @@ class Reach:
         self.found: list[Values] = []
         """Arguments that reach what nothing had."""
         self.kinks: list[Kink] = []
-        self._at: dict[tuple[Node, int], int] = {}
-        self._decisions: dict[tuple[Node, int], None] = {}
+        self._at: dict[tuple[Decision, str], int] = {}
+        """By decision and plain values, how many points stand at it."""
+        self._regions = 0
+        self._decisions: dict[Decision, None] = {}
         self._runs = 0
 
     def offer(self, recipe: Recipe) -> None:
@@ -75,19 +80,26 @@ class Reach:
                 continue
             for candidate in self._candidates(base):
                 self._try(candidate)
-                if self._is_done() or not self._may_run():
+                if self._is_done(base) or not self._may_run():
                     break
             for candidate in self._solved(base):
                 self._try(candidate)
-                if self._is_done() or not self._may_run():
+                if self._is_done(base) or not self._may_run():
                     break
             pending += self.found[known:]
 
     def _may_run(self) -> bool:
         return self._runs < (MAX_RUNS if self.observer.missing() else MAX_RUNS_FOR_KINKS)
 
-    def _is_done(self) -> bool:
-        return not self.observer.missing() and all(self._at.get(key, 0) >= 1 for key in self._decisions)
+    def _is_done(self, base: Values) -> bool:
+        """Whether nothing is missing, and every decision has been seen at its kink and on both sides."""
+        if self.observer.missing():
+            return False
+        plain, signs = _plain(base), self.observer.reached.signs
+        return all(
+            self._at.get((key, plain), 0) >= 1 and all((*key, way) in signs for way in (-1, 1))
+            for key in self._decisions
+        )
 
     def _see(self, values: Values) -> Reached | None:
         self._runs += 1
@@ -103,12 +115,16 @@ class Reach:
         if reached is None:
             return False
         self._decisions.update(dict.fromkeys(reached.gaps))
+        plain = _plain(values)
         zeros = reached.zero_gaps()
-        fresh = any(self._at.get(key, 0) < MAX_KINKS for key in zeros)
+        fresh = any(self._at.get((key, plain), 0) < MAX_KINKS for key in zeros)
         reaches = bool(set(self.observer.missing()) & reached.sides or reached.nodes - self.observer.reached.nodes)
         if zeros and (fresh or reaches):
-            self._at.update({key: self._at.get(key, 0) + 1 for key in zeros})
+            self._at.update({(key, plain): self._at.get((key, plain), 0) + 1 for key in zeros})
             self.kinks.append(Kink(values, tuple(dict.fromkeys(node for node, _ in zeros))))
+        elif self._regions < MAX_REGIONS and _regions(reached) - self.observer.reached.signs:
+            self._regions += 1
+            reaches = True
         if reaches:
             self.observer.reached.add(reached)
             self.found.append(values)
@@ -122,7 +138,8 @@ class Reach:
         for path, leaf in leaves.items():
             for constant in constants:
                 yield from (_with(base, path, made) for made in self._near(leaf, constant))
-            yield from (_with(base, path, leaf * factor) for size in MAGNITUDES for factor in (size, -size))
+            sizes = [*MAGNITUDES, *(abs(c) / 10 for c in constants if 0 < abs(c) < MAGNITUDES[-1])]
+            yield from (_with(base, path, leaf * factor) for size in sizes for factor in (size, -size))
             yield from (_with(base, path, made) for made in _equal(leaf))
         for path, leaf in leaves.items():
             for other, twin in leaves.items():
@@ -157,14 +174,14 @@ class Reach:
         if reached is None:
             return
         for key, gap in reached.gaps.items():
-            if not gap.size or (self._at.get(key, 0) and not self.observer.missing()):
+            if not gap.size or (self._at.get((key, _plain(base)), 0) and not self.observer.missing()):
                 continue
             for path, leaf in floating_leaves(base).items():
                 yield from self._along(base, key, path, leaf)
                 if not self._may_run():
                     return
 
-    def _along(self, base: Values, key: tuple[Node, int], path: Path, leaf: Array) -> Iterator[Values]:
+    def _along(self, base: Values, key: Decision, path: Path, leaf: Array) -> Iterator[Values]:
         if not leaf.size:
             return
         lines = [np.ones(leaf.shape), self.rng.uniform(0.5, 1.0, leaf.shape)]
@@ -188,7 +205,7 @@ class Reach:
     def _bisected(
         self,
         base: Values,
-        key: tuple[Node, int],
+        key: Decision,
         path: Path,
         leaf: Array,
         line: Array,
@@ -214,9 +231,19 @@ class Reach:
             low, high = (middle, high) if now == side else (low, middle)
         return low, high
 
-    def _gap(self, values: Values, key: tuple[Node, int]) -> Array | None:
+    def _gap(self, values: Values, key: Decision) -> Array | None:
         reached = self._see(values)
         return None if reached is None else reached.gaps.get(key)
+
+
+def _plain(values: Values) -> str:
+    """What the arguments without elements are."""
+    return repr([value for value in values if not array_leaves([value])])
+
+
+def _regions(reached: Reached) -> set[tuple[Node, int, int]]:
+    """The signs of gaps, those at a kink aside."""
+    return {sign for sign in reached.signs if sign[2]}
 
 
 def _changed(before: Array | None, after: Array | None) -> int | None:

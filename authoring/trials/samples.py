@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.types.dtypes import FLOAT32, FLOAT64
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import (
     BOOL,
@@ -31,6 +32,7 @@ Rng = np.random.Generator
 MAX_COUNT = 200
 """A larger number is not tried for an int: it may be a count."""
 
+_DTYPE = re.compile(r"dtype")
 _DIMENSION = re.compile(r"dim|axis|axes")
 _SMALL = re.compile(r"eps|tol|delta")
 _CHANCE = re.compile(r"^p$|prob|rate|ratio|momentum|smoothing|dropout|decay|keep")
@@ -140,6 +142,8 @@ def _of_type(type: Type, name: str, strings: Sequence[str]) -> list[Any]:
     if isinstance(type, TupleType):
         parts = [_of_type(element, name, strings) for element in type.elements]
         return [tuple(part[min(i, len(part) - 1)] for part in parts) for i in range(3)]
+    if type == INT and _DTYPE.search(name):
+        return [FLOAT64.code, FLOAT32.code]
     if type == INT:
         return [-1, 0, 1] if _DIMENSION.search(name) else [2, 1, 3, 0, -1, 4]
     if type in (FLOAT, NUMBER):
@@ -163,6 +167,11 @@ def _lists(element: Type, name: str, strings: Sequence[str]) -> list[Any]:
         return [[2, 6], [12], [3, 4], [4, 3], [1, 0], [2], [1], [1, 1], [2, 2], [2, 3], [-1], [0, 2, 1], [3, 3, 4], [3]]
     items = _of_type(element, name, strings)
     return [[items[0]], [items[0], items[-1]], [items[0]] * 3]
+
+
+def is_dtype(argument: Argument) -> bool:
+    """Whether a parameter takes a dtype, by its name."""
+    return strip_optional(argument.type) == INT and bool(_DTYPE.search(argument.name))
 
 
 def holds_tensors(type: Type) -> bool:

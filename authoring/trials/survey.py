@@ -64,7 +64,7 @@ class Survey:
 
     def missing(self) -> list[Side]:
         """The ways that no run went."""
-        return self.observer.missing()
+        return self.observer.never_seen()
 
     def coverage(self, trials: Sequence[Trial]) -> Coverage:
         """The whole of it."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
-from .finite_differences import Slope, slope
-from .leaves import Array, Path, at, floating_leaves, is_floating, replaced
+from .finite_differences import DOUBLE, Slope, slope
+from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
 from .recipes import Recipe
 from .samples import Rng
 from .trace import sum_to, summed_like
@@ -55,8 +55,8 @@ class Finding:
     cause: RuntimeFailure | None = None
     unsummed: bool = False
     """Of a wrong shape: whether summing over broadcast dimensions would make the gradient right."""
-    is_linear: bool = True
-    """Of a surrogate: whether it is linear in the gradients of the outputs."""
+    is_symmetric: bool = False
+    """Whether it is right for changes that leave a symmetric matrix symmetric, and for no others."""
     summable: bool = False
     """Of a wrong shape: whether it is that of something the parameter was broadcast to."""
 
@@ -74,6 +74,8 @@ class Trial:
     """For each choice one gradient per parameter."""
     probes: dict[Path, list[Probe]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    surrogates: frozenset[int] = frozenset()
+    """The parameters whose gradients came by a surrogate this time."""
 
     @property
     def is_finite(self) -> bool:
@@ -123,7 +125,12 @@ def directions(leaf: Array, rng: Rng, basis: bool) -> list[Array]:
 
 
 def probe_leaf(
-    function: Function, values: Sequence[Any], path: Path, toward: Sequence[Array], base: Array
+    function: Function,
+    values: Sequence[Any],
+    path: Path,
+    toward: Sequence[Array],
+    base: Array,
+    precision: float = DOUBLE,
 ) -> list[Probe]:
     """The slopes of a function's outputs along directions of one leaf. Where it cannot be run, nothing is known."""
     leaf = np.asarray(at(values, path))
@@ -138,7 +145,7 @@ def probe_leaf(
                 return np.full(base.shape, np.nan)
             return result if result.shape == base.shape else np.full(base.shape, np.nan)
 
-        found.append(Probe(direction, slope(along, base)))
+        found.append(Probe(direction, slope(along, base, precision)))
     return found
 
 
@@ -203,6 +210,7 @@ def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: b
     except RuntimeFailure as failure:
         trial.findings = [Finding(i, "error", failure.message, cause=failure) for i in differentiable]
         return trial
+    trial.surrogates = subject.surrogates_in(values, trial.seeds[0])
     trial.findings = [_inspect(trial, i) or Finding(i) for i in differentiable]
     if recipe.dtype == "float64":
         measure(subject, trial, rng, basis)
@@ -215,21 +223,39 @@ def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> No
     """Take finite differences of the forward in every parameter and hold its gradient against them."""
     base = flat(trial.outputs)
     forward = subject.held(trial.values)
+    precision = precision_of(trial.outputs)
     weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
     for finding in trial.findings:
-        if finding.index in subject.surrogates:
+        if finding.index in trial.surrogates:
             _judge_surrogate(subject, trial, finding)
             continue
         for path, leaf in floating_leaves(trial.values).items():
             if path[0] != finding.index or not leaf.size:
                 continue
             toward = directions(leaf, rng, basis)
-            trial.probes[path] = probe_leaf(forward, trial.values, path, toward, base)
+            trial.probes[path] = probe_leaf(forward, trial.values, path, toward, base, precision)
             if finding.kind is None:
                 gradients = [at(gradient, path) for gradient in trial.gradients]
-                _judge(finding, path, gradients, compare(gradients, weights, trial.probes[path]))
+                found = compare(gradients, weights, trial.probes[path])
+                if found.wrong and is_symmetric(leaf):
+                    toward = [_symmetric(direction) for direction in toward]
+                    probes = probe_leaf(forward, trial.values, path, toward, base, precision)
+                    symmetric = compare(gradients, weights, probes)
+                    if not symmetric.wrong and not symmetric.unreliable:
+                        trial.probes[path], found, finding.is_symmetric = probes, symmetric, True
+                _judge(finding, path, gradients, found)
             elif finding.kind == "shape" and finding.path == path:
                 finding.unsummed = _is_unsummed(trial, finding, path, weights)
+
+
+def is_symmetric(leaf: Array) -> bool:
+    """Whether a leaf holds symmetric matrices of two rows or more, as decompositions take them."""
+    square = leaf.ndim >= 2 and leaf.shape[-1] == leaf.shape[-2] > 1
+    return square and bool((leaf == leaf.swapaxes(-1, -2)).all())
+
+
+def _symmetric(direction: Array) -> Array:
+    return np.asarray((direction + direction.swapaxes(-1, -2)) / 2)
 
 
 def _judge_surrogate(subject: Subject, trial: Trial, finding: Finding) -> None:
@@ -250,7 +276,8 @@ def _judge_surrogate(subject: Subject, trial: Trial, finding: Finding) -> None:
         return
     scale = float(np.abs(parts[0]).max(initial=0.0) + np.abs(parts[1]).max(initial=0.0)) + 1e-12
     finding.error = float(np.abs(whole - expected).max(initial=0.0)) / scale
-    finding.is_linear = finding.error <= TOLERANCE
+    if finding.error > TOLERANCE and finding.index not in subject.bent:
+        finding.kind = "surrogate"
 
 
 def _combined(first: Any, second: Any) -> Any:

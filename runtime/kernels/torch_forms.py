@@ -233,7 +233,7 @@ FORMS: dict[str, Form] = {
     **{f"prim::{name}": attrgetter(name) for name in ("is_cpu", "is_cuda", "requires_grad")},
     "gs::save": lambda a: a,
     "gs::recompute": lambda a: a,
-    "gs::surrogate": lambda a, why: a,
+    "gs::surrogate": lambda a, why, linear: a,
     "gs::constant": lambda a: a.detach(),
     "prim::device": lambda a: str(a.device),
     "prim::dtype": lambda a: dtypes_of_torch()[a.dtype].code,

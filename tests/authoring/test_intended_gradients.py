@@ -43,9 +43,14 @@ def test_a_surrogate_has_the_shape_and_dtype_of_its_input(gradient: str, kind: s
 
 
 @pytest.mark.parametrize("gradient", ["g * g", "g.clamp(-0.7, 0.7)", "g + 1"])
-def test_a_surrogate_that_is_not_linear_is_warned_of(gradient: str) -> None:
-    report = gs.check(surrogate("torch.round(x)", gradient))
-    assert [warning.kind for warning in report.warnings] == ["surrogate"]
+def test_a_surrogate_that_is_not_linear_says_so_or_is_a_mistake(gradient: str) -> None:
+    (failure,) = gs.check(surrogate("torch.round(x)", gradient)).failures
+    assert (failure.kind, failure.argument, failure.span.line) == ("surrogate", "x", 3)
+    assert "linear=False" in " ".join(failure.notes)
+    meant = f'    def backward(g):\n        return gs.surrogate({gradient}, "bent", linear=False)\n'
+    report = gs.check(unit(f"def f(x):\n{meant}\n    return torch.round(x), backward\n").f)
+    assert report.ok, str(report)
+    assert report.rows()[0][-1] == "surrogate"
 
 
 def test_other_arguments_are_checked_as_ever() -> None:

@@ -11,12 +11,12 @@ from ..registry import Trait, declare
 for _hint, _traits in {
     "save(Tensor self)": Trait.VIEW,
     "recompute(Tensor self)": Trait.VIEW,
-    "surrogate(Tensor self, str why)": Trait.VIEW,
+    "surrogate(Tensor self, str why, *, bool linear=True)": Trait.VIEW,
     "constant(Tensor self)": Trait.VIEW | Trait.NONDIFFERENTIABLE,
 }.items():
     declare(
         f"gs::{_hint} -> Tensor",
-        lambda x, why="": x,
+        lambda x, why="", linear=True: x,
         traits=_traits,
         result=lambda types: types[0],
     )
