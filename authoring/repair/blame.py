@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +22,11 @@ from .edits import Repair, Search
 from .evidence import HOLDS, Evidence, context_arrays
 from .phrases import quoted
 from .spans import Spans
+from .steps import StepRepair, Steps
 
 MAX_REPAIRS = 40
+PLAIN = 1.1
+"""A repair of a lower rank is not held beside others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,61 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
         return Blame(whole, swapped)
     others_seen = [_evidence(subject, pair.forward, pair.backward, other, path) for other in others]
     beside = [Search(replace(found, tolerance=HOLDS), spans, whole) for found in others_seen if found is not None]
-    repair = _best(Search(evidence, spans, whole), beside)
-    return Blame(whole) if repair is None else Blame(repair.span, repair.message)
+    steps = _steps(evidence, trial)
+    suspects = steps.suspects()
+    made_by = {number: i for i, step in enumerate(evidence.traces[0].steps) for number in step.outputs}
+    suspected = {*suspects, *([-1] if made_by.get(evidence.result(evidence.traces[0])) in suspects else [])}
+    repair = _best(Search(evidence, spans, whole), suspected, beside)
+    if repair is not None and repair.rank < PLAIN:
+        return Blame(repair.span, repair.message)
+    changes = [change for change in steps.repairs(suspects) if all(change.holds(other.evidence) for other in beside)]
+    change = _likeliest(changes)
+    if change is not None and (repair is None or change.rank < repair.rank):
+        return Blame(change.span, change.message)
+    if repair is not None:
+        return Blame(repair.span, repair.message)
+    return Blame(_deepest(evidence, suspects, whole))
 
 
-def _best(search: Search, beside: Sequence[Search] = ()) -> Repair | None:
+def _steps(evidence: Evidence, trial: Trial) -> Steps:
+    """The steps behind a gradient, beside the other gradients of the trial."""
+    wrong, right = [], []
+    for finding in trial.findings:
+        for path, probes in trial.probes.items():
+            if path[0] == finding.index and path != evidence.path:
+                weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
+                expected = [np.array([float(np.sum(w * p.slope.value)) for p in probes]) for w in weights]
+                other = replace(evidence, path=path, directions=[p.direction for p in probes], expected=expected)
+                if finding.kind == "value":
+                    wrong.append(other)
+                elif finding.kind is None:
+                    right.append(other)
+    return Steps(evidence, wrong, right)
+
+
+def _likeliest(changes: Sequence[StepRepair]) -> StepRepair | None:
+    """Of changes that are as likely, one of the line where most of them stand."""
+    least = min((change.rank for change in changes), default=0.0)
+    best = [change for change in changes if change.rank <= least + 0.15]
+    lines = Counter(change.span.line for change in best)
+    return max(best, key=lambda change: lines[change.span.line], default=None)
+
+
+def _deepest(evidence: Evidence, suspects: Sequence[int], whole: Span) -> Span:
+    """Where nothing is known of the change, the line that most of the suspects stand on."""
+    spans = [evidence.traces[0].steps[step].node.span for step in suspects]
+    lines = Counter(span.line for span in spans if span.end)
+    if not lines or lines.get(whole.line, 0) == max(lines.values()):
+        return whole
+    line = max(lines, key=lambda line: lines[line])
+    return next(span for span in spans if span.end and span.line == line)
+
+
+def _best(search: Search, suspected: Collection[int], beside: Sequence[Search] = ()) -> Repair | None:
     found: list[Repair] = []
     for repair in search.repairs():
+        if repair.step not in suspected:
+            continue
         if repair.holds is not None and not all(repair.holds(other) for other in beside):
             continue
         if found and min(found, key=lambda r: r.rank).rank < 2.2 <= repair.rank:
@@ -114,6 +166,10 @@ def blame_shape(subject: Subject, trial: Trial, path: Path) -> Blame:
     name = subject.schema.arguments[path[0]].name
     if not isinstance(gradient, np.ndarray) or not isinstance(leaf, np.ndarray):
         return Blame(span)
+    evidence = _evidence(subject, pair.forward, pair.backward, trial, path)
+    reshaped = _likeliest(list(_steps(evidence, trial).reshapes())) if evidence is not None else None
+    if reshaped is not None and reshaped.span.line != span.line:
+        return Blame(reshaped.span, reshaped.message)
     others = _other_shapes(subject, trial, path)
     if gradient.ndim >= 2 and gradient.swapaxes(-1, -2).shape == leaf.shape:
         return Blame(span, f"{quoted(span)} is transposed")

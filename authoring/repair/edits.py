@@ -15,7 +15,7 @@ import numpy as np
 
 from ...lang.source import Span
 from ..trials.leaves import Array
-from ..trials.trace import Site, Step, Trace, is_number, sum_to
+from ..trials.trace import Site, Trace, is_literal, is_number, sum_to
 from .alternatives import UNARY, alternatives
 from .evidence import MIN_EQUATIONS, Evidence
 from .phrases import coefficient_message, is_nice, number_text, quoted, rounded, term_text
@@ -38,6 +38,8 @@ class Repair:
     rank: float
     message: str
     span: Span
+    step: int = -1
+    """The step that is changed; -1 stands for the result."""
     holds: Callable[[Search], bool] | None = None
     """Whether the same change mends another trial, of a change by a number that may be that of one trial's sizes."""
 
@@ -75,20 +77,11 @@ class Search:
             step = trace.steps[number]
             for position, operand in enumerate(step.inputs):
                 value = trace.values[operand]
-                if (isinstance(value, np.ndarray) and value.dtype.kind == "f") or self._is_literal(step, operand):
+                if (isinstance(value, np.ndarray) and value.dtype.kind == "f") or is_literal(trace, step, operand):
                     count += 1
                     if count > MAX_SITES:
                         return
                     yield Site(number, position)
-
-    def _is_literal(self, step: Step, operand: int) -> bool:
-        """Whether an operand is a number that the source writes, not a default."""
-        source, value = self.first.sources[operand], self.first.values[operand]
-        if not is_number(value):
-            return False
-        if source.node.kind != "prim::Constant":
-            return bool(source.name_hint)
-        return source.node.span != step.node.span and bool(source.node.span.end)
 
     def _span(self, site: Site) -> Span:
         if site.step < 0:
@@ -133,7 +126,7 @@ class Search:
                 if guess != operand and self._fixes(site, change):
                     rank = 1.0 if float(guess).is_integer() or not float(operand).is_integer() else 1.2
                     message = f"`{number_text(operand)}` should be {number_text(guess)}"
-                    yield Repair(rank, message, self._span(site), self._elsewhere(site, change))
+                    yield Repair(rank, message, self._span(site), site.step, self._elsewhere(site, change))
                     break
 
     def _fitted_coefficient(self, site: Site) -> float | None:
@@ -177,7 +170,7 @@ class Search:
         rank = (2.0 if term else 2.6) + (0.0 if is_nice(factor) else 0.3) + (0.25 if site.step < 0 else 0.0)
         # Of terms that explain it alike the shortest says most.
         rank += min(len(span.text), 400) * 1e-4
-        return Repair(rank, self._coefficient_text(quoted(span), factor), span)
+        return Repair(rank, self._coefficient_text(quoted(span), factor), span, site.step)
 
     def _coefficient_text(self, term: str, factor: float) -> str:
         counts = [n for n in (int(np.prod(self.evidence.shape)), *self.evidence.shape) if n > 2]
@@ -201,7 +194,7 @@ class Search:
                 results = [self._with_operation(trace, number, evaluate) for trace in self.evidence.traces]
                 if self.evidence.matches(results):
                     span = step.node.span if step.node.span.end else self.whole
-                    yield Repair(2.2, f"{quoted(span)} should be {name}", span)
+                    yield Repair(2.2, f"{quoted(span)} should be {name}", span, number)
 
     def _with_operation(self, trace: Trace, number: int, evaluate: Callable[[list[Any]], Any]) -> Any:
         return trace.with_made(number, self.evidence.result(trace), lambda: evaluate(_operands(trace, number)))
@@ -213,7 +206,7 @@ class Search:
                 continue
             if self._fixes(site, lambda operand, _: operand.swapaxes(-1, -2)):
                 span = self._span(site)
-                yield Repair(2.4 + len(span.text) * 1e-4, f"{quoted(span)} should be transposed", span)
+                yield Repair(2.4 + len(span.text) * 1e-4, f"{quoted(span)} should be transposed", span, site.step)
 
     # --- another operand ---
 
@@ -249,7 +242,7 @@ class Search:
                         continue
                     if self._fixes(site, _replaced_by(get, shape)):
                         length = len(written.text) * 1e-4
-                        yield Repair(rank + length, f"{quoted(written)} should be `{text}`", written)
+                        yield Repair(rank + length, f"{quoted(written)} should be `{text}`", written, site.step)
 
     def _shape_at(self, site: Site) -> tuple[int, ...]:
         return np.shape(self.first.operand(site, self.evidence.result(self.first)))
@@ -264,9 +257,9 @@ class Search:
             for text, get in {**self._named(), **self._derived()}.items():
                 rank = (3.8 if site.step < 0 else 3.6) + len(text) * 1e-3 - min(len(span.text), 400) * 1e-4
                 if self._fixes(site, _multiplied_by(get, shape)):
-                    yield Repair(rank, f"{quoted(span)} lacks the factor `{text}`", span)
+                    yield Repair(rank, f"{quoted(span)} lacks the factor `{text}`", span, site.step)
                 elif text in self.evidence.arguments and self._fixes(site, _divided_by(get, shape)):
-                    yield Repair(rank, f"{quoted(span)} should be divided by `{text}`", span)
+                    yield Repair(rank, f"{quoted(span)} should be divided by `{text}`", span, site.step)
 
     # --- a missing term ---
 

@@ -65,6 +65,17 @@ class Evidence:
         with np.errstate(all="ignore"):
             return np.array([float(np.sum(array * direction)) for direction in self.directions])
 
+    def gradients(self) -> list[Array | None]:
+        """The right gradient, one per trace, where there is a direction for each element."""
+        found: list[Array | None] = []
+        lengths = np.array([float(np.sum(direction)) for direction in self.directions])
+        whole = len(self.directions) == int(np.prod(self.shape)) and all(
+            np.count_nonzero(direction) == 1 for direction in self.directions
+        )
+        for expected in self.expected:
+            found.append((expected / lengths).reshape(self.shape) if whole else None)
+        return found
+
     def matches(self, gradients: Sequence[Any]) -> bool:
         """Whether these gradients, one per trace, are the right ones."""
         for gradient, expected in zip(gradients, self.expected, strict=True):

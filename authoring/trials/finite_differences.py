@@ -50,7 +50,9 @@ def slope(function: Callable[[float], Array], at_zero: Array, precision: float =
         error = np.where(_has_kink(steps, above, below, at_zero, value), np.inf, error)
         coarse = ~(np.abs(fine.value - value) <= FAR * (np.abs(value) + np.abs(fine.value)) + fine.noise)
         if coarse.any() or np.isinf(error).any():
-            value, error = _refined(value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6, precision))
+            value, error = _refined(
+                value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6, precision)
+            )
         if precision > DOUBLE:
             error = np.maximum(error, 4 * precision * np.abs(at_zero) / steps[-1])
     return Slope(np.nan_to_num(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf))

@@ -163,6 +163,16 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def is_literal(trace: Trace, step: Step, operand: int) -> bool:
+    """Whether an operand is a number that the source writes, not a default."""
+    source, value = trace.sources[operand], trace.values[operand]
+    if not is_number(value):
+        return False
+    if source.node.kind != "prim::Constant":
+        return bool(source.name_hint)
+    return source.node.span != step.node.span and bool(source.node.span.end)
+
+
 def sum_to(array: Array, shape: tuple[int, ...]) -> Array | None:
     """An array summed over what was broadcast from a shape; None where it was not."""
     if array.ndim < len(shape):

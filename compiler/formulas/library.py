@@ -63,7 +63,7 @@ def _index() -> dict[str, _Entry]:
 
 
 @cache
-def _definition(name: str) -> ast.FunctionDef:
+def definition_of(name: str) -> ast.FunctionDef:
     """The syntax of one function. Lines before it are blanked, not cut, so that its spans point into the file."""
     entry = _index()[name]
     text = formula_files()[entry.filename]
@@ -79,7 +79,7 @@ class _Definitions(Mapping[str, ast.FunctionDef]):
 
     def __getitem__(self, name: str) -> ast.FunctionDef:
         written = name.rstrip("[]")
-        return of_lists(_definition(written), name.count(_OF_LISTS))
+        return of_lists(definition_of(written), name.count(_OF_LISTS))
 
     def __contains__(self, name: object) -> bool:
         return name in _index()
@@ -156,7 +156,7 @@ def formula_name(schema: FunctionSchema, prefix: str = "") -> str | None:
     """The function named as an op, behind `prefix`, whose parameters are the op's arguments; None if there is none."""
     for name in formulas_named(prefix + schema.base_name):
         diagnostics = Diagnostics()
-        if _accepts(parameters_of(_definition(name), diagnostics), schema.arguments):
+        if _accepts(parameters_of(definition_of(name), diagnostics), schema.arguments):
             return name
     return None
 

@@ -1,6 +1,7 @@
 """Mutants of formulas, made from the IR of their backwards: one change each that a person might have written.
 
-What is provably no change is left out: of code that no gradient depends on, and of what simplifies to the same graph.
+What is provably no change is left out: of code that no gradient depends on, or by its sizes or dtype alone; of what
+simplifies to the same graph; of the sign of what goes into an even function.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Callee, Graph
 from gradscript.compiler.ir.node import Node, Value
-from gradscript.compiler.ops.registry import OPS
+from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.pipeline import SIMPLIFY
 from gradscript.compiler.types.types import is_tensor
 from gradscript.runtime.face.function import Function
@@ -45,6 +46,10 @@ SWAPS = {
 LEFT_OUT = ("neg", "sum_to_size", "sigmoid", "tanh", "exp", "log", "square", "abs", "sign", "t", "mT", "conj")
 """Ops of one tensor that are forgotten."""
 REORDERED = ("sub", "div", "rsub", "mm", "matmul", "bmm", "pow", "atan2")
+_EVEN = ("cos", "cosh", "abs", "square", "sinc")
+"""Functions of which the sign of the argument is no matter."""
+_OF_ELEMENTS = ("the other way round", "with the other sign", " of `")
+"""Changes of a pointwise op that leave the shape and the dtype of what it makes."""
 _COUNTING = ("mul", "add", "sub", "div", "rsub", "pow", "gt", "lt", "ge", "le")
 _SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like")
 """What asks a tensor for its sizes only: another of the same sizes is no mistake."""
@@ -68,23 +73,49 @@ Change = tuple[str, int, Callable[[Graph, Node], bool]]
 
 def mutants(function: Function) -> Iterator[Mutant]:
     """Every mutant of a function with a backward that is not provably the same."""
+    return (made for change in changes(function) if (made := mutant(function, change)) is not None)
+
+
+def changes(function: Function) -> list[Change]:
+    """What might be changed, before anything is known of what would come of it."""
+    assert function.callee.pair is not None
+    return list(_changes(function.callee.pair.backward))
+
+
+def mutant(function: Function, chosen: Change) -> Mutant | None:
+    """A function with one change, unless that is no program, or provably none."""
     pair = function.callee.pair
     assert pair is not None
-    original = _simplified(pair.backward)
     names = [argument.name for argument in function.schema.arguments]
-    for what, number, change in _changes(pair.backward):
-        graph = pair.backward.copy()
-        node = list(graph.all_nodes())[number]
-        span = node.span
-        touched = [i for i, output in enumerate(graph.outputs) if i < len(names) and _depends(output, node)]
-        try:
-            if not touched or not change(graph, node) or _simplified(graph) == original:
-                continue
-        except Exception:  # a change that the IR refuses is no program
-            continue
-        callee = Callee(function.callee.schema, function.callee.graph, replace(pair, backward=graph))
-        arguments = frozenset(names[i] for i in touched)
-        yield Mutant(Function(callee, definition=function.definition), what, arguments, span.line, span.end_line)
+    what, number, change = chosen
+    graph = pair.backward.copy()
+    node = list(graph.all_nodes())[number]
+    span, shape = node.span, _keeps_shape(what, node)
+    touched = [i for i, output in enumerate(graph.outputs) if i < len(names) and _depends(output, node, shape)]
+    even = what.endswith("with the other sign") and _is_even_only(node)
+    try:
+        if not touched or even or not change(graph, node) or _simplified(graph) == _simplified(pair.backward):
+            return None
+    except Exception:  # a change that the IR refuses is no program
+        return None
+    callee = Callee(function.callee.schema, function.callee.graph, replace(pair, backward=graph))
+    arguments = frozenset(names[i] for i in touched)
+    return Mutant(Function(callee, definition=function.definition), what, arguments, span.line, span.end_line)
+
+
+def _is_even_only(node: Node) -> bool:
+    """Whether what a node makes goes into even functions alone, from its sign on."""
+    uses = node.output.uses
+    return bool(uses) and all(u.user.schema is not None and u.user.schema.base_name in _EVEN for u in uses)
+
+
+def _keeps_shape(what: str, node: Node) -> bool:
+    """Whether a change leaves the shape and the dtype of what a node makes: it is one of a pointwise op's elements."""
+    op = OPS.of(node.schema)
+    pointwise = op is not None and op.has(Trait.POINTWISE) and is_tensor(node.output.type)
+    name = node.schema.base_name if node.schema is not None else ""
+    swaps = {f"`{name}` as `{other}`" for other in SWAPS.get(name, ())}
+    return pointwise and (what in swaps or any(text in what for text in _OF_ELEMENTS))
 
 
 def _simplified(graph: Graph) -> str:
@@ -95,13 +126,16 @@ def _simplified(graph: Graph) -> str:
     return copied.text(alone=True)
 
 
-def _depends(value: Value, node: Node) -> bool:
-    """Whether a value is computed from what a node gives."""
+def _depends(value: Value, node: Node, elements: bool) -> bool:
+    """Whether a value is computed from what a node gives; from its `elements`, where no more than these change."""
     pending, seen = [value], {value}
     while pending:
         made = pending.pop().node
         if made is node:
             return True
+        op = OPS.of(made.schema)
+        if elements and op is not None and op.has(Trait.SHAPE_ONLY):
+            continue
         inside = [v for block in made.blocks for inner in (*block.nodes, block.ret) for v in inner.inputs]
         if any(inner is node for block in made.blocks for inner in block.nodes):
             return True

@@ -22,18 +22,20 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import gradscript as gs  # noqa: E402
 from gradscript.authoring.check import Checker  # noqa: E402
 from gradscript.authoring.trials.leaves import floating_leaves  # noqa: E402
-from gradscript.compiler.formulas.library import compile_formula, formula_name  # noqa: E402
+from gradscript.compiler.formulas.library import compile_formula, definition_of, formula_name  # noqa: E402
 from gradscript.compiler.ops import OPS  # noqa: E402
 from gradscript.compiler.ops.registry import Trait  # noqa: E402
 from gradscript.compiler.types.dtypes import FLOAT64  # noqa: E402
 from gradscript.runtime.face.function import Function  # noqa: E402
-from mutants import Mutant, mutants  # noqa: E402
+from mutants import Change, changes, mutant  # noqa: E402
 from samples import LAYOUTS, calls  # noqa: E402
 
 EXAMPLES = HERE.parent.parent / "examples"
 PAGE = HERE.parent.parent / "docs" / "mutants.md"
 BEGIN, END = "<!-- table -->", "<!-- end -->"
 MAX_CALLS = 6
+EQUIVALENT: dict[str, str] = {}
+"""By mutant, why it is no change, where no rule proves it."""
 
 Subject = tuple[str, Function, list[tuple[tuple[Any, ...], dict[str, Any]]] | None]
 
@@ -61,7 +63,11 @@ def subjects(match: str) -> Iterator[Subject]:
         given = [s.arguments(op, FLOAT64, i, LAYOUTS["contiguous"]) for i, s in enumerate(samples)]
         given = [arguments for arguments in given if floating_leaves(arguments)]
         if given:
-            yield "library", Function(callee), [_call(callee.schema, arguments) for arguments in given]
+            yield (
+                "library",
+                Function(callee, definition=definition_of(name)),
+                [_call(callee.schema, arguments) for arguments in given],
+            )
 
 
 def _call(schema: Any, arguments: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -83,28 +89,35 @@ def check_right(found: Sequence[Subject], until: float) -> None:
     print(f"{count} right formulas, {wrong} false alarms")
 
 
-def check_mutants(work: Sequence[tuple[Subject, Mutant]], until: float) -> list[str]:
+def check_mutants(work: Sequence[tuple[Subject, Change]], limit: int, until: float) -> list[str]:
     """Check each; what is missed is printed, and the table returned, a line for each source."""
     rows: dict[str, list[int]] = {}
-    for (where, function, examples), mutant in work:
-        if time.monotonic() > until:
+    for (where, function, examples), change in work:
+        if time.monotonic() > until or (limit and sum(row[0] for row in rows.values()) >= limit):
             break
-        report = Checker(mutant.function).run(examples)
-        named = [f for f in report.failures if f.argument in mutant.arguments or f.argument is None]
+        made = mutant(function, change)
+        if made is None or f"{function.name}:{made.line}: {made.what}" in EQUIVALENT:
+            continue
+        report = Checker(made.function).run(examples)
+        named = [f for f in report.failures if f.argument in made.arguments or f.argument is None]
         lines = [f.span.line for f in report.failures if f.span is not None]
-        placed = any(mutant.line <= line <= mutant.end_line for line in lines)
+        placed = any(made.line <= line <= made.end_line for line in lines)
         found = (True, not report.ok, bool(named), placed)
         rows[where] = [a + b for a, b in zip(rows.get(where, [0] * 4), found, strict=True)]
         if not all(found):
             said = report.failures[0].message if report.failures else ""
             verdict = "missed" if report.ok else "elsewhere" if named else "not named"
-            print(f"{verdict}: {where} {function.name}:{mutant.line}: {mutant.what}: {said}", flush=True)
+            print(f"{verdict}: {where} {function.name}:{made.line}: {made.what}: {said}{_at(lines)}", flush=True)
     total = [sum(row[i] for row in rows.values()) for i in range(4)]
     return [
         "| Of | Mutants | Caught | Argument named | Line named |",
         "|---|---|---|---|---|",
         *(f"| {name} | {' | '.join(map(str, row))} |" for name, row in [*rows.items(), ("all", total)]),
     ]
+
+
+def _at(lines: Sequence[int]) -> str:
+    return f" [{', '.join(map(str, lines))}]" if lines else ""
 
 
 def main() -> None:
@@ -124,10 +137,10 @@ def main() -> None:
         draw.shuffle(found)
         check_right(found, until)
         return
-    work = [(subject, mutant) for subject in found for mutant in mutants(subject[1])]
-    print(f"{len(work)} mutants of {len(found)} functions", flush=True)
+    work = [(subject, change) for subject in found for change in changes(subject[1])]
+    print(f"{len(work)} changes of {len(found)} functions", flush=True)
     draw.shuffle(work)
-    table = check_mutants(work[: options.limit or None], until)
+    table = check_mutants(work, options.limit, until)
     print("\n".join(table))
     if options.keep:
         keep(len(work), table)
