@@ -57,7 +57,7 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
         return Blame(whole, swapped)
     others_seen = [_evidence(subject, pair.forward, pair.backward, other, path) for other in others]
     beside = [Search(replace(found, tolerance=HOLDS), spans, whole) for found in others_seen if found is not None]
-    steps = _steps(evidence, trial)
+    steps = _steps(evidence, trial, spans)
     suspects = steps.suspects()
     made_by = {number: i for i, step in enumerate(evidence.traces[0].steps) for number in step.outputs}
     suspected = {*suspects, *([-1] if made_by.get(evidence.result(evidence.traces[0])) in suspects else [])}
@@ -73,7 +73,7 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     return Blame(_deepest(evidence, suspects, whole))
 
 
-def _steps(evidence: Evidence, trial: Trial) -> Steps:
+def _steps(evidence: Evidence, trial: Trial, spans: Spans) -> Steps:
     """The steps behind a gradient, beside the other gradients of the trial."""
     wrong, right = [], []
     for finding in trial.findings:
@@ -86,15 +86,15 @@ def _steps(evidence: Evidence, trial: Trial) -> Steps:
                     wrong.append(other)
                 elif finding.kind is None:
                     right.append(other)
-    return Steps(evidence, wrong, right)
+    return Steps(evidence, spans, wrong, right)
 
 
 def _likeliest(changes: Sequence[StepRepair]) -> StepRepair | None:
-    """Of changes that are as likely, one of the line where most of them stand."""
+    """Of changes that are as likely, one of the line where most of them stand, the shortest term."""
     least = min((change.rank for change in changes), default=0.0)
     best = [change for change in changes if change.rank <= least + 0.15]
     lines = Counter(change.span.line for change in best)
-    return max(best, key=lambda change: lines[change.span.line], default=None)
+    return max(best, key=lambda change: (lines[change.span.line], -len(change.span.text)), default=None)
 
 
 def _deepest(evidence: Evidence, suspects: Sequence[int], whole: Span) -> Span:
@@ -161,13 +161,14 @@ def blame_shape(subject: Subject, trial: Trial, path: Path) -> Blame:
     pair = subject.pair
     if pair is None:
         return Blame(subject.function.graph.span)
-    span = Spans(subject.function).returned(pair.backward, path[0])
+    spans = Spans(subject.function)
+    span = spans.returned(pair.backward, path[0])
     leaf, gradient = at(trial.values, path), at(trial.gradients[0], path)
     name = subject.schema.arguments[path[0]].name
     if not isinstance(gradient, np.ndarray) or not isinstance(leaf, np.ndarray):
         return Blame(span)
     evidence = _evidence(subject, pair.forward, pair.backward, trial, path)
-    reshaped = _likeliest(list(_steps(evidence, trial).reshapes())) if evidence is not None else None
+    reshaped = _likeliest(list(_steps(evidence, trial, spans).reshapes())) if evidence is not None else None
     if reshaped is not None and reshaped.span.line != span.line:
         return Blame(reshaped.span, reshaped.message)
     others = _other_shapes(subject, trial, path)

@@ -144,7 +144,8 @@ class Search:
         norm = float(share @ share)
         if not np.isfinite(norm) or norm <= 1e-20 * max(float(wanted @ wanted), 1e-300):
             return None
-        return float(share @ wanted) / norm
+        factor = float(share @ wanted) / norm
+        return factor if np.isfinite(factor) else None
 
     def _coefficients(self) -> Iterator[Repair]:
         """A term with the wrong sign or factor, or one that should not be there."""

@@ -21,6 +21,7 @@ from ..trials.trace import Trace, is_literal, is_number
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence
 from .phrases import number_text, quoted, rounded
+from .spans import Spans
 
 MAX_UNKNOWNS = 36
 """Elements of a step's value that are solved for together."""
@@ -67,6 +68,7 @@ class Steps:
     """The steps behind one wrong gradient. `wrong` are those of other parameters, `right` those that are right."""
 
     evidence: Evidence
+    spans: Spans
     wrong: Sequence[Evidence] = ()
     right: Sequence[Evidence] = ()
     _wanted: dict[tuple[int, int], list[Array] | bool | None] = field(default_factory=dict)
@@ -75,9 +77,14 @@ class Steps:
     def first(self) -> Trace:
         return self.evidence.traces[0]
 
+    def _behind(self) -> list[int]:
+        """The ops that the gradient is computed by, last first."""
+        steps = self.first.steps_of(self.evidence.result(self.first))
+        return [step for step in steps if self.first.steps[step].node.schema is not None]
+
     def suspects(self) -> list[int]:
         """The steps that can be what is wrong: those that explain every wrong gradient, if there are such."""
-        steps = self.first.steps_of(self.evidence.result(self.first))[:MAX_STEPS]
+        steps = self._behind()[:MAX_STEPS]
         if any(len(trace.steps) != len(self.first.steps) for trace in self.evidence.traces):
             return steps
         possible = [step for step in steps if self._can_be_wrong(step)]
@@ -149,10 +156,10 @@ class Steps:
         if not isinstance(wanted, list) or not node.span.end:
             return
         seen: set[str] = set()
-        for rank, message, makes in self._changes(step):
+        for rank, message, span, makes in self._changes(step):
             if message not in seen and self._gives(step, wanted, makes):
                 seen.add(message)
-                yield StepRepair(rank, step, message, node.span, makes)
+                yield StepRepair(rank, step, message, span, makes)
 
     def _gives(self, step: int, wanted: Sequence[Array], makes: Make) -> bool:
         for trace, value in zip(self.evidence.traces, wanted, strict=True):
@@ -161,57 +168,63 @@ class Steps:
                 return False
         return True
 
-    def _changes(self, number: int) -> Iterator[tuple[float, str, Make]]:
-        """How likely a change is, what it is in words, and what the step would make."""
+    def _changes(self, number: int) -> Iterator[tuple[float, str, Span, Make]]:
+        """How likely a change is, what it is in words, where it stands, and what the step would make."""
         step = self.first.steps[number]
-        written, whole = quoted(step.node.span), _getter(step.outputs[0])
+        place, whole = step.node.span, _getter(step.outputs[0])
+        written = quoted(place)
         for position, operand in enumerate(step.inputs):
             value = self.first.values[operand]
             if is_number(value) and is_literal(self.first, step, operand):
                 for other in dict.fromkeys((value + 1, value - 1, -value, 2 * value, value / 2)):
                     if other != value:
                         text = f"`{number_text(value)}` should be {number_text(rounded(other))}"
-                        yield 1.0, f"{text} in {written}", _with(number, position, _constant(other))
+                        span = self._operand_span(number, operand)
+                        yield 1.0, f"{text} in {written}", span, _with(number, position, _constant(other))
         for name, evaluate in alternatives(step):
-            yield 2.2, f"{written} should be {name}", _reworked(number, evaluate)
-        yield 2.3, f"{written} has the wrong sign", _applied(np.negative, whole)
+            yield 2.2, f"{written} should be {name}", place, _reworked(number, evaluate)
+        yield 2.3, f"{written} has the wrong sign", place, _applied(np.negative, whole)
         for position, operand in self._arrays(number):
+            span = self._operand_span(number, operand)
             for factor in _FACTORS:
-                named = self.first.names[operand]
-                what = f"`{named}` in {written}" if named else f"a term of {written}"
                 change = _with(number, position, _scaled(factor, _getter(operand)))
-                yield 2.35, f"{what} {_factor_text(factor)}", change
+                yield 2.35, f"{quoted(span)} {_factor_text(factor)}", span, change
         yield from self._functions(number)
         yield from self._other_values(number)
 
-    def _functions(self, number: int) -> Iterator[tuple[float, str, Make]]:
+    def _functions(self, number: int) -> Iterator[tuple[float, str, Span, Make]]:
         """A factor of the whole, or a function of it or of an operand, that was left out."""
         step = self.first.steps[number]
-        written, whole = quoted(step.node.span), _getter(step.outputs[0])
+        place, whole = step.node.span, _getter(step.outputs[0])
         for factor in _FACTORS[1:]:
-            yield 2.5, f"{written} {_factor_text(factor)}", _scaled(factor, whole)
+            yield 2.5, f"{quoted(place)} {_factor_text(factor)}", place, _scaled(factor, whole)
         for name, function in _FUNCTIONS.items():
             for position, operand in self._arrays(number):
+                span = self._operand_span(number, operand)
                 change = _with(number, position, _applied(function, _getter(operand)))
-                yield 2.45, f"an operand of {written} lacks `{name}`", change
-            yield 2.5, f"{written} lacks `{name}`", _applied(function, whole)
+                yield 2.45, f"{quoted(span)} lacks `{name}`", span, change
+            yield 2.5, f"{quoted(place)} lacks `{name}`", place, _applied(function, whole)
 
-    def _other_values(self, number: int) -> Iterator[tuple[float, str, Make]]:
+    def _other_values(self, number: int) -> Iterator[tuple[float, str, Span, Make]]:
         """Another value in the place of an operand, and a factor or a term that was left out."""
         step = self.first.steps[number]
-        written, whole = quoted(step.node.span), _getter(step.outputs[0])
+        place, whole = step.node.span, _getter(step.outputs[0])
+        written = quoted(place)
         for get, named in self._values(number):
-            said = f"`{named}`" if named else "a value that is there"
-            for position, _ in self._arrays(number):
-                rank = 2.4 if named else 2.9
-                yield rank, f"an operand of {written} should be {said}", _with(number, position, get)
+            for position, operand in self._arrays(number):
+                span = self._operand_span(number, operand)
+                said = f"should be `{named}`" if named else f"is not what belongs in {written}"
+                yield 2.4 if named else 2.9, f"{quoted(span)} {said}", span, _with(number, position, get)
             rank = 2.6 if named else 3.0
             for symbol, function in _BINARY.items():
                 lacks = f"{written} lacks `{symbol} {named}`" if named else f"{written} lacks a term or factor"
-                yield rank, lacks, _joined(function, whole, get)
+                yield rank, lacks, place, _joined(function, whole, get)
                 if symbol in "/-":
                     turned = f"{written} lacks `{named} {symbol}`" if named else lacks
-                    yield rank, turned, _joined(function, get, whole)
+                    yield rank, turned, place, _joined(function, get, whole)
+
+    def _operand_span(self, number: int, operand: int) -> Span:
+        return self.spans.operand(self.first.steps[number].node, self.first.sources[operand])
 
     def _arrays(self, number: int) -> list[tuple[int, int]]:
         """The operands of a step that are arrays: where they stand, and their numbers."""
@@ -235,14 +248,14 @@ class Steps:
     def reshapes(self) -> Iterator[StepRepair]:
         """Of a gradient of the wrong shape: the changes of one step, to another shape, that make it right."""
         with np.errstate(all="ignore"):
-            for step in self.first.steps_of(self.evidence.result(self.first))[:MAX_RESHAPED]:
+            for step in self._behind()[:MAX_RESHAPED]:
                 made, node = _made(self.first, step), self.first.steps[step].node
                 if made is None or not node.span.end:
                     continue
-                for rank, message, makes in self._changes(step):
+                for rank, message, span, makes in self._changes(step):
                     found = _attempted(makes, self.first)
                     if found is not None and found.shape != made.shape:
-                        repair = StepRepair(rank, step, message, node.span, makes)
+                        repair = StepRepair(rank, step, message, span, makes)
                         if repair.holds(self.evidence):
                             yield repair
 

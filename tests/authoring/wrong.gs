@@ -60,7 +60,7 @@ def div_sign(a, b):
     return a / b, backward
 
 
-# b value: -g * a / b
+# b value: b
 def div_power(a, b):
     def backward(g):
         return (g / b).sum_to_size(a.size()), (-g * a / b).sum_to_size(b.size())
