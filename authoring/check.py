@@ -156,7 +156,7 @@ class Checker:
         search = InputSearch(self.subject, self._seed)
         self._drawn = search.varied(recipes)
         shorter = [recipe.with_dtype("float32") for recipe in recipes[:1]]
-        return [*recipes, *search.in_other_dtypes(recipes), *shorter]
+        return [*recipes, *search.with_other_numbers(recipes), *search.in_other_dtypes(recipes), *shorter]
 
     def _found_recipes(self) -> list[Recipe]:
         search = InputSearch(self.subject, self._seed)

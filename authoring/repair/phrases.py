@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from ...lang.source import Span
 
@@ -14,6 +15,8 @@ def is_nice(factor: float) -> bool:
 
 def rounded(factor: float) -> float:
     """A nice factor without the noise of measuring it; 0 for what is next to nothing."""
+    if not isfinite(factor):
+        return factor
     nearest = round(factor * 12) / 12
     return nearest if abs(factor - nearest) < 1e-6 else factor
 

@@ -20,9 +20,18 @@ class Spans:
     def __init__(self, function: Function) -> None:
         self._definition = function.definition
         self._expressions: dict[tuple[int, int], ast.Syntax] = {}
+        self._forward: set[tuple[int, int]] = set()
+        """Where the expressions of the forward stand."""
+        self._assignments: dict[str, list[ast.Assign]] = {}
+        """By name, what gives it a value in a backward, in order."""
         if function.definition is not None:
             for node in _everything(function.definition):
                 self._expressions.setdefault((node.span.start, node.span.end), node)
+            self._forward = {(node.span.start, node.span.end) for node in _everything(function.definition)}
+            for node in _inside_functions(function.definition):
+                self._forward.discard((node.span.start, node.span.end))
+                if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                    self._assignments.setdefault(node.targets[0].id, []).append(node)
 
     def operand(self, node: Node, value: Value) -> Span:
         """Where a node's operand is written: its own expression, or the name that stands for it."""
@@ -37,6 +46,26 @@ class Spans:
         if value.node.kind not in _NO_EXPRESSION and inner.end:
             return inner
         return node.span
+
+    def is_forward(self, span: Span) -> bool:
+        """Whether a span is an expression of the forward, of which the backward has captured the value."""
+        return (span.start, span.end) in self._forward
+
+    def renamed(self, node: Node, position: int, value: Value) -> Span | None:
+        """Where a name is given to a value that is computed elsewhere: the right side of the assignment.
+
+        Of an operand that is a name; None where the assignment computes it, as most do.
+        """
+        written = self._expressions.get((node.span.start, node.span.end))
+        operand = _operand_of(written, position) if written is not None else None
+        if not isinstance(operand, ast.Name):
+            return None
+        before = [a for a in self._assignments.get(operand.id, ()) if a.span.end <= operand.span.start]
+        if not before:
+            return None
+        made, given = value.node.span, before[-1].value.span
+        is_made_there = given.start <= made.start and made.end <= given.end
+        return None if is_made_there and value.node.kind not in _NO_EXPRESSION else given
 
     def returned(self, graph: Graph, index: int) -> Span:
         """The expression of gradient `index`; the backward's header where nothing better is known."""
@@ -59,6 +88,28 @@ class Spans:
                     elements = value.elements if isinstance(value, ast.TupleExpr) else (value,)
                     return elements[index] if index < len(elements) else None
         return None
+
+
+def _operand_of(written: ast.Syntax, position: int) -> ast.Syntax | None:
+    """The operand of an expression that stands at a place of the op that it is."""
+    if isinstance(written, ast.BinaryOp):
+        operands: tuple[ast.Expr, ...] = (written.left, written.right)
+    elif isinstance(written, ast.UnaryOp):
+        operands = (written.operand,)
+    elif isinstance(written, ast.Call) and isinstance(written.function, ast.Attribute):
+        owner = written.function.value
+        is_module = isinstance(owner, ast.Attribute) or (isinstance(owner, ast.Name) and owner.id in ("torch", "F"))
+        operands = written.args if is_module else (owner, *written.args)
+    else:
+        return None
+    return operands[position] if position < len(operands) else None
+
+
+def _inside_functions(root: ast.FunctionDef) -> Iterator[ast.Syntax]:
+    """What stands in the functions inside a function."""
+    for node in _everything(root):
+        if isinstance(node, ast.FunctionDef) and node is not root:
+            yield from _everything(node)
 
 
 def _everything(root: ast.Syntax) -> Iterator[ast.Syntax]:

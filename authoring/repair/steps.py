@@ -71,7 +71,18 @@ class Steps:
     spans: Spans
     wrong: Sequence[Evidence] = ()
     right: Sequence[Evidence] = ()
+    _used: set[int] = field(default_factory=set)
+    """The values that some gradient is computed by, and the inputs: what else there is, no line of the source needs."""
     _wanted: dict[tuple[int, int], list[Array] | bool | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        trace = self.evidence.traces[0]
+        self._used.update(trace.results)
+        self._used.update(range(len(self.evidence.graph.inputs)))
+        for result in trace.results:
+            for number in trace.steps_of(result):
+                self._used.update(trace.steps[number].inputs)
+                self._used.update(trace.steps[number].outputs)
 
     @property
     def first(self) -> Trace:
@@ -157,7 +168,7 @@ class Steps:
             return
         seen: set[str] = set()
         for rank, message, span, makes in self._changes(step):
-            if message not in seen and self._gives(step, wanted, makes):
+            if message not in seen and not self.spans.is_forward(span) and self._gives(step, wanted, makes):
                 seen.add(message)
                 yield StepRepair(rank, step, message, span, makes)
 
@@ -186,11 +197,28 @@ class Steps:
         yield 2.3, f"{written} has the wrong sign", place, _applied(np.negative, whole)
         for position, operand in self._arrays(number):
             span = self._operand_span(number, operand)
+            renamed = self.spans.renamed(step.node, position, self.first.sources[operand])
+            if renamed is not None:
+                yield from self._lost(number, position, operand, renamed)
             for factor in _FACTORS:
                 change = _with(number, position, _scaled(factor, _getter(operand)))
                 yield 2.35, f"{quoted(span)} {_factor_text(factor)}", span, change
         yield from self._functions(number)
         yield from self._other_values(number)
+
+    def _lost(self, number: int, position: int, operand: int, place: Span) -> Iterator[tuple[float, str, Span, Make]]:
+        """What an assignment lost, that gives another name to a value and no more."""
+        get, written = _getter(operand), quoted(place)
+        for factor in _FACTORS:
+            yield 1.8, f"{written} {_factor_text(factor)}", place, _with(number, position, _scaled(factor, get))
+        for name, function in _FUNCTIONS.items():
+            yield 1.8, f"{written} lacks `{name}`", place, _with(number, position, _applied(function, get))
+        for other, named in self._values(number):
+            for symbol, join in _BINARY.items():
+                said = f"`{symbol} {named}`" if named else "a term or factor"
+                for left, right in ((get, other), (other, get)):
+                    change = _with(number, position, _joined(join, left, right))
+                    yield 1.9, f"{written} lacks {said}", place, change
 
     def _functions(self, number: int) -> Iterator[tuple[float, str, Span, Make]]:
         """A factor of the whole, or a function of it or of an operand, that was left out."""
@@ -237,7 +265,7 @@ class Steps:
         Those without a name stand in expressions.
         """
         step, names = self.first.steps[number], self.first.names
-        there = [i for i in range(min(step.outputs)) if is_floating(self.first.values[i])]
+        there = [i for i in range(min(step.outputs)) if is_floating(self.first.values[i]) and i in self._used]
         called = {names[i] for i in there}
         captured = [name for name in self.evidence.named_values(self.first) if name not in called]
         found = [(_getter(i), names[i]) for i in there if names[i]]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.types.dtypes import FLOAT32
-from ...compiler.types.types import OptionalType
+from ...compiler.types.types import BOOL, FLOAT, NUMBER, OptionalType, strip_optional
 from ...lang.diagnostics import CompileError
 from ...runtime.failures.failure import RuntimeFailure
 from .dimensions import batched, sizes_to_try, tied_dimensions
@@ -285,6 +285,14 @@ class InputSearch:
             yield from (recipe.with_entry(i, PlainEntry(None)) for i in absent)
         for recipe in given[:MAX_VARIED]:
             yield from self.drawn(recipe)
+
+    def with_other_numbers(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
+        """Examples with each number or flag another: what is neutral in all of them, such as one, is not then."""
+        for i in (i for i in self.plain if strip_optional(self.arguments[i].type) in (FLOAT, NUMBER, BOOL)):
+            said = [entry.value for entry in (r.entries[i] for r in given) if isinstance(entry, PlainEntry)]
+            others = [value for value in self.choices[i] if value is not None and value not in said]
+            varied = (recipe.with_entry(i, PlainEntry(value)) for value in others for recipe in given[:MAX_VARIED])
+            yield from islice(filter(self.fits, varied), 1)
 
     def in_other_dtypes(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
         """Examples that compute in a shorter dtype, where a parameter says in which."""
