@@ -29,6 +29,7 @@ from .join_slices import join_slices
 from .planner import Unfusable, plan_program, require_straight
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
+from .refusals import require_accepted
 from .saved import with_gradients_of_saved
 from .write_out import settle_for_kernels
 
@@ -206,6 +207,7 @@ def _to_parts(
     if known is None:
         known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)
     for _ in range(MAX_ROUNDS):
+        require_accepted(graph, known)
         if not take(graph):
             break
         known = settle_for_kernels(graph, metas, keep_pairs=keep_pairs, all_defined=all_defined)

@@ -127,7 +127,7 @@ def _keep_by_kernels(
     from ..kernels.c.pair_entry import pair_of
 
     pair = differentiated.pair if isinstance(differentiated, CDifferentiated) else None
-    if not isinstance(pair, CPair) or not all(map(is_tensor, derivatives.output_types)):
+    if not isinstance(pair, CPair) or pair.settled or not all(map(is_tensor, derivatives.output_types)):
         return
     values, given = call
     if len(values) != len(derivatives.input_types) or not pair.forward.meets_again():

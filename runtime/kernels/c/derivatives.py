@@ -17,6 +17,7 @@ from ....compiler.autodiff.gradient import Gradient
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
+from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import seed_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
@@ -63,10 +64,14 @@ class Run(Protocol):
 
 
 class CPair:
-    """Both passes as straight lines: the forward, and a backward for each kind of gradients."""
+    """Both passes as straight lines: the forward, and a backward for each kind of gradients.
 
-    def __init__(self, pair: FusedPair, forward: CProgram) -> None:
+    `settled` says that it is for the very floats that it was planned for.
+    """
+
+    def __init__(self, pair: FusedPair, forward: CProgram, *, settled: bool) -> None:
         self.gradient = pair.gradient
+        self.settled = settled
         self.forward = forward
         self._pair = pair
         self._backward: dict[Hashable, CProgram | None] = {}
@@ -185,7 +190,7 @@ class CDerivatives:
         if isinstance(found, CPair) or not any(isinstance(value, float) for value in values):
             return found
         settled = self._kept(values, settled=True)
-        return settled if isinstance(settled, CPair) else found
+        return settled if found is None or isinstance(settled, CPair) else found
 
     def _kept(self, values: Sequence[Any], *, settled: bool) -> Pair | None:
         key = (settled, described(values, settled))
@@ -207,12 +212,12 @@ class CDerivatives:
             gradient = pair_gradient(graph, given, wanted)
             pair = planned_pair(gradient, given, supports, split_for_cpu)
             pair.backward(pair.usual_seeds())
-        except ShapeError:
+        except (ShapeError, Unsettled):
             return None
         except Unfusable:
             return CParts(gradient) if has_compiler() else None
         forward = loaded(lambda: CProgram(pair.forward))
-        return None if forward is None else CPair(pair, forward)
+        return None if forward is None else CPair(pair, forward, settled=settled)
 
 
 _DERIVATIVES: WeakKeyDictionary[Compiled, CDerivatives] = WeakKeyDictionary()

@@ -18,6 +18,7 @@ from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import open_inputs, seed_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
@@ -90,7 +91,7 @@ class CGraph:
         if isinstance(found, CProgram) or not any(isinstance(value, float) for value in values):
             return found
         settled = self._kept(values, settled=True)
-        return settled if isinstance(settled, CProgram) else found
+        return settled if found is None or isinstance(settled, CProgram) else found
 
     def _kept(self, values: Sequence[Any], *, settled: bool) -> CProgram | CPlan | None:
         key = (settled, described(values, settled))
@@ -118,6 +119,8 @@ class CGraph:
     def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram | CPlan:
         try:
             return CProgram(fuse(graph, given, supports, split_for_cpu))
+        except Unsettled:
+            raise
         except Unfusable:
             parts = fuse_groups(graph, given)
             if parts is None:

@@ -1,0 +1,140 @@
+"""What ops refuse, kernels refuse: each op of a graph is asked, by a run on a few elements like its arguments'.
+
+A rule of shapes says what a result is like, not all that its op has against it: a softmax of integers, the maximum of
+nothing, a negative threshold. Only the op's own evaluation knows; what it computes takes a few microseconds.
+
+    torch.amax(float32[0])                      amax of an array without elements: refused
+    F.huber_loss(x, y, delta=0.0)               refused, whatever is in x and y
+    F.huber_loss(x, y, delta=%delta)            refused for some numbers: Unsettled, each takes a plan of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
+from ..ops.arrays import numpy_dtype
+from ..ops.meta import UNKNOWN, Meta
+from ..ops.registry import OPS, Op, Trait
+from ..shapes.propagate import ShapeError
+from ..types.types import FLOAT, NUMBER, leaf_of
+from .planner import Unfusable
+
+LARGEST = 3
+"""Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
+NUMBERS = (-1.5, 0.0, 0.5, 2.0, float("inf"), float("nan"))
+"""One of these is refused by an op that looks at its numbers."""
+FILLS: tuple[Callable[[tuple[int, ...]], Any], ...] = (np.ones, np.zeros, lambda shape: _identities(shape))
+"""What tensors are full of. No element is to blame for what is refused of all."""
+
+
+class Unsettled(Unfusable):
+    """An op refuses some numbers, and those at hand are not known."""
+
+
+def require_accepted(graph: Graph, known: Mapping[Value, Any]) -> None:
+    """ShapeError where an op of a graph would refuse its arguments, Unsettled where only their numbers tell."""
+    for node in graph.all_nodes():
+        op = OPS.of(node.schema)
+        if op is None or op.has(Trait.RANDOM | Trait.SIDE_EFFECT | Trait.SHAPE_ONLY):
+            continue
+        inputs = [known.get(value, UNKNOWN) for value in node.inputs]
+        if any(isinstance(given, Meta) for given in inputs):
+            _require(graph, node, op, inputs)
+
+
+def _require(graph: Graph, node: Node, op: Op, inputs: Sequence[Any]) -> None:
+    kinds = tuple([_kind(given) for given in inputs])
+    if any(kind is None for kind in kinds):
+        return
+    numbers = tuple([i for i, given in enumerate(inputs) if given is UNKNOWN])
+    if any(not _is_number(op, i) for i in numbers):
+        return
+    error = _refused(op, kinds, numbers)
+    if error is not None and numbers:
+        raise Unsettled(f"{node.kind} refuses some numbers, and what it is given is not known", node.span)
+    if error is not None:
+        raise ShapeError(graph.name, node, inputs, error)
+
+
+def _is_number(op: Op, index: int) -> bool:
+    return leaf_of(op.schema.arguments[index].type) in (FLOAT, NUMBER)
+
+
+def _kind(given: Any) -> Any:
+    """What an answer depends on, as a key; None for what is not known well enough."""
+    if given is UNKNOWN:
+        return UNKNOWN
+    if not isinstance(given, list | tuple):
+        # Zeros differ in their signs, which equality does not see.
+        return (type(given), repr(given) if isinstance(given, float) else given)
+    if any(item is UNKNOWN or isinstance(item, list | tuple) for item in given):
+        return None
+    return (type(given), tuple([_kind(item) for item in given]))
+
+
+@lru_cache(maxsize=4096)
+def _refused(op: Op, kinds: tuple[Any, ...], numbers: tuple[int, ...]) -> Exception | None:
+    """What an op says against arguments of some kinds, whatever their elements; against one of NUMBERS, if it does."""
+    small = _sizes(kinds)
+    for given in product(NUMBERS, repeat=min(len(numbers), 2)):
+        chosen = dict(zip(numbers, (*given, *[0.5] * len(numbers)), strict=False))
+        error = _answer(op, kinds, chosen, small)
+        if error is not None and small and _answer(op, kinds, chosen, {}) is None:
+            # Sizes and numbers of the arguments belong together.
+            error = None
+        if error is not None:
+            return error
+    return None
+
+
+def _answer(op: Op, kinds: Sequence[Any], chosen: Mapping[int, float], sizes: Mapping[int, int]) -> Exception | None:
+    error: Exception | None = None
+    for fill in FILLS:
+        values = [chosen[i] if i in chosen else _value(kind, fill, sizes) for i, kind in enumerate(kinds)]
+        try:
+            with np.errstate(all="ignore"):
+                op.evaluate(*values)
+        except Exception as refusal:
+            error = refusal
+        else:
+            return None
+    return error
+
+
+def _value(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
+    type_of, given = kind
+    if type_of in (list, tuple):
+        return type_of([_item(item, fill, sizes) for item in given])
+    return _item(kind, fill, sizes)
+
+
+def _item(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
+    type_of, given = kind
+    if type_of is Meta:
+        shape = tuple([sizes.get(size, size) for size in given.shape])
+        return fill(shape).astype(numpy_dtype(given.dtype))
+    return float(given) if type_of is float else given
+
+
+def _identities(shape: tuple[int, ...]) -> Any:
+    """Matrices that have an inverse."""
+    return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
+
+
+def _sizes(kinds: Sequence[Any]) -> dict[int, int]:
+    """Small sizes for large ones, in the same order."""
+    flat = [item for kind in kinds if kind is not UNKNOWN for item in _items(kind)]
+    large = sorted({size for type_of, given in flat if type_of is Meta for size in given.shape if size > LARGEST})
+    return {size: small for small, size in enumerate(large, LARGEST + 1) if small != size}
+
+
+def _items(kind: Any) -> tuple[Any, ...]:
+    type_of, given = kind
+    return given if type_of in (list, tuple) else (kind,)
