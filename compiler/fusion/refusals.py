@@ -125,7 +125,7 @@ def _item(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
 
 def _identities(shape: tuple[int, ...]) -> Any:
     """Matrices that have an inverse."""
-    return np.broadcast_to(np.eye(*shape[-2:]), shape) if len(shape) > 1 else np.ones(shape)
+    return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape) if len(shape) > 1 else np.ones(shape)
 
 
 def _sizes(kinds: Sequence[Any]) -> dict[int, int]:
