@@ -1,0 +1,132 @@
+"""`gradscript lint` and `gradscript explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .checking import diagnostic_dict, files_of
+from .console import emit, emit_errors
+from .loading import Problem, load_unit
+
+if TYPE_CHECKING:
+    from ...lang.diagnostics import Diagnostic
+    from ..lint.findings import Finding
+
+_ROUNDS = 10
+"""Of fixing, since what is fixed may show what was inside it."""
+
+
+@dataclass(slots=True)
+class Linted:
+    """What was found in one file, and how much of it was mended."""
+
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    fixed: int = 0
+    diagnostics: tuple[Diagnostic, ...] = ()
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "file": self.path,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "fixed": self.fixed,
+        }
+        if self.diagnostics:
+            found["diagnostics"] = [diagnostic_dict(d) for d in self.diagnostics]
+        if self.problem:
+            found["error"] = self.problem
+        return found
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--fix", is_flag=True, help="Write what surely mends a finding into the file.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="A code, or what codes begin with.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def lint(ctx: click.Context, paths: tuple[str, ...], fix: bool, ignored: tuple[str, ...], as_json: bool) -> None:
+    """Find what compiles and is still not meant: lost digits, NaN from dead sides, names and gradients without use.
+
+    A PATH is a file, - for standard input, or a folder. `# noqa` behind a line leaves its findings out, `# noqa: L201`
+    this one; so does `ignore = ["L201"]` in the table tool.gradscript.lint of pyproject.toml. Exit status 0: nothing is
+    found, or all of it is fixed, 1: there are findings, 2: something could not be read.
+    """
+    found = [_linted(path, ignored, fix) for path in files_of(paths)]
+    if as_json:
+        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
+    else:
+        _print(found)
+    emit_errors([str(d) for one in found for d in one.diagnostics])
+    emit_errors([f"error: {one.problem}" for one in found if one.problem])
+    if any(one.problem for one in found):
+        ctx.exit(2)
+    ctx.exit(1 if any(one.findings or one.diagnostics for one in found) else 0)
+
+
+def _linted(path: str, ignored: Sequence[str], fix: bool) -> Linted:
+    from ...lang.diagnostics import CompileError
+    from ..lint.findings import fixed
+    from ..lint.linter import configured
+    from ..lint.linter import lint as lint_unit
+
+    found = Linted(path)
+    try:
+        left_out = (*ignored, *configured(Path(path).parent if path != "-" else Path.cwd()))
+        for _ in range(_ROUNDS):
+            unit = load_unit(path)
+            found.findings = lint_unit(unit, left_out)
+            edits = [finding for finding in found.findings if finding.edit is not None]
+            if not fix or not edits or path == "-":
+                break
+            source = edits[0].span.source
+            Path(path).write_bytes(fixed(source, edits).encode("utf-8", "surrogateescape"))
+            found.fixed += len(edits)
+    except CompileError as error:
+        found.diagnostics = error.diagnostics
+    except (Problem, ValueError) as problem:
+        found.problem = problem.format_message() if isinstance(problem, Problem) else str(problem)
+    return found
+
+
+def _print(found: Sequence[Linted]) -> None:
+    texts = [str(finding) for one in found for finding in one.findings]
+    if texts:
+        emit("\n\n".join(texts) + "\n")
+    fixed, left = sum(one.fixed for one in found), len(texts)
+    fixable = sum(finding.edit is not None for one in found for finding in one.findings)
+    said = f"{left} finding{'s' if left != 1 else ''}" if left else "nothing found"
+    said += f", {fixed} fixed" if fixed else ""
+    emit(said + (f"; `--fix` mends {fixable}" if fixable else ""))
+
+
+@click.command()
+@click.argument("code", metavar="CODE", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain(code: str | None, as_json: bool) -> None:
+    """Print what a code of the compiler or the linter means, with a wrong and a right program; or list all codes."""
+    from ..explain.examples import EXAMPLES
+    from ..explain.page import MEANINGS
+    from ..explain.page import explain as page_of
+
+    if code is None:
+        listed = json.dumps(MEANINGS, indent=2)
+        emit(listed if as_json else "\n".join(f"{known}  {meaning}" for known, meaning in MEANINGS.items()))
+        return
+    try:
+        text = page_of(code)
+    except KeyError as error:
+        raise Problem(str(error.args[0])) from None
+    if not as_json:
+        emit(text)
+        return
+    known = code.upper()
+    example = EXAMPLES[known]
+    page = {"code": known, "meaning": MEANINGS[known], "wrong": example.wrong, "right": example.right}
+    click.echo(json.dumps(page, indent=2))

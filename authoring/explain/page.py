@@ -1,0 +1,27 @@
+"""`gradscript explain CODE`: a page."""
+
+from __future__ import annotations
+
+from ...lang.diagnostics import CODES as OF_SOURCE
+from ...lang.diagnostics import did_you_mean
+from ..lint.findings import CODES as OF_LINT
+from .examples import EXAMPLES
+
+MEANINGS = OF_SOURCE | OF_LINT
+"""Every code of the compiler and of the linter."""
+
+
+def explain(code: str) -> str:
+    """What a code means, a program that has it and one that has not. KeyError, with the nearest, for an unknown one."""
+    known = code.upper()
+    if known not in MEANINGS:
+        hint = "".join(f"; {note}" for note in did_you_mean(known, MEANINGS))
+        raise KeyError(f"there is no code '{code}'{hint}")
+    example = EXAMPLES[known]
+    return (
+        f"{known}: {MEANINGS[known]}\n\nwrong:\n\n{_indented(example.wrong)}\n\nright:\n\n{_indented(example.right)}\n"
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip("\n").splitlines())

@@ -1,0 +1,95 @@
+"""Findings, their codes, and the `# noqa` that says to leave one out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...lang.source import Source, Span
+
+CODES = {
+    "L101": "an assigned name that is never read",
+    "L102": "a parameter that is never used",
+    "L103": "a statement without effect",
+    "L201": "log(1 + x), which loses x where it is small",
+    "L202": "exp(x) - 1, which loses x where it is small",
+    "L203": "1 - cos(x), which loses everything where x is small",
+    "L204": "the log of a softmax or a sigmoid, which is of 0 where that underflows",
+    "L205": "sqrt(x * x), whose gradient at 0 is NaN",
+    "L301": "a NaN from the side of where() that is not taken",
+    "L401": "a backward that ignores a gradient that it is given",
+}
+"""Every code with its meaning."""
+
+_NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]\d+(?:[\s,]+[A-Z]\d+)*))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A part of the source and what is to stand there."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is found at a span, what to do about it, and the edit that does it, if one surely can."""
+
+    code: str
+    message: str
+    span: Span
+    note: str
+    edit: Edit | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "file": self.span.source.filename,
+            "line": self.span.line,
+            "column": self.span.column,
+            "end_line": self.span.end_line,
+            "end_column": self.span.end_column,
+            "note": self.note,
+            "fixable": self.edit is not None,
+        }
+
+    def __str__(self) -> str:
+        line, column = self.span.source.position(self.span.start)
+        text = self.span.source.line(line)
+        caret = " " * (column - 1) + "^" * max(1, min(self.span.end - self.span.start, len(text) - column + 1))
+        place = f"{self.span.source.filename}:{line}:{column}"
+        return f"{place}: {self.code} {self.message}\n{line:>4} | {text}\n     | {caret}\n  note: {self.note}"
+
+
+def wanted(findings: Iterable[Finding], ignored: Iterable[str] = ()) -> Iterator[Finding]:
+    """The findings whose line has no `# noqa` for them, and whose code does not begin with one that is ignored."""
+    left_out = tuple(ignored)
+    for finding in findings:
+        silenced = _silenced(finding.span.source, finding.span.line)
+        if finding.code.startswith(left_out) if left_out else False:
+            continue
+        if silenced is None or (silenced and finding.code not in silenced):
+            yield finding
+
+
+def _silenced(source: Source, line: int) -> frozenset[str] | None:
+    """The codes that a line says to leave out, none for all of them; None where it says nothing."""
+    found = _NOQA.search(source.line(line))
+    if found is None:
+        return None
+    return frozenset(re.split(r"[\s,]+", found["codes"].upper())) if found["codes"] else frozenset()
+
+
+def fixed(source: Source, findings: Iterable[Finding]) -> str:
+    """The text with every edit made that overlaps no earlier one."""
+    text, end = source.text, len(source.text) + 1
+    for edit in sorted((f.edit for f in findings if f.edit is not None), key=lambda e: (-e.start, e.end)):
+        if edit.end <= end:
+            text = text[: edit.start] + edit.text + text[edit.end :]
+            end = edit.start
+    return text
