@@ -20,7 +20,7 @@ from .tokens import Token
 from .type_comments import TypeComments
 
 
-class Builder:
+class TreeBuilder:
     """Makes the nodes of one source."""
 
     def __init__(self, source: Source, diagnostics: Diagnostics) -> None:

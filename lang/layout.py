@@ -11,14 +11,14 @@ MAX_LEVELS = 100
 """Indentation levels, the outermost included; CPython has the same limit."""
 
 TAB = 8
-"""Columns between tab stops. It decides only which error is reported: see `Layout`."""
+"""Columns between tab stops. It decides only which error is reported: see `Indentation`."""
 
 
 class UnreadableError(Exception):
     """The rest of the text is not worth reading; why has been reported."""
 
 
-class Layout:
+class Indentation:
     """Turns the white space at the start of a line into INDENT and DEDENT.
 
     A level is the very text that indents it: a deeper line repeats the text of the level around it and adds to

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import Any
 
 from ..lang import ast
-from .builder import Builder
+from .builder import TreeBuilder
 from .complaints import complain, missing_block, unexpected_indent
 from .decorators import Decorated, without_decorators
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
@@ -44,7 +44,7 @@ class Machine:
         self.source = source
         self.diagnostics = diagnostics
         self.tables: Tables = tables()
-        self.builder = Builder(source, diagnostics)
+        self.builder = TreeBuilder(source, diagnostics)
         self.states: list[int] = [self.tables.start]
         self.values: list[Any] = []
         self.starts: list[int] = []

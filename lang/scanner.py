@@ -9,7 +9,7 @@ from itertools import islice
 from .characters import describe_character, string_prefix_problem
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
 from .fstrings import scan_fstring
-from .layout import Layout, UnreadableError
+from .layout import Indentation, UnreadableError
 from .source import Source, Span
 from .tokens import BRACKETS, END, ERROR, KEYWORDS, LAYOUT, STATEMENT_KEYWORDS, WORD, Token
 
@@ -47,7 +47,7 @@ class Scanner:
         leading = _LEADING.match(text, 1 if text.startswith("\ufeff") else 0)
         assert leading is not None
         position = leading.end()
-        self.layout = Layout(self.source, self.diagnostics, leading["indentation"].rpartition("\f")[2])
+        self.layout = Indentation(self.source, self.diagnostics, leading["indentation"].rpartition("\f")[2])
         try:
             for illegal in islice(_ILLEGAL.finditer(text), MAX_DIAGNOSTICS):
                 self.report("E001", *describe_character(illegal[0]), start=illegal.start(), end=illegal.end())

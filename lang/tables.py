@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from .builder import Builder
+from .builder import TreeBuilder
 
 KEPT = "tables.json"
 Data: TypeAlias = dict[str, Any]
-Build: TypeAlias = Callable[[Builder, list[Any], int, int], Any]
+Build: TypeAlias = Callable[[TreeBuilder, list[Any], int, int], Any]
 """Makes a rule's value from the values of its symbols and the offsets where it starts and ends."""
 
 
@@ -40,7 +40,7 @@ class Tables:
     def __init__(self, data: Data) -> None:
         """Of tables as data: a row holds symbols, each with a state, or with the complement of a rule's number."""
         symbols = data["symbols"]
-        rules = [Reduction(name, size, make and getattr(Builder, make)) for name, size, make in data["rules"]]
+        rules = [Reduction(name, size, make and getattr(TreeBuilder, make)) for name, size, make in data["rules"]]
         actions = [_row(row, symbols, rules) for row in data["actions"]]
         gotos: list[dict[str, int]] = [dict(zip(_named(row, symbols), row[1::2], strict=True)) for row in data["gotos"]]
         self.start: int = data["start"]

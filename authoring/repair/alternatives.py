@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..trials.leaves import Array
-from ..trials.trace import Step
+from ..trials.trace import TracedStep
 
 Evaluate = Callable[[list[Any]], Any]
 
@@ -44,7 +44,7 @@ _COMPARISONS = ("<", "<=", ">", ">=")
 _MATMUL = ("aten::mm", "aten::matmul", "aten::bmm")
 
 
-def alternatives(step: Step) -> Iterator[tuple[str, Evaluate]]:
+def alternatives(step: TracedStep) -> Iterator[tuple[str, Evaluate]]:
     """Other operations on the operands of a step: what the source should say, and how to evaluate it."""
     base = step.node.schema.base_name if step.node.schema is not None else ""
     if base in UNARY:

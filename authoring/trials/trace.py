@@ -25,7 +25,7 @@ class TooLong(Exception):
 
 
 @dataclass(slots=True)
-class Step:
+class TracedStep:
     """One op that ran: it took and made the values with these numbers."""
 
     node: Node
@@ -49,7 +49,7 @@ class Trace:
     values: list[Any] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     sources: list[Value] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TracedStep] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     limit: int = MAX_STEPS
 
@@ -113,7 +113,7 @@ class Trace:
         several = [made] if len(node.outputs) == 1 else list(made) if node.outputs else []
         outputs = tuple(self._new(v, value) for v, value in zip(node.outputs, several, strict=True))
         env.update(zip(node.outputs, outputs, strict=True))
-        self.steps.append(Step(node, evaluate, inputs, outputs))
+        self.steps.append(TracedStep(node, evaluate, inputs, outputs))
 
     # --- what a result is made of ---
 
@@ -163,7 +163,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_literal(trace: Trace, step: Step, operand: int) -> bool:
+def is_literal(trace: Trace, step: TracedStep, operand: int) -> bool:
     """Whether an operand is a number that the source writes, not a default."""
     source, value = trace.sources[operand], trace.values[operand]
     if not is_number(value):

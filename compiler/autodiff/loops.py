@@ -94,7 +94,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptOfRounds:
     """The lists of what was kept of rounds, and the gradients of those lists, where somebody asks for them."""
 
     inputs: dict[int, Value] = field(default_factory=dict)
@@ -107,7 +107,13 @@ def new_lists(builder: Builder, types: Sequence[Type]) -> list[Value]:
 
 
 def reverse_rounds(
-    builder: Builder, round: Round, count: Value, first: Value | None, start: Sequence[Value], kept: Kept, node: Node
+    builder: Builder,
+    round: Round,
+    count: Value,
+    first: Value | None,
+    start: Sequence[Value],
+    kept: KeptOfRounds,
+    node: Node,
 ) -> list[Value]:
     """A loop over `count` rounds in reverse: the gradients of the state, then of the values from outside.
 
@@ -126,7 +132,7 @@ def reverse_rounds(
 
 
 def _reverse_round(
-    b: Builder, round: Round, index: Value, place: Value, current: Sequence[Value], kept: Kept
+    b: Builder, round: Round, index: Value, place: Value, current: Sequence[Value], kept: KeptOfRounds
 ) -> list[Value]:
     """The gradients after one round, given those before it. The round's values are at `place` in the lists."""
     inputs: list[Value] = [index] * (1 + round.carried) + round.outside
@@ -166,7 +172,7 @@ class LoopRule:
     node: Node
     round: Round
     count: Value
-    kept: Kept
+    kept: KeptOfRounds
     states: list[Value]
     segment: int | None
 
@@ -182,7 +188,7 @@ class LoopRule:
 
         def body(builder: Builder) -> list[Value]:
             start = [*gradients[: len(round.state)], *(zero(builder) for _ in round.through)]
-            kept = Kept(self.kept.inputs, self.kept.outputs, {v: reverse.gradients[v] for v in lists})
+            kept = KeptOfRounds(self.kept.inputs, self.kept.outputs, {v: reverse.gradients[v] for v in lists})
             if self.segment is None:
                 return reverse_rounds(builder, round, self.count, None, start, kept, self.node)
             return self._reverse_segments(builder, self.segment, start, kept.gradients)
@@ -215,7 +221,7 @@ class LoopRule:
         b.returns(b.constant(True), *results)
         return [loop.add_output(type) for type in types]
 
-    def _run_again(self, builder: Builder, count: Value, first: Value, state: Sequence[Value]) -> Kept:
+    def _run_again(self, builder: Builder, count: Value, first: Value, state: Sequence[Value]) -> KeptOfRounds:
         """The rounds of a segment, and the lists of what their backwards need."""
         round = self.round
         empty = new_lists(builder, round.kept_types())
@@ -249,10 +255,10 @@ def _is_of_shape(node: Node) -> bool:
     return shape_only and is_tensor(node.inputs[0].type) and not is_tensor(node.output.type)
 
 
-def _kept(round: Round, lists: Sequence[Value]) -> Kept:
+def _kept(round: Round, lists: Sequence[Value]) -> KeptOfRounds:
     split = len(round.kept_inputs)
     inputs = dict(zip(round.kept_inputs, lists[:split], strict=True))
-    return Kept(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
+    return KeptOfRounds(inputs, dict(zip(round.kept_outputs, lists[split:], strict=True)))
 
 
 def prepare_loop(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:
@@ -296,7 +302,7 @@ def _rebuild_loop(node: Node, round: Round, *, lacks: bool) -> LoopRule:
     node.destroy()
     if length is None:
         return LoopRule(loop, round, total, _kept(round, collected), [], None)
-    return LoopRule(loop, round, total, Kept(), collected, length)
+    return LoopRule(loop, round, total, KeptOfRounds(), collected, length)
 
 
 def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node, list[Value], Value]:

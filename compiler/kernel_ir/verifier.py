@@ -32,7 +32,7 @@ class InvalidKernel(Exception):
 
 def verify_kernel(kernel: Kernel) -> None:
     """Raise InvalidKernel unless the kernel is well formed."""
-    _Verifier(kernel).run()
+    _KernelVerifier(kernel).run()
 
 
 class _Broken(Exception):
@@ -44,7 +44,7 @@ def _require(holds: bool, rule: str) -> None:
         raise _Broken(rule)
 
 
-class _Verifier:
+class _KernelVerifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.axes = {axis.name for axis in kernel.axes}
@@ -222,12 +222,12 @@ def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[
     return ranges if all(low <= high for low, high in ranges.values()) else None
 
 
-_RULES: dict[type[Statement], Callable[[_Verifier, Any], None]] = {
-    Load: _Verifier.load,
-    Compute: _Verifier.compute,
-    Cast: _Verifier.cast,
-    Position: _Verifier.position,
-    Uniform: _Verifier.uniform,
-    Reduce: _Verifier.reduce,
-    Store: _Verifier.store,
+_RULES: dict[type[Statement], Callable[[_KernelVerifier, Any], None]] = {
+    Load: _KernelVerifier.load,
+    Compute: _KernelVerifier.compute,
+    Cast: _KernelVerifier.cast,
+    Position: _KernelVerifier.position,
+    Uniform: _KernelVerifier.uniform,
+    Reduce: _KernelVerifier.reduce,
+    Store: _KernelVerifier.store,
 }

@@ -29,10 +29,10 @@ from ..types.types import (
     strip_optional,
 )
 from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, result_dtype
-from .program import Program
+from .program import LinearProgram
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
-from .scalar import PARAMETER, PRIMITIVES, Kind, Scalar, Step, linearize, parameter
+from .scalar import PARAMETER, PRIMITIVES, Kind, Scalar, ScalarStep, linearize, parameter
 
 
 class Symbolic:
@@ -77,11 +77,11 @@ class Specialization:
         self.promoting = tuple(promoting[:1] if rule.only_first else promoting)
         self.promoting_tensors = tuple(i for i in self.promoting if i in self.tensors)
         self.keeps_floats = rule.compute(FLOAT32) == FLOAT32 and 2 not in rule.rejects
-        self._steps: list[Step] | None = None
-        self._programs: dict[tuple[DType, DType], Program] = {}
+        self._steps: list[ScalarStep] | None = None
+        self._programs: dict[tuple[DType, DType], LinearProgram] = {}
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ScalarStep]:
         """The expression as a linear program, made when first asked for."""
         if self._steps is None:
             self._steps = linearize(self.expression)
@@ -92,7 +92,7 @@ class Specialization:
         compute, result = self.dtypes(arguments)
         program = self._programs.get((compute, result))
         if program is None:
-            program = Program(self.steps, numpy_dtype(compute), numpy_dtype(result))
+            program = LinearProgram(self.steps, numpy_dtype(compute), numpy_dtype(result))
             self._programs[compute, result] = program
         return program.run(arguments)
 

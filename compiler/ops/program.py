@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
-from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, Step
+from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
 
 
-class Program:
+class LinearProgram:
     """A linear program for one dtype of computation and one of the result: registers, constants filled in."""
 
     __slots__ = ("code", "dtype", "output", "parameters", "registers", "result")
 
-    def __init__(self, steps: Sequence[Step], compute: np.dtype[Any], result: np.dtype[Any]) -> None:
+    def __init__(self, steps: Sequence[ScalarStep], compute: np.dtype[Any], result: np.dtype[Any]) -> None:
         self.dtype = compute
         self.result = result
         self.parameters: list[tuple[int, int, bool]] = []
@@ -40,13 +40,13 @@ class Program:
                 self.code.append((self._function(step), operands, place[i]))
         self.output = place[-1]
 
-    def _leaf(self, step: Step) -> Any:
+    def _leaf(self, step: ScalarStep) -> Any:
         if step.op == CONSTANT:
             return number(step.value, self.dtype)
         limit = LIMITS.get(step.op)
         return None if limit is None else number(limit(self.result), self.dtype)
 
-    def _function(self, step: Step) -> Callable[..., Any]:
+    def _function(self, step: ScalarStep) -> Callable[..., Any]:
         primitive = PRIMITIVES[step.op]
         half = primitive.evaluate_half if self.result == np.float16 else None
         evaluate = half or primitive.evaluate

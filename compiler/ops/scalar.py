@@ -319,7 +319,7 @@ def _limits(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
 
 
-class Step(NamedTuple):
+class ScalarStep(NamedTuple):
     """One value of a linear program: a parameter, a constant, or a primitive on the values at `operands`."""
 
     op: str
@@ -328,9 +328,9 @@ class Step(NamedTuple):
     kind: Kind
 
 
-def linearize(expression: Scalar) -> list[Step]:
+def linearize(expression: Scalar) -> list[ScalarStep]:
     """The expression in postorder, equal nodes once; operands are positions in the list, the result stands last."""
-    steps: list[Step] = []
+    steps: list[ScalarStep] = []
     numbered: dict[tuple[Any, ...], int] = {}
     position: dict[int, int] = {}
     stack: list[Scalar] = [expression]
@@ -346,6 +346,6 @@ def linearize(expression: Scalar) -> list[Step]:
         key = (node.op, operands, repr(node.value))
         if key not in numbered:
             numbered[key] = len(steps)
-            steps.append(Step(node.op, operands, node.value, node.kind))
+            steps.append(ScalarStep(node.op, operands, node.value, node.kind))
         position[id(node)] = numbered[key]
     return steps

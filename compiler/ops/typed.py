@@ -25,7 +25,7 @@ from .arrays import numpy_dtype
 from .elementwise import SYMBOLIC, Pointwise, Specialization
 from .program import number
 from .registry import Op
-from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, Step
+from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -124,7 +124,7 @@ class _Text:
     """
 
     def __init__(
-        self, steps: Sequence[Step], arguments: Sequence[Any], tensors: tuple[int, ...], dtype: np.dtype[Any]
+        self, steps: Sequence[ScalarStep], arguments: Sequence[Any], tensors: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self._steps = steps
         self._arguments = arguments
@@ -148,7 +148,7 @@ class _Text:
         function: Callable[..., Any] = self._scope["evaluate"]
         return function
 
-    def _step(self, index: int, step: Step) -> tuple[str, frozenset[int]]:
+    def _step(self, index: int, step: ScalarStep) -> tuple[str, frozenset[int]]:
         if step.op == PARAMETER and step.value in self._tensors:
             return f"a{step.value}", frozenset((step.value,))
         if not step.operands:
@@ -166,14 +166,14 @@ class _Text:
         self._lines.append(f"r{index} = f{index}({given})")
         return f"r{index}", reach
 
-    def _leaf(self, step: Step) -> Any:
+    def _leaf(self, step: ScalarStep) -> Any:
         if step.op == PARAMETER:
             return number(self._arguments[step.value], self._dtype)
         if step.op == CONSTANT:
             return number(step.value, self._dtype)
         return number(LIMITS[step.op](self._dtype), self._dtype)
 
-    def _reused(self, index: int, step: Step, reach: frozenset[int]) -> str | None:
+    def _reused(self, index: int, step: ScalarStep, reach: frozenset[int]) -> str | None:
         """A temporary that ends here, of the result's shape and dtype, which may take the result."""
         if step.kind != "number" or not reach:
             return None

@@ -61,7 +61,7 @@ class Visitor(Protocol):
 
     known: Known
     combine: Combine
-    memory: Memory
+    memory: Remembered
 
     def block(self, block: Block) -> Walk:
         """Visit a block whose parameters are known; its results, or the error it ends in, which is no list."""
@@ -71,7 +71,7 @@ class Visitor(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class Remembered:
     """What is remembered of the loops and functions of a graph while it is gone through."""
 
     rounds: int = MAX_ROUNDS
@@ -79,11 +79,11 @@ class Memory:
     loops: dict[tuple[Any, ...], tuple[Results, Known]] = field(default_factory=dict)
     """What a loop gave for the values that it takes: its results, and the values inside."""
     calls: dict[tuple[Any, ...], Results] = field(default_factory=dict)
-    bodies: dict[Block, Body] = field(default_factory=dict)
+    bodies: dict[Block, LoopBody] = field(default_factory=dict)
 
-    def body(self, block: Block) -> Body:
+    def body(self, block: Block) -> LoopBody:
         if block not in self.bodies:
-            self.bodies[block] = Body.of(block)
+            self.bodies[block] = LoopBody.of(block)
         return self.bodies[block]
 
     def key_of(self, graph: Graph, inputs: Sequence[Abstract]) -> tuple[Any, ...]:
@@ -92,7 +92,7 @@ class Memory:
 
 
 @dataclass(eq=False, slots=True)
-class Body:
+class LoopBody:
     """What the text of a loop's body says: `varying` are the carried values that are numbers and change."""
 
     block: Block
@@ -107,7 +107,7 @@ class Body:
     """The carried values that had nothing in common when the rounds were joined."""
 
     @classmethod
-    def of(cls, block: Block) -> Body:
+    def of(cls, block: Block) -> LoopBody:
         changing = [new is not old for old, new in zip(block.inputs[1:], block.outputs[1:], strict=True)]
         pairs = list(zip(block.inputs[1:], changing, strict=True))
         varying = [changes and value.type in _NUMBERS for value, changes in pairs]
@@ -159,7 +159,7 @@ def propagate_loop(visitor: Visitor, node: Node, inputs: Results) -> Walk:
 
 
 class _Loop:
-    def __init__(self, visitor: Visitor, body: Body) -> None:
+    def __init__(self, visitor: Visitor, body: LoopBody) -> None:
         self.visitor = visitor
         self.body = body
         self.seen: Known = {}
@@ -354,7 +354,7 @@ def _after(value: Abstract, step: Abstract, rounds: int) -> Abstract:
     return value[: len(value) - rounds] if step is CUT else [*value, *[step] * rounds]
 
 
-def _depends_on_rounds(body: Body, known: Mapping[Value, Abstract]) -> bool:
+def _depends_on_rounds(body: LoopBody, known: Mapping[Value, Abstract]) -> bool:
     """Whether a tensor or a list is unknown because the index is, or a number that is carried."""
     index, *carried = body.block.inputs
     varying = {index, *(value for value, varies in zip(carried, body.varying, strict=True) if varies)}

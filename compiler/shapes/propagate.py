@@ -26,7 +26,7 @@ from ..ops.registry import OPS, Op, Trait
 from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
 from .infer import infer
-from .loops import Combine, Memory, propagate_loop
+from .loops import Combine, Remembered, propagate_loop
 
 Abstract: TypeAlias = Any
 """Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""
@@ -41,7 +41,7 @@ def propagate_shapes(graph: Graph, arguments: Sequence[Abstract], combine: Combi
     `combine` makes of two. Values in a branch that is not taken are missing. ShapeError, with the node of the source,
     where an op that is sure to run refuses its arguments.
     """
-    walk = _Propagation(graph, combine, Memory())
+    walk = _Propagation(graph, combine, Remembered())
     walk.known.update(zip(graph.inputs, arguments, strict=True))
     results = run(walk.block(graph.body))
     if isinstance(results, ShapeError):
@@ -70,7 +70,7 @@ class ShapeError(Exception):
 
 
 class _Propagation:
-    def __init__(self, graph: Graph, combine: Combine, memory: Memory) -> None:
+    def __init__(self, graph: Graph, combine: Combine, memory: Remembered) -> None:
         self.graph = graph
         self.combine = combine
         self.memory = memory

@@ -13,7 +13,7 @@ from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
 from .expressions import Expressions
 from .literals import annotation, parameters, triple_quoted
-from .names import Names
+from .names import SourceNames
 from .shape import Shape
 from .statements import INDENT, Writer
 
@@ -133,7 +133,7 @@ def _writer(graph: Graph, beside: Iterable[str]) -> Writer:
     resolver = Resolver()
     shape = Shape(graph.body, resolver)
     called = {node.attrs["callee"] for node in graph.all_nodes() if node.kind == "prim::CallFunction"}
-    names = Names(shape, graph.body, called)
+    names = SourceNames(shape, graph.body, called)
     parameters = {v.name_hint for v in graph.inputs}
     hidden = frozenset(BUILTINS) & (parameters | frozenset(beside))
     return Writer(shape, names, Expressions(shape, names.__getitem__, graph, resolver, hidden))

@@ -36,7 +36,7 @@ class _Variable:
         self.fixed = fixed
 
 
-class Names:
+class SourceNames:
     """The name of each value of one function that is written as a name."""
 
     def __init__(self, shape: Shape, body: Block, taken: Iterable[str] = ()) -> None:

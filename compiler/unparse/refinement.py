@@ -17,7 +17,7 @@ Presence = dict[Value, bool]
 
 
 @dataclass(slots=True)
-class Known:
+class KnownOptionals:
     """Which optionals hold a value (True) or None (False) where a test holds, and where it does not."""
 
     if_true: Presence = field(default_factory=dict)
@@ -45,32 +45,32 @@ def _is_one_unwrap(users: list[Node], block: Block) -> bool:
     return len(users) == 1 and users[0].kind == "prim::unchecked_unwrap_optional" and users[0].owner is block
 
 
-def known_of(written: Written, test: Value) -> Known:
+def known_of(written: Written, test: Value) -> KnownOptionals:
     """What a test that is written in place tells; one that has a name tells nothing. As deep as expressions get."""
     node = test.node
     if node not in written.inlined:
-        return Known()
+        return KnownOptionals()
     if node.kind == "aten::__not__.bool":
         inner = known_of(written, node.inputs[0])
-        return Known(inner.if_false, inner.if_true)
+        return KnownOptionals(inner.if_false, inner.if_true)
     if node.kind in ("aten::__is__", "aten::__isnot__"):
         return _of_is(written, node)
     joined_by = connective(node) if node.kind == "prim::If" else None
     if joined_by is None:
-        return Known()
+        return KnownOptionals()
     left = known_of(written, node.inputs[0])
     right = known_of(written, node.blocks[0 if joined_by == "and" else 1].outputs[0])
     if joined_by == "and":
-        return Known(if_true=left.if_true | right.if_true)
-    return Known(if_false=left.if_false | right.if_false)
+        return KnownOptionals(if_true=left.if_true | right.if_true)
+    return KnownOptionals(if_false=left.if_false | right.if_false)
 
 
-def _of_is(written: Written, node: Node) -> Known:
+def _of_is(written: Written, node: Node) -> KnownOptionals:
     value = written.uses.root(node.inputs[0])
     if not written.is_variable(value):
-        return Known()
+        return KnownOptionals()
     is_none = node.kind == "aten::__is__"
-    return Known({value: not is_none}, {value: is_none})
+    return KnownOptionals({value: not is_none}, {value: is_none})
 
 
 def connective(node: Node) -> str | None:

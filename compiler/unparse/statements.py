@@ -11,7 +11,7 @@ from ..ir.node import Block, Node, Value
 from ..types.types import ListType, OptionalType
 from .expressions import OR, Expressions
 from .literals import annotation
-from .names import Names
+from .names import SourceNames
 from .shape import Shape, is_bare, raises
 from .written import REPEATED
 
@@ -28,7 +28,7 @@ class Writer:
     """The lines of one function so far."""
 
     shape: Shape
-    names: Names
+    names: SourceNames
     text: Expressions
     closure: Closure | None = None
     lines: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ from ...compiler.ir.node import Node
 from ...compiler.ops.meta import Meta
 from ...compiler.specialize.assume import BAIL_OUT, Seen, may_be_assumed
 from ...compiler.types.dtypes import BY_CODE
-from ..plans.build import PlanCache, Planner, gather, without
+from ..plans.build import PlanBuilder, PlanCache, gather, without
 from ..plans.operations import Evaluate
 from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, Slots
 
@@ -85,12 +85,12 @@ def special_plan(graph: Graph, general: Graph, callees: PlanCache, left: Callabl
     """The plan of a graph with prim::BailOut in it, made of `general`, which it leaves for. `left` is told where."""
     points = {node.attr("point") for node in graph.all_nodes() if node.kind == BAIL_OUT}
     if not points:
-        return Planner(graph, callees).build()
+        return PlanBuilder(graph, callees).build()
     plan, entrances = enterable_plan(general, callees, points)
     return _SpecialPlanner(graph, callees, plan, entrances, left).build()
 
 
-class _ObservingPlanner(Planner):
+class _ObservingPlanner(PlanBuilder):
     def __init__(self, graph: Graph, callees: PlanCache, observe: Observer) -> None:
         super().__init__(graph, callees)
         self._observe = observe
@@ -114,7 +114,7 @@ class _ObservingPlanner(Planner):
         return observed, taken
 
 
-class _EnterablePlanner(Planner):
+class _EnterablePlanner(PlanBuilder):
     def __init__(self, graph: Graph, callees: PlanCache, points: Iterable[int]) -> None:
         super().__init__(graph, callees)
         self.entrances: dict[int, tuple[int, Slots]] = {}
@@ -129,7 +129,7 @@ class _EnterablePlanner(Planner):
             self.entrances[point] = self._next_address(), self._slots_of(self._points.live_behind(point))
 
 
-class _SpecialPlanner(Planner):
+class _SpecialPlanner(PlanBuilder):
     def __init__(
         self,
         graph: Graph,

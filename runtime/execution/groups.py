@@ -9,7 +9,7 @@ from typing import Any
 from ...compiler.autodiff import subgraphs
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
-from ..plans.build import PlanCache, Planner
+from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
 from .differentiated import Program
@@ -36,7 +36,7 @@ class DifferentiableGroup(Program):
         return f"<DifferentiableGroup of {sum(1 for _ in self.graph.nodes)} nodes>"
 
 
-class GroupPlanner(Planner):
+class GroupPlanner(PlanBuilder):
     """Builds the plan of a graph with groups in it."""
 
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:

@@ -11,7 +11,7 @@ from typing import Any
 from ...compiler.fusion.groups import KIND, group_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
-from ..plans.build import PlanCache, Planner
+from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
 from .failure import KernelFailure
@@ -23,7 +23,7 @@ Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 """What makes of a group's graph what gives its results, for one value per input."""
 
 
-class FusionPlanner(Planner):
+class FusionPlanner(PlanBuilder):
     """Builds the plan of a graph with fusion groups in it."""
 
     passing: tuple[type[Exception], ...] = (MemoryError, KernelFailure)

@@ -21,7 +21,7 @@ KINDS = (INPUT, OUTPUT, SAVED, GRADIENT, TEMPORARY)
 """What a buffer is there for; of several, the first in this order."""
 
 
-class Buffer:
+class HeldBuffer:
     """The memory behind arrays, from when the first of them is held until none is."""
 
     __slots__ = ("holders", "kind", "nbytes")
@@ -38,12 +38,12 @@ class Buffer:
 
 
 @dataclass(slots=True)
-class Step:
+class LedgerStep:
     """One instruction that ran, or (None) what the caller did: which buffers became live, and which died by its end."""
 
     node: Node | None
-    born: list[Buffer]
-    died: list[Buffer]
+    born: list[HeldBuffer]
+    died: list[HeldBuffer]
 
 
 class Ledger:
@@ -53,23 +53,23 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.steps: list[Step] = [Step(None, [], [])]
-        self._live: dict[int, Buffer] = {}
+        self.steps: list[LedgerStep] = [LedgerStep(None, [], [])]
+        self._live: dict[int, HeldBuffer] = {}
         self._leaving: list[int] = []
 
     def begin(self, node: Node | None) -> None:
         """End the current step and start another."""
         self._settle()
-        self.steps.append(Step(node, [], []))
+        self.steps.append(LedgerStep(node, [], []))
 
-    def hold(self, values: Iterable[Any]) -> list[Buffer]:
+    def hold(self, values: Iterable[Any]) -> list[HeldBuffer]:
         """One more holder of the buffers behind values; returns them, each once."""
-        found: dict[int, Buffer] = {}
+        found: dict[int, HeldBuffer] = {}
         for array in arrays_in(values):
             key, nbytes = owner(array)
             buffer = self._live.get(key)
             if buffer is None:
-                buffer = self._live[key] = Buffer(nbytes)
+                buffer = self._live[key] = HeldBuffer(nbytes)
                 self.steps[-1].born.append(buffer)
             buffer.holders += 1
             found[key] = buffer
@@ -92,7 +92,7 @@ class Ledger:
         """End the last step."""
         self._settle()
 
-    def buffers(self, values: Iterable[Any]) -> list[Buffer]:
+    def buffers(self, values: Iterable[Any]) -> list[HeldBuffer]:
         """The live buffers behind values, each once."""
         keys = dict.fromkeys(owner(array)[0] for array in arrays_in(values))
         return [self._live[key] for key in keys]

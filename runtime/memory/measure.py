@@ -22,8 +22,8 @@ from ...compiler.types.types import is_differentiable
 from ..execution.derivatives import derivatives_of
 from ..execution.differentiated import Differentiated
 from ..execution.gradients import is_floating
-from .ledger import GRADIENT, INPUT, KINDS, OUTPUT, SAVED, Buffer, Ledger, Step, run_watched
-from .report import Instant, Kept, Report, Total
+from .ledger import GRADIENT, INPUT, KINDS, OUTPUT, SAVED, HeldBuffer, Ledger, LedgerStep, run_watched
+from .report import Instant, KeptValue, Report, Total
 
 if TYPE_CHECKING:
     from ..execution.compiled import Compiled
@@ -85,7 +85,7 @@ def measure(differentiated: Differentiated, values: Sequence[Any], seeds: Sequen
     )
 
 
-def _mark(buffers: Sequence[Buffer], kind: str) -> None:
+def _mark(buffers: Sequence[HeldBuffer], kind: str) -> None:
     for buffer in buffers:
         buffer.mark(kind)
 
@@ -107,7 +107,7 @@ def _ones(output: Any) -> Any:
     return np.ones_like(output) if is_floating(output) else None
 
 
-def _timeline(steps: Sequence[Step], boundary: int) -> list[Instant]:
+def _timeline(steps: Sequence[LedgerStep], boundary: int) -> list[Instant]:
     """What is live during each step, operands and results together. `boundary` is where the backward begins."""
     live = dict.fromkeys(KINDS, 0)
     timeline = []
@@ -173,15 +173,15 @@ def report_of(
     )
 
 
-def _kept(value: Value, nbytes: int, decision: Decision | None) -> Kept:
+def _kept(value: Value, nbytes: int, decision: Decision | None) -> KeptValue:
     """A captured value as it was measured."""
     name = decision.name if decision is not None else value.name_hint
     reason = decision.reason if decision is not None else ""
-    return Kept(name, nbytes, value.node.span, reason)
+    return KeptValue(name, nbytes, value.node.span, reason)
 
 
-def _recomputed(decision: Decision) -> Kept:
-    return Kept(decision.name, decision.nbytes or 0, decision.span, decision.reason)
+def _recomputed(decision: Decision) -> KeptValue:
+    return KeptValue(decision.name, decision.nbytes or 0, decision.span, decision.reason)
 
 
 def _holds(value: Value, nbytes: int) -> bool:

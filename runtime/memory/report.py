@@ -11,7 +11,7 @@ from ..values.tables import bytes_text, table
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptValue:
     """A value of the forward that the backward needs, and what became of it.
 
     `bytes` of a saved value are measured: what it keeps alive beyond arguments, outputs and the values before it, so
@@ -93,8 +93,8 @@ class Report:
     function: str
     policy: str
     in_force: str
-    saved: list[Kept]
-    recomputed: list[Kept]
+    saved: list[KeptValue]
+    recomputed: list[KeptValue]
     kept_inputs: list[str]
     saved_bytes: int
     peak_bytes: int
@@ -158,7 +158,7 @@ def changes(timeline: Sequence[Instant]) -> list[Instant]:
     return found
 
 
-def _section(title: str, values: Sequence[Kept]) -> list[str]:
+def _section(title: str, values: Sequence[KeptValue]) -> list[str]:
     """A table of values, largest first; those of one name, line and reason, such as a loop's rounds, in one row.
 
     Values that cost nothing, such as views of arguments, are left out beside any that do.

@@ -61,10 +61,10 @@ class PlanCache:
 
 def build_plan(graph: Graph, callees: PlanCache | None = None) -> ExecutionPlan:
     """Flatten a graph. Plans of the functions it calls are built when they are called, and kept in `callees`."""
-    return Planner(graph.without_closure(), PlanCache() if callees is None else callees).build()
+    return PlanBuilder(graph.without_closure(), PlanCache() if callees is None else callees).build()
 
 
-class Planner:
+class PlanBuilder:
     """Builds one plan. `_owned` holds, innermost block last, the values that the block must free."""
 
     passing: tuple[type[Exception], ...] = ()

@@ -16,7 +16,7 @@ from ...compiler.ops.arrays import Array
 from .value import TapeValue, as_variable, recorded
 
 if TYPE_CHECKING:
-    from .node import Edge, Node
+    from .node import Edge, TapeNode
 
 FREED = (
     "what {name} captured of the forward has been freed by an earlier backward: "
@@ -35,7 +35,7 @@ class TensorCapture:
     def array(self) -> Array:
         return self.data
 
-    def value(self, node: Node) -> TapeValue:
+    def value(self, node: TapeNode) -> TapeValue:
         """With its past, so that gradients flow on through it."""
         if self.slot is not None:
             return recorded(self.data, node, self.slot)
@@ -51,7 +51,7 @@ class ListCapture:
     def array(self) -> list[Any]:
         return [item.array() for item in self.items]
 
-    def value(self, node: Node) -> list[Any]:
+    def value(self, node: TapeNode) -> list[Any]:
         return [item.value(node) for item in self.items]
 
 
@@ -64,7 +64,7 @@ class OtherCapture:
     def array(self) -> Any:
         return self.data
 
-    def value(self, node: Node) -> Any:
+    def value(self, node: TapeNode) -> Any:
         return self.data
 
 

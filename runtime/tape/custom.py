@@ -11,7 +11,7 @@ from ..values.recorded import taker_of
 from .captures import Capture, OtherCapture, TensorCapture, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .mode import grad_mode, is_grad_enabled
-from .node import Edge, Gradient, Metadata, Node
+from .node import Edge, Gradient, Metadata, TapeNode
 from .value import TapeValue, as_variable, recorded, without_past
 
 
@@ -30,7 +30,7 @@ class Context:
         self._captures: list[Capture] | None = []
         self._fingerprints: list[Any] | None = None
         self._without_gradient: tuple[Any, ...] = ()
-        self._node: ReferenceType[Node] | None = None
+        self._node: ReferenceType[TapeNode] | None = None
 
     def save_for_backward(self, *variables: Any) -> None:
         """Keep arguments, outputs or other Variables; `saved` has them again. None may be among them."""
@@ -52,7 +52,7 @@ class Context:
             check_fingerprints(node.name, names, [capture.array() for capture in captures], self._fingerprints)
         return tuple([capture.value(node) for capture in captures])
 
-    def attach(self, node: Node, slots: dict[int, int]) -> None:
+    def attach(self, node: TapeNode, slots: dict[int, int]) -> None:
         """Capture what is to be saved; `slots` are those of the node's outputs by identity."""
         self._node = ref(node)
         self._captures = [_capture(value, slots) for value in self._to_save]
@@ -159,7 +159,7 @@ def _edge(argument: Any) -> Edge | None:
     return argument.edge if isinstance(argument, TapeValue) else None
 
 
-class CustomNode(Node):
+class CustomNode(TapeNode):
     """The node of a TapeFunction's call. `outputs` are the slots of its outputs, None for those without gradient."""
 
     __slots__ = ("_ctx", "_function", "_outputs")

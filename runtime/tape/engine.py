@@ -17,7 +17,7 @@ from threading import Condition, Lock
 
 from .graph_walk import Roots, Task, task_of
 from .inbox import Inbox
-from .node import Edge, Gradient, Node
+from .node import Edge, Gradient, TapeNode
 from .sequential import run_in_order
 
 WORKERS = min(os.cpu_count() or 1, 16)
@@ -145,7 +145,7 @@ class _Run:
                 ready.append(inbox)
 
 
-def _inboxes(needed: Set[Node], roots: Roots) -> dict[Node, Inbox]:
+def _inboxes(needed: Set[TapeNode], roots: Roots) -> dict[TapeNode, Inbox]:
     """An inbox for each node, which knows what it will get."""
     inboxes = {node: Inbox(node) for node in needed}
     for i, (root, _) in enumerate(roots):

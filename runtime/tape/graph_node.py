@@ -17,7 +17,7 @@ from ...lang.diagnostics import CompileError
 from ..execution.differentiated import Differentiated, Key, Program, pattern_of
 from .captures import Capture, Layout, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
-from .node import Edge, Gradient, Metadata, Node
+from .node import Edge, Gradient, Metadata, TapeNode
 from .programs import captured_names, gradient_key
 from .value import TapeValue, as_variable, plain, recorded, wrapped
 
@@ -42,7 +42,7 @@ def record(program: Program, key: Key, values: Sequence[Any]) -> list[Any]:
         arrays = [value._data if isinstance(value, TapeValue) else value for value in values]
     if isinstance(differentiated, CompileError):
         outputs = program.run(arrays)
-        return Refusal(program.name, differentiated, values, outputs).results
+        return RefusalNode(program.name, differentiated, values, outputs).results
     if not differentiated.is_active:
         return program.run(arrays)
     outputs = differentiated.forward.run(arrays)
@@ -58,7 +58,7 @@ def _handed_on(
     return [given.get(id(output), result) for output, result in zip(outputs, results, strict=False)]
 
 
-class DifferentiableGraph(Node):
+class DifferentiableGraph(TapeNode):
     """The node of a program. Slots are the outputs of f that a gradient flows through.
 
     Those of temporaries come last, and only once a backward that is recorded leads gradients to them.
@@ -170,7 +170,7 @@ class DifferentiableGraph(Node):
         return gradients
 
 
-class Refusal(Node):
+class RefusalNode(TapeNode):
     """The node of an op that has no gradient: it says so if one is asked for. `results` are its outputs."""
 
     __slots__ = ("_error", "results")
@@ -207,7 +207,7 @@ def _edges(value: Any, edges: list[Edge | None]) -> Layout:
     return len(edges) - 1
 
 
-def _placed(node: Node, value: Any, layout: Layout) -> Any:
+def _placed(node: TapeNode, value: Any, layout: Layout) -> Any:
     """An output as Variables of a node's slots."""
     if isinstance(layout, int):
         return recorded(value, node, layout)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .gradients import fitted
 from .hooks import run_node, run_tensor_hooks
-from .node import Edge, Gradient, Node
+from .node import Edge, Gradient, TapeNode
 
 Roots = Sequence[tuple[Edge, Gradient]]
 
@@ -21,15 +21,15 @@ class Task:
     """
 
     roots: Roots
-    needed: Set[Node]
-    wanted: Mapping[Node, Sequence[tuple[int, int]]]
+    needed: Set[TapeNode]
+    wanted: Mapping[TapeNode, Sequence[tuple[int, int]]]
     found: list[Gradient]
     retain_graph: bool
     create_graph: bool
-    waits: dict[Node, int] = field(default_factory=dict)
+    waits: dict[TapeNode, int] = field(default_factory=dict)
     """Per node how many gradients come to it, undefined ones included."""
 
-    def run_node(self, node: Node, gradients: list[Gradient]) -> list[tuple[Edge, int, Gradient]]:
+    def run_node(self, node: TapeNode, gradients: list[Gradient]) -> list[tuple[Edge, int, Gradient]]:
         """Run a node: its gradients that go on, each with its edge and the number of that."""
         run_tensor_hooks(node, gradients, self.create_graph)
         if self.wanted:
@@ -66,14 +66,14 @@ def task_of(roots: Roots, targets: Sequence[Edge] | None, *, retain_graph: bool,
     return task
 
 
-def _by_node(targets: Sequence[Edge]) -> dict[Node, list[tuple[int, int]]]:
-    wanted: dict[Node, list[tuple[int, int]]] = {}
+def _by_node(targets: Sequence[Edge]) -> dict[TapeNode, list[tuple[int, int]]]:
+    wanted: dict[TapeNode, list[tuple[int, int]]] = {}
     for position, edge in enumerate(targets):
         wanted.setdefault(edge.node, []).append((edge.slot, position))
     return wanted
 
 
-def _reached(roots: Sequence[Node]) -> set[Node]:
+def _reached(roots: Sequence[TapeNode]) -> set[TapeNode]:
     """The nodes that gradients may get to."""
     reached = set(roots)
     pending = list(reached)
@@ -85,14 +85,14 @@ def _reached(roots: Sequence[Node]) -> set[Node]:
     return reached
 
 
-def _needed(reached: set[Node], wanted: Mapping[Node, object]) -> set[Node]:
+def _needed(reached: set[TapeNode], wanted: Mapping[TapeNode, object]) -> set[TapeNode]:
     """Those of the nodes reached from which a wanted one is."""
-    needed: set[Node] = set()
+    needed: set[TapeNode] = set()
     for node in sorted(reached, key=_sequence):
         if node in wanted or any(edge is not None and edge.node in needed for edge in node.edges):
             needed.add(node)
     return needed
 
 
-def _sequence(node: Node) -> int:
+def _sequence(node: TapeNode) -> int:
     return node.sequence

@@ -7,11 +7,11 @@ from typing import Any
 
 from .gradients import fitted
 from .mode import grad_mode
-from .node import Gradient, Hook, Metadata, Node
+from .node import Gradient, Hook, Metadata, TapeNode
 from .value import TapeValue, as_variable
 
 
-def run_tensor_hooks(node: Node, gradients: list[Gradient], create_graph: bool) -> None:
+def run_tensor_hooks(node: TapeNode, gradients: list[Gradient], create_graph: bool) -> None:
     """Let the hooks of each slot's Variable see its gradient, and replace it."""
     hooked = node.hooked_slots
     if hooked is None:
@@ -20,7 +20,7 @@ def run_tensor_hooks(node: Node, gradients: list[Gradient], create_graph: bool) 
         gradients[slot] = _hooked(hooks, gradients[slot], node.metadata[slot], create_graph)
 
 
-def run_node(node: Node, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+def run_node(node: TapeNode, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
     """`node.backward` with the node's own hooks around it."""
     if node.prehooks:
         gradients = _all_hooked(node.prehooks, gradients, (), node.metadata, create_graph)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from threading import Lock
 
 from .gradients import added
-from .node import Gradient, Node
+from .node import Gradient, TapeNode
 
 Key = tuple[float, int]
 """Minus the sequence number of the node that gives a gradient, and which of its edges it takes."""
@@ -56,7 +56,7 @@ class Inbox:
 
     __slots__ = ("missing", "node", "sums")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: TapeNode) -> None:
         self.node = node
         self.missing = 0
         self.sums: dict[int, Sum] = {}

@@ -25,7 +25,7 @@ _SEQUENCE = count()
 class Edge(NamedTuple):
     """Slot number `slot` of `node`."""
 
-    node: Node
+    node: TapeNode
     slot: int
 
 
@@ -56,7 +56,7 @@ class RemovableHandle:
         self._hooks.pop(self._key, None)
 
 
-class Node:
+class TapeNode:
     """One operation on the tape.
 
     `edges` has an entry per differentiable input, None where no gradient is wanted; `metadata` one per slot.
@@ -89,7 +89,7 @@ class Node:
         """Let go of what was captured of the forward."""
 
     @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+    def next_functions(self) -> tuple[tuple[TapeNode | None, int], ...]:
         """The edges, as torch shows them."""
         return tuple((None, 0) if edge is None else (edge.node, edge.slot) for edge in self.edges)
 
@@ -139,7 +139,7 @@ class Leaf(Protocol):
     def accumulate(self, gradient: Gradient, create_graph: bool) -> None: ...
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(TapeNode):
     """Where a leaf's gradient ends up: adds it to `.grad`. It lives as long as a node leads to it."""
 
     __slots__ = ("_lock", "variable")

@@ -27,7 +27,7 @@ from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
 from ..execution.differentiated import Program
 from ..execution.groups import DifferentiableGroup
-from ..plans.build import PlanCache, Planner
+from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
 from .graph_node import record
@@ -58,7 +58,7 @@ class RecordingPlans(PlanCache):
         return RecordingPlanner(plan.graph, self, groups).build()
 
 
-class RecordingPlanner(Planner):
+class RecordingPlanner(PlanBuilder):
     """Builds a recording plan: a Planner that evaluates nodes on Variables too."""
 
     def __init__(
@@ -81,7 +81,7 @@ class RecordingPlanner(Planner):
             return self._pair(node), everything
         if node.kind == subgraphs.KIND:
             group = self._groups[node]
-            return Step(group, group), everything
+            return GroupStep(group, group), everything
         evaluate, taken = super()._evaluation(node)
         if _moves(node) or not any(_may_hold_variable(value.type) for value in node.inputs):
             return evaluate, taken
@@ -118,7 +118,7 @@ class RecordingPlanner(Planner):
 # --- what a plan runs ---
 
 
-class Step:
+class GroupStep:
     """A group: recorded if a Variable is among what it takes, or evaluated."""
 
     __slots__ = ("_evaluate", "_program")
@@ -135,7 +135,7 @@ class Step:
         return results[0] if len(results) == 1 else results
 
 
-class OpStep(Step):
+class OpStep(GroupStep):
     """An op or a call. Its program takes the operands `sources`, what evaluates it those of `taken`."""
 
     __slots__ = ("_sources", "_taken")

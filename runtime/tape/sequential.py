@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 
 from .gradients import added
 from .graph_walk import Task
-from .node import Edge, Gradient, Node
+from .node import Edge, Gradient, TapeNode
 
 
 def run_in_order(task: Task) -> list[Gradient]:
@@ -21,8 +21,8 @@ def run_in_order(task: Task) -> list[Gradient]:
 class _Sequential:
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._ready: list[tuple[int, int, Node]] = []
-        self._gradients: dict[Node, list[Gradient]] = {}
+        self._ready: list[tuple[int, int, TapeNode]] = []
+        self._gradients: dict[TapeNode, list[Gradient]] = {}
 
     def run(self) -> list[Gradient]:
         task, ready = self._task, self._ready
@@ -46,5 +46,5 @@ class _Sequential:
         if not waits and node in self._task.needed:
             heappush(self._ready, (node.rank, -node.sequence, node))
 
-    def _taken(self, node: Node) -> list[Gradient]:
+    def _taken(self, node: TapeNode) -> list[Gradient]:
         return self._gradients.pop(node, None) or [None] * len(node.metadata)

@@ -15,7 +15,7 @@ from ..operands.snippets import operate
 from ..values.arrays import to_array
 from ..values.containers import alike
 from ..values.unsuitable import Unsuitable
-from .node import AccumulateGrad, Edge, Hook, Node, RemovableHandle
+from .node import AccumulateGrad, Edge, Hook, RemovableHandle, TapeNode
 
 _ACCUMULATORS = Lock()
 
@@ -28,7 +28,7 @@ class TapeValue(Operand):
 
     __slots__ = ("__weakref__", "_accumulator", "_data", "_grad", "_requires_grad", "grad_fn", "hooks", "slot")
 
-    grad_fn: Node | None
+    grad_fn: TapeNode | None
     """The node that this is an output of; None for a leaf."""
 
     def __init__(self, array: Any, requires_grad: bool | None = None) -> None:
@@ -247,12 +247,12 @@ def without_past(data: Array) -> TapeValue:
     return _made(data, None, 0)
 
 
-def recorded(data: Array, node: Node, slot: int) -> TapeValue:
+def recorded(data: Array, node: TapeNode, slot: int) -> TapeValue:
     """The Variable of a node's slot."""
     return _made(data, node, slot)
 
 
-def _made(data: Array, node: Node | None, slot: int) -> TapeValue:
+def _made(data: Array, node: TapeNode | None, slot: int) -> TapeValue:
     """A Variable of a native array, unchecked: of each op there is one."""
     variable = _Class.made.__new__(_Class.made)
     variable._data = data

@@ -15,7 +15,7 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.node import Node
 from gradscript.compiler.specialize.assume import BAIL_OUT
 from gradscript.runtime.execution.profiling import PATIENCE, RUNS
-from gradscript.runtime.plans.build import Planner
+from gradscript.runtime.plans.build import PlanBuilder
 from gradscript.runtime.plans.operations import Evaluate
 
 SOURCE = """
@@ -93,9 +93,9 @@ def ran() -> Iterator[Counter[str]]:
 def counted_nodes() -> Iterator[Counter[str]]:
     """How often each kind of node runs, in plans that are built meanwhile."""
     counts: Counter[str] = Counter()
-    plain = Planner._evaluation
+    plain = PlanBuilder._evaluation
 
-    def counted(planner: Planner, node: Node) -> tuple[Evaluate, Sequence[int]]:
+    def counted(planner: PlanBuilder, node: Node) -> tuple[Evaluate, Sequence[int]]:
         evaluate, taken = plain(planner, node)
 
         def evaluated(*operands: Any) -> Any:
@@ -105,7 +105,7 @@ def counted_nodes() -> Iterator[Counter[str]]:
         return evaluated, taken
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Planner, "_evaluation", counted)
+        patch.setattr(PlanBuilder, "_evaluation", counted)
         yield counts
 
 

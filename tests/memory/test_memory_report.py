@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradscript as gs
 import numpy as np
 import pytest
-from gradscript.runtime.memory.report import Kept, changes
+from gradscript.runtime.memory.report import KeptValue, changes
 
 SOURCE = """def gate(x, w, v):
     gate = x @ w
@@ -139,8 +139,8 @@ def test_data_for_json() -> None:
 
 
 def test_what_no_source_stands_behind() -> None:
-    assert Kept("x", 0, None, "").place == ""
-    assert Kept("x", 0, None, "").to_dict()["span"] is None
+    assert KeptValue("x", 0, None, "").place == ""
+    assert KeptValue("x", 0, None, "").to_dict()["span"] is None
 
 
 def test_bad_calls() -> None:

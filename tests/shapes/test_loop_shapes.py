@@ -16,7 +16,7 @@ from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.compiler.shapes import loops
 from gradscript.compiler.shapes import propagate as shapes
-from gradscript.compiler.shapes.loops import Memory
+from gradscript.compiler.shapes.loops import Remembered
 from gradscript.compiler.shapes.propagate import propagate_shapes
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64
 from test_propagation import compare, graph_of, result_of
@@ -253,7 +253,7 @@ def test_the_backwards_of_loops_in_loops_do_not_multiply(steps: Steps) -> None:
 
 def test_rounds_that_all_differ_are_looked_at_up_to_a_bound(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     def rounds(depth: int, bound: int) -> tuple[int, Any]:
-        monkeypatch.setattr(shapes, "Memory", partial(Memory, rounds=bound))
+        monkeypatch.setattr(shapes, "Remembered", partial(Remembered, rounds=bound))
         graph = graph_of(nest(depth, "y = y[: 40 - i{0}]", "k = k + y.size(0)", "6"))
         found: list[Any] = []
         taken = steps(lambda: found.append(propagate_shapes(graph, [Meta((40,), FLOAT64), 0])[graph.outputs[0]]))

@@ -12,7 +12,7 @@ import pytest
 from gradscript.compiler.autodiff.subgraphs import KIND
 from gradscript.runtime.execution import compilation
 from gradscript.runtime.tape.captures import ListCapture, OtherCapture, TensorCapture
-from gradscript.runtime.tape.node import Node
+from gradscript.runtime.tape.node import TapeNode
 
 torch = pytest.importorskip("torch")
 
@@ -118,7 +118,7 @@ def _kinds() -> list[str]:
 
 def _names(variable: gs.tape.Variable) -> list[str]:
     """The nodes that a Variable depends on, latest first, leaves aside."""
-    found: set[Node] = set()
+    found: set[TapeNode] = set()
     pending = [variable.grad_fn]
     while pending:
         node = pending.pop()

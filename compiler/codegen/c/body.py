@@ -41,7 +41,7 @@ INLINE = 48
 _OPERATORS = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
 
 
-class Body:
+class CBody:
     """Writes one kernel's items. `passed` are the variables of buffers, `numbers` those of parameters by dtype."""
 
     def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: Positions, passed: dict[str, str]) -> None:
@@ -388,7 +388,7 @@ class Body:
 class _Known(dict[str, Text]):
     """Values as indices ask for them."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: CBody) -> None:
         self._body = body
 
     def __missing__(self, name: str) -> Text:

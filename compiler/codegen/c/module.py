@@ -34,7 +34,7 @@ from ...scheduling.nest import nest_of
 from ...types.dtypes import DType
 from ..naming import Names
 from ..text import Unsupported
-from .body import INDENT, Body
+from .body import INDENT, CBody
 from .functions import functions_of
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
 from .positions import Positions
@@ -136,7 +136,7 @@ class _Function:
         extents = {a.name: self.positions.extent_of(a.name) for a in kernel.axes}
         nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
         self.items = nest.items
-        self.body = Body(kernel, nest, names, self.positions, self.passed)
+        self.body = CBody(kernel, nest, names, self.positions, self.passed)
 
     def emit(self) -> CFunction:
         inner = self.body.lines(self.items)

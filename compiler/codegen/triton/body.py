@@ -28,7 +28,7 @@ from ...types.dtypes import BOOL, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .expressions import Expressions, Scope
-from .layout import Dimension, Layout
+from .layout import Dimension, TritonLayout
 from .online import Rescaling
 from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, typed
 
@@ -45,11 +45,11 @@ _COMBINES = {
 }
 
 
-class Body(Expressions):
+class TritonBody(Expressions):
     """Writes one kernel's statements, scope by scope."""
 
     def __init__(
-        self, kernel: Kernel, layout: Layout, names: Names, positions: dict[str, str], passed: dict[str, str]
+        self, kernel: Kernel, layout: TritonLayout, names: Names, positions: dict[str, str], passed: dict[str, str]
     ) -> None:
         super().__init__(kernel, layout, names, positions, passed)
         self._variables = Variables(kernel, names)

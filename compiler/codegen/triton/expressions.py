@@ -31,7 +31,7 @@ from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from ..naming import Names
 from ..text import Text
-from .layout import Dimension, Layout, Positions
+from .layout import Dimension, Positions, TritonLayout
 from .primitives import (
     COMPARISONS,
     PRODUCT,
@@ -67,7 +67,7 @@ class Expressions:
     """
 
     def __init__(
-        self, kernel: Kernel, layout: Layout, names: Names, positions: dict[str, str], passed: dict[str, str]
+        self, kernel: Kernel, layout: TritonLayout, names: Names, positions: dict[str, str], passed: dict[str, str]
     ) -> None:
         self.kernel = kernel
         self.layout = layout

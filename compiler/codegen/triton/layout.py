@@ -76,7 +76,7 @@ def size_parameter(axis: Axis) -> str:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TritonLayout:
     """The dimensions: those of the grid, then the rest; `tile` are the vectors among them, as the text orders them."""
 
     kernel: Kernel
@@ -132,7 +132,7 @@ class Layout:
         return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
-def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
+def layout_of(kernel: Kernel, schedule: Schedule) -> TritonLayout:
     """The dimensions that a schedule cuts a kernel into; no dimension has no axes."""
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
     serial = kernel.with_role("serial")
@@ -153,7 +153,7 @@ def layout_of(kernel: Kernel, schedule: Schedule) -> Layout:
             found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
         case _:
             raise TypeError(f"no layout for {type(schedule).__name__}")
-    return Layout(kernel, tuple(_apart(kernel, dimension) for dimension in found if dimension.axes))
+    return TritonLayout(kernel, tuple(_apart(kernel, dimension) for dimension in found if dimension.axes))
 
 
 def _apart(kernel: Kernel, dimension: Dimension) -> Dimension:
@@ -203,7 +203,7 @@ def _named(
 class Positions:
     """Indices of a kernel as text, over the names that positions have in it."""
 
-    layout: Layout
+    layout: TritonLayout
     names: dict[str, str]
     """Axes, and dimensions of several axes, by name → their variable."""
     used: set[str]

@@ -40,10 +40,10 @@ from ...types.dtypes import (
 )
 from ..naming import Names
 from ..text import Unsupported
-from .body import INDENT, Body
+from .body import INDENT, TritonBody
 from .expressions import Scope
 from .helpers import HELPERS
-from .layout import Dimension, Layout, layout_of, size_parameter
+from .layout import Dimension, TritonLayout, layout_of, size_parameter
 from .primitives import TYPES, supports
 
 __all__ = [
@@ -168,18 +168,18 @@ def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
-        layout = Layout(kernel, layout.dimensions)
+        layout = TritonLayout(kernel, layout.dimensions)
     return _Module(kernel, layout, schedule.num_stages).text()
 
 
-def _labelled(layout: Layout) -> list[Dimension]:
+def _labelled(layout: TritonLayout) -> list[Dimension]:
     return [d for d in layout.tile if d.label]
 
 
 @dataclass
 class _Module:
     kernel: Kernel
-    layout: Layout
+    layout: TritonLayout
     stages: int
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class _Module:
         taken = {d.label for d in _labelled(self.layout)} | set(self.passed.values()) | {self.function}
         names = Names(_RESERVED | taken | {size_parameter(axis) for axis in dynamic_axes(self.kernel)})
         self.positions = self._position_names(names)
-        self.body = Body(self.kernel, self.layout, names, self.positions, self.passed)
+        self.body = TritonBody(self.kernel, self.layout, names, self.positions, self.passed)
 
     def _position_names(self, names: Names) -> dict[str, str]:
         """Variables for the positions along axes and flattened dimensions, and for masks."""

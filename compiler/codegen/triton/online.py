@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ...types.dtypes import FLOAT32, FLOAT64, DType
 from ..naming import Names
 from ..text import Text
-from .layout import Dimension, Layout
+from .layout import Dimension, TritonLayout
 from .primitives import TYPES, Spelling
 
 LOWEST = {FLOAT32: -3.4028234663852886e38, FLOAT64: -1.7976931348623157e308}
@@ -33,7 +33,7 @@ LOWEST = {FLOAT32: -3.4028234663852886e38, FLOAT64: -1.7976931348623157e308}
 class Rescaling:
     """The lines before a loop, its own, and those after it. A module that has them needs the helper `_nan_max`."""
 
-    layout: Layout
+    layout: TritonLayout
     names: Names
     dtype: DType
     exp: Spelling
