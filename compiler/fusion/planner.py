@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...lang.source import NO_SPAN, Span
+from ..analysis.chains import far_reaching
 from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
@@ -108,8 +109,11 @@ class Planner:
     def plan(self) -> Program:
         try:
             self._classify()
+            kept = self._kept_for_later()
             for node in self.graph.nodes:
                 self._visit(node)
+                if node in kept:
+                    self.materialize(node.output)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
             steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique, self._split)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
@@ -142,6 +146,36 @@ class Planner:
             rule = element_rule(node, self.known, self._supports)
             if rule is not None and checked(rule, node, self.known):
                 self.memory.rules[node] = rule
+
+    def _kept_for_later(self) -> set[Node]:
+        """What goes into memory so that kernels beyond an op of the library need not compute it from many tensors."""
+        nodes = list(self.graph.nodes)
+        place = {node: i for i, node in enumerate(nodes)}
+        far_off = len(nodes)
+        behind: dict[Node, int] = {}
+        for node in reversed(nodes):
+            behind[node] = far_off
+            if self._is_extern(node):
+                far_off = place[node]
+
+        def is_worth(node: Node) -> bool:
+            users = [place.get(use.user, 0) for value in node.outputs for use in value.uses]
+            return len(node.outputs) == 1 and max(users, default=0) > behind[node]
+
+        return far_reaching(nodes, self.known, self._is_drawn, is_worth)
+
+    def _is_drawn(self, node: Node) -> bool:
+        """Whether kernels compute an element of what a node gives wherever they need it; a sum of nothing is one."""
+        if node in self.memory.rules:
+            return True
+        reduction = self.memory.reductions.get(node.output) if len(node.outputs) == 1 else None
+        return reduction is not None and not reduction.dims
+
+    def _is_extern(self, node: Node) -> bool:
+        """Whether an op of the library runs for a node."""
+        if node.kind == CONSTANT or node in self.memory.rules or self._is_structure(node) or node.kind in _TAKES:
+            return False
+        return len(node.outputs) != 1 or node.output not in self.memory.reductions
 
     def _visit(self, node: Node) -> None:
         if node.kind == CONSTANT:

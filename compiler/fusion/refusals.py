@@ -23,13 +23,15 @@ from ..ops.arrays import numpy_dtype
 from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
-from ..types.types import FLOAT, NUMBER, leaf_of
+from ..types.types import FLOAT, INT, NUMBER, leaf_of
 from .planner import Unfusable
 
 LARGEST = 3
 """Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
 NUMBERS = (-1.5, 0.0, 0.5, 2.0, float("inf"), float("nan"))
 """One of these is refused by an op that looks at its numbers."""
+INTEGERS = (-2, 0, 3)
+"""The same of integers: some ops of whole numbers are not for negative ones, or for 0."""
 FILLS: tuple[Callable[[tuple[int, ...]], Any], ...] = (np.ones, np.zeros, lambda shape: _identities(shape))
 """What tensors are full of. No element is to blame for what is refused of all."""
 
@@ -56,7 +58,8 @@ def _require(graph: Graph, node: Node, op: Op, inputs: Sequence[Any]) -> None:
     numbers = tuple([i for i, given in enumerate(inputs) if given is UNKNOWN])
     if any(not _is_number(op, i) for i in numbers):
         return
-    error = _refused(op, kinds, numbers)
+    integers = frozenset(i for i in numbers if node.inputs[i].type == INT)
+    error = _refused(op, kinds, numbers, integers)
     if error is not None and numbers:
         raise Unsettled(f"{node.kind} refuses some numbers, and what it is given is not known", node.span)
     if error is not None:
@@ -80,11 +83,15 @@ def _kind(given: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _refused(op: Op, kinds: tuple[Any, ...], numbers: tuple[int, ...]) -> Exception | None:
-    """What an op says against arguments of some kinds, whatever their elements; against one of NUMBERS, if it does."""
+def _refused(
+    op: Op, kinds: tuple[Any, ...], numbers: tuple[int, ...], integers: frozenset[int] = frozenset()
+) -> Exception | None:
+    """What an op says against arguments of some kinds, whatever their elements; against one of NUMBERS, if it does, or
+    of INTEGERS where a number is one."""
     small = _sizes(kinds)
-    for given in product(NUMBERS, repeat=min(len(numbers), 2)):
-        chosen = dict(zip(numbers, (*given, *[0.5] * len(numbers)), strict=False))
+    for given in product(*[INTEGERS if i in integers else NUMBERS for i in numbers[:2]]):
+        rest = [3 if i in integers else 0.5 for i in numbers[2:]]
+        chosen = dict(zip(numbers, (*given, *rest), strict=True))
         error = _answer(op, kinds, chosen, small)
         if error is not None and small and _answer(op, kinds, chosen, {}) is None:
             # Sizes and numbers of the arguments belong together.

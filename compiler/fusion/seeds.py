@@ -1,28 +1,24 @@
-"""Inputs that are seeds of random numbers: what is drawn changes with them, and nothing of how it is computed."""
+"""Inputs that are numbers: seeds, steps, counters. What is computed changes with them, and nothing of how."""
 
 from __future__ import annotations
 
 from ..ir.graph import Graph
-from ..ir.node import RETURN, Use
+from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
-from ..types.types import INT
+from ..passes.inline_functions import inline_functions
+from ..types.types import FLOAT, INT, NUMBER
 
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""
 
 
-def seed_inputs(graph: Graph) -> frozenset[int]:
-    """The numbers of the inputs that are nothing but seeds, so that a program need not know them."""
-    return frozenset(
-        i for i, value in enumerate(graph.inputs) if value.type == INT and value.uses and all(map(_is_seed, value.uses))
-    )
-
-
 def open_inputs(graph: Graph) -> frozenset[int]:
-    """The numbers of the inputs that are seeds or integers that are computed with and decide nothing else."""
-    return frozenset(
-        i for i, value in enumerate(graph.inputs) if value.type == INT and value.uses and all(map(_is_open, value.uses))
-    )
+    """The numbers of the inputs that are seeds or integers that are computed with and decide nothing else: kernels take
+    them at each call, so that a program need not know them."""
+    plain = graph.copy()
+    inline_functions(plain)
+    numbers = [i for i, value in enumerate(plain.inputs) if value.type == INT and value.uses]
+    return frozenset(i for i in numbers if _is_open(plain.inputs[i], plain.body.ret))
 
 
 def is_open(op: Op, index: int) -> bool:
@@ -32,13 +28,25 @@ def is_open(op: Op, index: int) -> bool:
     return op.has(Trait.POINTWISE) and op.scalar is not None and index not in op.scalar.static
 
 
-def _is_open(use: Use) -> bool:
-    op = OPS.of(use.user.schema)
-    return op is not None and is_open(op, use.index)
+def _is_open(number: Value, returned: Node) -> bool:
+    """Whether all that is made of a number is arithmetic on numbers, or an argument that kernels take as it comes."""
+    pending, seen = [number], {number}
+    while pending:
+        for use in pending.pop().uses:
+            op = OPS.of(use.user.schema)
+            if op is None:
+                if use.user is not returned:
+                    return False
+            elif _is_arithmetic(op):
+                found = [value for value in use.user.outputs if value not in seen]
+                seen.update(found)
+                pending += found
+            elif not is_open(op, use.index):
+                return False
+    return True
 
 
-def _is_seed(use: Use) -> bool:
-    schema = use.user.schema
-    if schema is None:
-        return use.user.kind == RETURN
-    return schema.arguments[use.index].name == SEED
+def _is_arithmetic(op: Op) -> bool:
+    """Whether an op makes numbers of numbers, and decides nothing: what is compared is a condition."""
+    types = [*(argument.type for argument in op.schema.arguments), *(result.type for result in op.schema.returns)]
+    return all(type in (INT, FLOAT, NUMBER) for type in types) and not op.has(Trait.SIDE_EFFECT | Trait.RANDOM)

@@ -40,7 +40,7 @@ def with_chosen_rounds(
 
 @dataclass(frozen=True, slots=True)
 class ChosenRounds:
-    """Rounds that keep what `choose` says, in terms of the ops that `prepared` makes of theirs."""
+    """Rounds that keep what `choose` says; for kernels in terms of the ops that `prepared` makes of theirs."""
 
     shapes: Sequence[Abstract]
     may_recompute: Predicate
@@ -57,5 +57,6 @@ class ChosenRounds:
             plain = gradient if self.prepared is None else self.prepared(gradient, shapes)
         except ShapeError:
             return gradient
-        problem = Problem(normalized(plain), shapes, self.may_recompute, carried)
+        in_registers = self.prepared is not None
+        problem = Problem(normalized(plain), shapes, self.may_recompute, carried, in_registers=in_registers)
         return gradient if problem.known is None else rebuild(problem, self.choose(problem))[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from ..analysis.captures import captures
+from ..analysis.chains import far_reaching
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
@@ -26,11 +27,17 @@ class Problem:
 
     `known` are the abstract values of f, None where shapes are not known. `wanted` are the values of f, inputs aside,
     that df uses. For the gradient of a loop's round, `carried` says how many inputs, behind the first, differ from
-    round to round: they are not held anyway, and neither are the real outputs.
+    round to round: they are not held anyway, and neither are the real outputs. `in_registers` as of Policy.
     """
 
     def __init__(
-        self, plain: Gradient, shapes: Sequence[Abstract] | None, may_recompute: Predicate, carried: int | None = None
+        self,
+        plain: Gradient,
+        shapes: Sequence[Abstract] | None,
+        may_recompute: Predicate,
+        carried: int | None = None,
+        *,
+        in_registers: bool = False,
     ) -> None:
         self.plain = plain
         self._carried = carried
@@ -38,6 +45,7 @@ class Problem:
         self.nodes = list(plain.f.nodes)
         self.wanted = [plain.f.outputs[i] for i in plain.captured_outputs]
         self._may_recompute = may_recompute
+        self._in_registers = in_registers
         self._decided: dict[Node, bool] = {}
         self._sources: dict[Node, list[Value]] = {}
 
@@ -103,7 +111,14 @@ class Problem:
             return False
         if RECOMPUTE in words or node.kind in (SAVE, RECOMPUTE):
             return is_repeatable(node)
-        return is_repeatable(node) and self._may_recompute(node)
+        return is_repeatable(node) and self._may_recompute(node) and node not in self._far_reaching
+
+    @cached_property
+    def _far_reaching(self) -> set[Node]:
+        """What would read many tensors again, where what runs again is nowhere in memory."""
+        if not self._in_registers or self.known is None:
+            return set()
+        return far_reaching(self.nodes, self.known, lambda node: is_repeatable(node) and self._may_recompute(node))
 
     def may_save(self, value: Value) -> bool:
         """Whether a value may be kept: not against the source's word, if it can be computed again at all."""

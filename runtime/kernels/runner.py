@@ -13,7 +13,7 @@ import torch
 
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
-from ...compiler.fusion.seeds import open_inputs, seed_inputs
+from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
@@ -37,7 +37,7 @@ class KernelGraph:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._open = self._open_inputs()
+        self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
 
@@ -108,10 +108,6 @@ class KernelGraph:
         """What runs a fusion group of the graph."""
         return KernelGroup(graph)
 
-    def _open_inputs(self) -> frozenset[int]:
-        """The numbers of the inputs that a program need not know."""
-        return seed_inputs(self._graph)
-
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
         if len(self._programs) >= MAX_PROGRAMS:
@@ -125,9 +121,6 @@ class KernelGroup(KernelGraph):
     def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
         """As for any graph, which is a straight line here, or runs op by op."""
         return self._program(values, settled=False)
-
-    def _open_inputs(self) -> frozenset[int]:
-        return open_inputs(self._graph)
 
     def _has_room(self) -> bool:
         return len(self._programs) < MAX_SHAPES

@@ -15,7 +15,7 @@ import torch
 
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, kernel_gradient
-from ...compiler.fusion.seeds import seed_inputs
+from ...compiler.fusion.seeds import open_inputs
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
@@ -26,6 +26,8 @@ from ..kernels.runner import given, open_seeds
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""
 _MAKING = RLock()
+_OPEN: WeakKeyDictionary[Program, frozenset[int]] = WeakKeyDictionary()
+"""The inputs that are numbers that need not be known."""
 _PROGRAMS: WeakKeyDictionary[Program, dict[Hashable, KernelProgram]] = WeakKeyDictionary()
 
 
@@ -79,7 +81,9 @@ def kernel_program(program: Program, values: Sequence[Any], key: Key) -> Program
 
 
 def _known(program: Program, values: Sequence[Any], settled: bool) -> KernelProgram:
-    values = open_seeds(values, seed_inputs(program.graph))
+    if program not in _OPEN:
+        _OPEN[program] = open_inputs(program.graph)
+    values = open_seeds(values, _OPEN[program])
     key = (settled, *[_key(value, settled) for value in values])
     known = _PROGRAMS.get(program)
     found = known.get(key) if known is not None else None

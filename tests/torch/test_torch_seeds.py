@@ -8,7 +8,7 @@ import gradscript as gs
 import kernel_device
 import pytest
 import torch
-from gradscript.compiler.fusion.seeds import seed_inputs
+from gradscript.compiler.fusion.seeds import open_inputs
 from gradscript.compiler.ir.graph import Graph
 
 UNIT = gs.CompilationUnit("""
@@ -74,7 +74,7 @@ def graph(text: str) -> Graph:
     return gs.parse_ir(text)
 
 
-def test_what_is_a_seed_and_something_else_is_none() -> None:
+def test_a_seed_may_be_an_operand_as_well() -> None:
     both = graph(
         "graph f(%x : Tensor, %n : int, %m : int, %unused : int):\n"
         "  %p : float = prim::Constant[value=0.5]()\n"
@@ -84,4 +84,4 @@ def test_what_is_a_seed_and_something_else_is_none() -> None:
         "  %3 : Tensor = aten::mul.Scalar(%2, %m)\n"
         "  return (%3, %n)\n"
     )
-    assert seed_inputs(both) == {1}
+    assert open_inputs(both) == {1, 2}

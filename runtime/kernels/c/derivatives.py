@@ -18,7 +18,7 @@ from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
-from ....compiler.fusion.seeds import seed_inputs
+from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
@@ -177,7 +177,7 @@ class CDerivatives:
         prepare_on_device(graph)
         self._types = [value.type for value in graph.inputs]
         self._graph = flatten_signature(graph)
-        self._seeds = seed_inputs(self._graph)
+        self._open = open_inputs(self._graph)
         self._pairs: dict[Hashable, Pair | None] = {}
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
@@ -185,7 +185,7 @@ class CDerivatives:
 
         Where only known floats make a straight line of both passes, it is one for these.
         """
-        values = open_seeds(addressable(leaves(values, self._types)), self._seeds)
+        values = open_seeds(addressable(leaves(values, self._types)), self._open)
         found = self._kept(values, settled=False)
         if isinstance(found, CPair) or not any(isinstance(value, float) for value in values):
             return found

@@ -19,7 +19,7 @@ from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ....compiler.fusion.refusals import Unsettled
-from ....compiler.fusion.seeds import open_inputs, seed_inputs
+from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.meta import UNKNOWN
@@ -54,7 +54,7 @@ class CGraph:
         self._input_types = [value.type for value in graph.inputs]
         self._output_types = [value.type for value in graph.outputs]
         self._graph = flatten_signature(graph)
-        self._open = self._open_inputs()
+        self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
         _GRAPHS.add(self)
 
@@ -106,10 +106,6 @@ class CGraph:
                 given = [layout_of(value, settled) for value in values]
                 self._programs[key] = loaded(lambda: self._made(specialize_optionals(self._graph, absent), given))
 
-    def _open_inputs(self) -> frozenset[int]:
-        """The numbers of the inputs that a program need not know."""
-        return seed_inputs(self._graph)
-
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
         if len(self._programs) >= MAX_PROGRAMS:
@@ -150,9 +146,6 @@ class CGroup(CGraph):
     @cached_property
     def _by_ops(self) -> ExecutionPlan:
         return build_plan(self._graph)
-
-    def _open_inputs(self) -> frozenset[int]:
-        return open_inputs(self._graph)
 
     def _has_room(self) -> bool:
         return len(self._programs) < MAX_SHAPES

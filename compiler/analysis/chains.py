@@ -1,0 +1,48 @@
+"""Values that follow from many tensors: each of them would be read again where such a value is computed again.
+
+x1 = x + tanh(a1)        from x and a1
+x2 = x1 + tanh(a2)       from x, a1 and a2: a tensor of its own, or what follows reads three
+x3 = x2 + tanh(a3)       from x2 and a3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..ir.node import Node, Value
+from ..ops.meta import Meta
+
+MOST = 2
+"""Tensors as large as itself that a value is computed again from: a third is a tensor written once, and read."""
+
+
+def far_reaching(
+    nodes: Iterable[Node],
+    known: Mapping[Value, Any],
+    is_computed: Callable[[Node], bool],
+    is_worth: Callable[[Node], bool] = lambda node: True,
+) -> set[Node]:
+    """The nodes whose results follow from more tensors than MOST, as far as that `is_worth` a tensor of its own.
+
+    `is_computed` says which nodes can be computed in passing; what others give is in memory, and so is what is given.
+    """
+    sources: dict[Value, frozenset[Value]] = {}
+    found: set[Node] = set()
+    for node in nodes:
+        if not is_computed(node):
+            continue
+        taken = frozenset[Value]().union(*(sources.get(value, {value}) for value in node.inputs))
+        size = max((_nbytes(known.get(value)) for value in node.outputs), default=0)
+        large = frozenset(value for value in taken if size and _nbytes(known.get(value)) >= size)
+        if len(large) > MOST and is_worth(node):
+            found.add(node)
+        else:
+            sources.update(dict.fromkeys(node.outputs, large))
+    return found
+
+
+def _nbytes(known: Any) -> int:
+    if isinstance(known, list):
+        return sum(map(_nbytes, known))
+    return known.nbytes if isinstance(known, Meta) else 0
