@@ -72,8 +72,14 @@ def plan_program(
 
 
 def require_straight(graph: Graph, known: Mapping[Value, Any]) -> None:
-    """Unfusable for a graph with branches or loops that are not settled."""
+    """Unfusable for a graph with branches or loops that are not settled, and where something is done: printed, raised.
+
+    Kernels are made of what results are made of, so what has none would not be done.
+    """
     for node in graph.nodes:
+        op = OPS.of(node.schema)
+        if op is not None and op.has(Trait.SIDE_EFFECT):
+            raise Unfusable(f"{node.kind} does something", node.span)
         if node.kind in ("prim::If", "prim::Loop"):
             raise Unfusable(_why_left(node, known), node.span)
 

@@ -199,3 +199,27 @@ def test_what_a_backend_is_called_is_checked() -> None:
     with pytest.raises(TypeError, match="backend is one of numpy, c, not True"):
         gs.settings.backend(True)
     assert gs.settings.backend == "numpy" or gs.settings.backend == "c"
+
+
+def test_what_a_straight_function_does_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    """Kernels are made of what results are made of: a print gives none."""
+    text = 'def f(x):\n    print("f of", x.size(0))\n    return x * x\n'
+    stop = "def g(x):\n    if x.size(0) > 2:\n        raise ValueError('too many')\n    return x * x\n"
+    unit = gs.CompilationUnit(text + stop)
+    x = np.ones(3, np.float32)
+    with gs.settings.backend("c"):
+        for run in (
+            lambda: unit.f(x),
+            lambda: gs.vjp(unit.f, x),
+            lambda: gs.grad(gs.CompilationUnit(text + _SUM).s)(x),
+        ):
+            for _ in range(4):
+                run()
+                assert capsys.readouterr().out == "f of 3\n"
+        unit.g(x[:2])
+        for _ in range(4):
+            with pytest.raises(gs.RuntimeFailure, match="too many"):
+                unit.g(x)
+
+
+_SUM = "def s(x):\n    return f(x).sum()\n"
