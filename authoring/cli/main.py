@@ -1,4 +1,4 @@
-"""The `gradscript` command: show, export, check, run, memory, ops, and those of BENCH.
+"""The `gradscript` command: show, export, check, run, memory, shard, ops, and those of BENCH.
 
 Exit status 0 for success, 1 for bad source, a failed check or a failed run, 2 for a command that makes no sense: a
 missing file, an unknown function, a literal that does not read.
@@ -386,6 +386,40 @@ def memory(
 
         save_plot(report, plot)
     click.echo(json.dumps(report.to_dict(), indent=2)) if as_json else emit(str(report))
+
+
+# --- shard ---
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@SHAPES
+@TEXTS
+@DTYPE
+@JSON
+@click.pass_context
+def shard(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    as_json: bool,
+) -> None:
+    """Print how a function runs on parts of tensors (DTensor), as gs.torch_op registers it, and what forbids the rest.
+
+    A row is one way along one dimension of a mesh: where arguments are, and where that leaves the results.
+    """
+    from .sharding import sharding_of
+
+    ctx.meta["gradscript.json"] = as_json
+    found = sharding_of(find_function(load_unit(file), name), shapes, texts, dtype)
+    if as_json:
+        click.echo(json.dumps({"ops": [rules.to_dict() for rules in found]}, indent=2))
+    else:
+        emit("\n\n".join(map(str, found)))
 
 
 # --- ops ---

@@ -7,6 +7,7 @@ views. Of that, tensors of their own are handed on, and the rest is computed aga
     again:    inputs, kept → the captured outputs that are not kept
 
 An input whose size is all that the backward wants of it is in `shapes_only`: a tensor without elements stands for it.
+Where all that is computed again follows from shapes, `of_shapes` says so, and nothing is run for it.
 Where random numbers are drawn, all is computed again, from the same seed; `draws` says so.
 """
 
@@ -20,7 +21,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, kinds_with
 from ..ir.node import Node, Value, copy_nodes
-from ..ops.registry import OPS, Trait
+from ..ops.registry import OPS, Op, Trait
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..types.types import is_tensor, leaf_of
 from .gradient import Gradient
@@ -42,6 +43,7 @@ class Exchange:
     needed: tuple[int, ...]
     shapes_only: frozenset[int]
     draws: bool
+    of_shapes: bool
 
 
 def exchange_tensors(gradient: Gradient) -> Exchange:
@@ -55,10 +57,11 @@ def exchange_tensors(gradient: Gradient) -> Exchange:
     forward = _forward(gradient, kept, has_draws)
     again, used = _again(gradient, kept, computed, has_draws)
     wanted = {*used, *gradient.captured_inputs, *gradient.output_vjps}
-    held = {i for i in used if not _is_of_shape(again[1][i])} | set(gradient.captured_inputs)
+    of_shapes = not has_draws and _is_of_shapes(again[0])
+    held = {i for i in used if not of_shapes and not _is_of_shape(again[1][i])} | set(gradient.captured_inputs)
     needed = tuple(i for i in range(len(f.inputs)) if i in wanted)
     shapes_only = frozenset(i for i in needed if i not in held and is_tensor(leaf_of(f.inputs[i].type)))
-    return Exchange(gradient, forward, again[0], kept, computed, used, needed, shapes_only, has_draws)
+    return Exchange(gradient, forward, again[0], kept, computed, used, needed, shapes_only, has_draws, of_shapes)
 
 
 def _is_own_tensor(value: Value) -> bool:
@@ -106,6 +109,19 @@ def _again(
         if i not in used:
             graph.body.param.remove_output(i)
     return (graph, {i: inputs[i] for i in used}), used
+
+
+def _is_of_shapes(graph: Graph) -> bool:
+    """Whether a graph gives numbers alone, none of which is in a tensor."""
+    ops = [OPS.of(node.schema) for node in graph.all_nodes()]
+    tells = [op for op in ops if op is not None and not op.has(Trait.SHAPE_ONLY) and _tells(op)]
+    effects = [op for op in ops if op is not None and op.has(Trait.SIDE_EFFECT) and op.schema.returns]
+    return not tells and not effects and not any(is_tensor(leaf_of(value.type)) for value in graph.outputs)
+
+
+def _tells(op: Op) -> bool:
+    takes = any(is_tensor(leaf_of(argument.type)) for argument in op.schema.arguments)
+    return takes and not all(is_tensor(leaf_of(result.type)) for result in op.schema.returns)
 
 
 def _is_of_shape(value: Value) -> bool:

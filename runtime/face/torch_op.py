@@ -126,7 +126,7 @@ def _register(function: Function, namespace: str, name: str, autocast: Any, shar
     policy = AutocastPolicy.of(autocast)
     with _REGISTERING:
         _require_free(namespace, name)
-        found = TorchOp(function, RegisteredOp(function, namespace, name, policy))
+        found = TorchOp(function, RegisteredOp(function, namespace, name, policy, sharding == DERIVE))
         _REGISTERED[found.name] = found
     return found
 

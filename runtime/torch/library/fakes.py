@@ -64,7 +64,7 @@ class ShapeRun:
 
     def _joined(self, values: Sequence[Any], device: torch.device) -> list[Any]:
         try:
-            known = propagate_shapes(self._graph, [_abstract(value) for value in values])
+            known = propagate_shapes(self._graph, [abstract(value) for value in values])
         except ShapeError as error:
             raise misfit(error) from error
         return [self._empty(known.get(output, UNKNOWN), device) for output in self._graph.outputs]
@@ -89,7 +89,7 @@ class _ShapePlanner(DevicePlanner):
         types = [value.type for value in node.inputs]
 
         def by_rule(*values: Any) -> Any:
-            results = [self._made(result) for result in infer(op, [_abstract(v, exact=False) for v in values], types)]
+            results = [self._made(result) for result in infer(op, [abstract(v, exact=False) for v in values], types)]
             return results[0] if len(results) == 1 else results
 
         return by_rule
@@ -102,13 +102,13 @@ class _ShapePlanner(DevicePlanner):
         return _SOME_SEED if result is UNKNOWN else result
 
 
-def _abstract(value: Any, *, exact: bool = True) -> Any:
+def abstract(value: Any, *, exact: bool = True) -> Any:
     """What is known of a value; `exact` has sizes that are symbols become numbers."""
     if isinstance(value, torch.Tensor):
         shape = tuple([int(size) for size in value.shape]) if exact else tuple(value.shape)
         return Meta(shape, dtypes_of_torch()[value.dtype])
     if isinstance(value, list | tuple):
-        return type(value)([_abstract(item, exact=exact) for item in value])
+        return type(value)([abstract(item, exact=exact) for item in value])
     return int(value) if exact and isinstance(value, torch.SymInt) else value
 
 

@@ -16,25 +16,34 @@ from typing import Any
 import numpy as np
 import torch
 
+from ....compiler.analysis.draws import draws
 from ....compiler.autodiff import differentiate
 from ....compiler.autodiff.exchange import exchange_tensors
 from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
+from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.ops.meta import UNKNOWN, Meta, is_known
+from ....compiler.shapes.propagate import ShapeError, propagate_shapes
+from ....compiler.sharding.derive import Stage
 from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable
 from ....lang.diagnostics import CompileError
-from ...execution.compilation import prepare_gradient
+from ...execution.compilation import device_graph, prepare_gradient
 from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, Program
+from ...execution.gradients import settled
 from ...failures.failure import RuntimeFailure
 from ...settings.random import local_seed, next_seed
 from ...tape.programs import program_of
-from ..kinds import is_recorded, kind_of
+from ..kinds import SYMBOLIC, is_recorded, kind_of
 from ..node import fits, pattern_of_tensor, run_plainly, run_program
 from ..places import each
 from ..symbolic import Untraceable
-from .fakes import ShapeRun
+from .fakes import ShapeRun, abstract
 from .schemas import schema_text, type_text, unique
+from .sharding import Staged
 
+MAX_SHAPES = 256
+"""Kinds of arguments for which is kept what follows from them."""
 Run = Callable[[Program, Sequence[Any]], list[Any]]
 """Runs a program on values: plainly, or recorded by torch."""
 
@@ -57,6 +66,7 @@ class Halves:
         self.gradients = [i for i, place in enumerate(gradient.output_vjps) if i not in self._never_there]
         self._forward = Program(self.exchange.forward, function.title)
         self._again = Program(self.exchange.again, function.title)
+        self._by_shapes: dict[str, list[Any] | None] = {}
         self._pruned: dict[Any, tuple[Program, list[int]]] = {}
 
     @classmethod
@@ -91,16 +101,23 @@ class Halves:
         return [*types, TENSOR] if self.draws else types
 
     @cached_property
-    def backward_schema(self) -> str:
+    def _backward_arguments(self) -> list[tuple[str, str]]:
+        """What the backward takes: names, and types as torch writes them."""
         outputs = self._differentiated.gradient.f.outputs
         named = [(f"grad_{outputs[i].name_hint or i}", _cotangent(outputs[i].type)) for i in self.vjps]
         named += [(self.inputs[i].name_hint, self.inputs[i].type) for i in self.exchange.needed]
         named += [(outputs[i].name_hint or f"saved{i}", _saved_type(outputs[i])) for i in self.exchange.kept]
         named += [("seed", TENSOR)] if self.draws else []
-        named.append(("output_mask", None))
-        names = unique([name for name, _ in named])
-        texts = ["bool[]" if type is None else type_text(type) or "" for _, type in named]
-        arguments = [f"{text} {name}" for text, name in zip(texts, names, strict=True)]
+        names = unique([*(name for name, _ in named), "output_mask"])
+        return [*zip(names, [*(type_text(type) or "" for _, type in named), "bool[]"], strict=True)]
+
+    @property
+    def backward_names(self) -> list[str]:
+        return [name for name, _ in self._backward_arguments]
+
+    @property
+    def backward_schema(self) -> str:
+        arguments = [f"{text} {name}" for name, text in self._backward_arguments]
         return schema_text(arguments, [_gradient_type(self.inputs[i].type) for i in self.wanted])
 
     # --- the forward ---
@@ -160,6 +177,52 @@ class Halves:
         wanted = self.wanted
         return [each([inputs[i]], _blank)[0] if n in defined else None for n, i in enumerate(wanted)]
 
+    # --- what they run, stage by stage, for who asks how it goes with parts of tensors ---
+
+    def stages_of_forward(self, values: Sequence[Any]) -> Staged:
+        if self.draws:
+            return Staged([], values, [0] * len(self.forward_results))
+        stage = Stage(device_graph(self.exchange.forward), tuple(range(len(values))))
+        return Staged([stage], values, range(len(values), len(values) + len(self.forward_results)))
+
+    def example_of_backward(self, values: Sequence[Any]) -> list[Any]:
+        """The abstract values of what the backward takes where the forward took these, all gradients wanted."""
+        known = propagate_shapes(self._differentiated.gradient.f, values)
+        outputs = [known.get(value, UNKNOWN) for value in self._differentiated.gradient.f.outputs]
+        vjps = [outputs[i] if i < self.num_real and _is_floating(outputs[i]) else None for i in self.vjps]
+        taken = [values[i] for i in self.exchange.needed]
+        kept = [outputs[i] for i in self.exchange.kept]
+        return [*vjps, *taken, *kept, *([None] if self.draws else []), [True] * len(self.wanted)]
+
+    def stages_of_backward(self, arguments: Sequence[Any]) -> Staged:
+        exchange, gradient = self.exchange, self._differentiated.gradient
+        vjps, inputs, _, _, mask = self._parted(arguments)
+        program, defined = self._program_of(tuple([_dtype_of(vjp) for vjp in vjps]), inputs, mask)
+        results: list[int | None] = [0 if n in defined else None for n in range(len(self.wanted))]
+        values = [*arguments, None]
+        if not defined or self.draws:
+            return Staged([], values, results)
+        absent = len(arguments)
+        at_vjps = {i: n for n, i in enumerate(self.vjps)}
+        at_inputs = {i: len(self.vjps) + n for n, i in enumerate(exchange.needed)}
+        at_outputs = {i: len(self.vjps) + len(at_inputs) + n for n, i in enumerate(exchange.kept)}
+        stages = []
+        if exchange.computed:
+            taken = [*(at_inputs[i] for i in exchange.again_inputs), *(at_outputs[i] for i in exchange.kept)]
+            stages.append(Stage(exchange.again, tuple(taken)))
+            at_outputs |= {i: len(values) + n for n, i in enumerate(exchange.computed)}
+        taken = [
+            at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
+        ]
+        taken += [at_inputs[i] for i in gradient.captured_inputs] + [at_outputs[i] for i in gradient.captured_outputs]
+        stages.append(Stage(settled(program.graph), tuple(taken)))
+        first = len(values) + len(exchange.computed)
+        for n, place in enumerate(defined):
+            results[place] = first + n
+        return Staged(stages, values, results, {n: at_inputs[i] for n, i in enumerate(self.wanted) if n in defined})
+
+    # --- how gradients are computed ---
+
     def gradients_by(self, run: Run, arguments: Sequence[Any]) -> list[Any]:
         vjps, inputs, kept, seed, mask = self._parted(arguments)
         program, defined = self._program(vjps, inputs, mask)
@@ -186,11 +249,37 @@ class Halves:
         found = dict(kept)
         if exchange.computed:
             given = [*(inputs[i] for i in exchange.again_inputs), *kept.values()]
+            numbers = self._numbers(given) if exchange.of_shapes else None
+            if numbers is not None:
+                found |= dict(zip(exchange.computed, numbers, strict=True))
+        if len(found) < len(kept) + len(exchange.computed):
             with _drawing(self._known(seed) if seed is not None else None):
                 again = run(self._again, given)
             pairs = enumerate(again) if self.draws else zip(exchange.computed, again, strict=True)
             found |= {i: value for i, value in pairs if i in exchange.computed}
         return [*(inputs[i] for i in gradient.captured_inputs), *(found[i] for i in gradient.captured_outputs)]
+
+    def _numbers(self, given: Sequence[Any]) -> list[Any] | None:
+        """What follows from shapes, of tensors with memory; None where these do not tell it."""
+        if is_recorded() or not all(map(_has_sizes, given)):
+            return None
+        described = [abstract(value) for value in given]
+        key = repr(described)
+        if key not in self._by_shapes:
+            if len(self._by_shapes) >= MAX_SHAPES:
+                self._by_shapes.clear()
+            self._by_shapes[key] = self._propagated(described)
+        found = self._by_shapes[key]
+        return None if found is None else [*found]
+
+    def _propagated(self, described: Sequence[Any]) -> list[Any] | None:
+        graph = self.exchange.again
+        try:
+            known = propagate_shapes(graph, described)
+        except ShapeError:
+            return None
+        found = [known.get(value, UNKNOWN) for value in graph.outputs]
+        return found if is_known(found) else None
 
     def _known(self, seed: Any) -> int:
         """The seed of a forward; Untraceable for one that nobody has drawn."""
@@ -203,7 +292,11 @@ class Halves:
 
     def _program(self, vjps: Sequence[Any], inputs: dict[int, Any], mask: Sequence[bool]) -> tuple[Program, list[int]]:
         """What computes the gradients that are wanted, and which of them these are."""
-        pattern = tuple([pattern_of_tensor(vjp) for vjp in vjps])
+        return self._program_of(tuple([pattern_of_tensor(vjp) for vjp in vjps]), inputs, mask)
+
+    def _program_of(
+        self, pattern: tuple[Any, ...], inputs: dict[int, Any], mask: Sequence[bool]
+    ) -> tuple[Program, list[int]]:
         wanted = tuple([_is_floating(inputs[i]) and m for i, m in zip(self.wanted, mask, strict=True)])
         found = self._pruned.get((pattern, wanted))
         if found is None:
@@ -243,6 +336,15 @@ class Halves:
         return gradient.to(primal.dtype).expand(primal.shape)
 
 
+def stages_of_function(function: Compiled, values: Sequence[Any]) -> Staged:
+    """What a call of a function runs."""
+    graph = device_graph(program_of(function)[0].graph)
+    count = len(graph.outputs)
+    if draws(graph):
+        return Staged([], values, [0] * count)
+    return Staged([Stage(graph, tuple(range(len(values))))], values, range(len(values), len(values) + count))
+
+
 def fresh(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Results as an op of torch returns them: contiguous, each of memory that nothing else has."""
     seen: set[int] = set()
@@ -265,6 +367,15 @@ def _note(value: Any, seen: set[int]) -> None:
         seen.add(value.untyped_storage().data_ptr())
 
 
+def _has_sizes(value: Any) -> bool:
+    """Whether a value is no stand-in, whose sizes may be symbols."""
+    if isinstance(value, list):
+        return all(map(_has_sizes, value))
+    if isinstance(value, torch.Tensor):
+        return kind_of(value) not in (SYMBOLIC, "meta")
+    return not isinstance(value, torch.SymInt | torch.SymBool | torch.SymFloat)
+
+
 def _drawing(seed: int | None) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if seed is None else local_seed(seed)
 
@@ -281,7 +392,13 @@ def _blank(value: Any) -> Any:
 def _is_floating(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_is_floating, value))
+    if isinstance(value, Meta):
+        return value.dtype.is_floating
     return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
+
+
+def _dtype_of(vjp: Meta | None) -> Any:
+    return None if vjp is None else numpy_dtype(vjp.dtype)
 
 
 def _is_list(type: Any) -> bool:

@@ -33,10 +33,11 @@ from ..places import each, take_apart
 from ..symbolic import OpsRun
 from ..tensors import checked, has_tangent, requires_grad
 from .fakes import ShapeRun
-from .halves import Halves, fresh
+from .halves import Halves, fresh, stages_of_function
 from .nodes import OpCall, below_autograd, record_op
 from .policies import AutocastPolicy
 from .schemas import function_schema
+from .sharding import Staged, register_rules
 
 _FUNC = "FuncTorchDynamicLayerFrontMode"
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
@@ -45,7 +46,9 @@ _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 class RegisteredOp:
     """The ops of one function. What it registers stays for as long as the process."""
 
-    def __init__(self, function: Compiled, namespace: str, name: str, autocast: AutocastPolicy | None) -> None:
+    def __init__(
+        self, function: Compiled, namespace: str, name: str, autocast: AutocastPolicy | None, derives: bool
+    ) -> None:
         schema = function_schema(function)
         self.calls = TorchCalls(function)
         self.halves = Halves.of(function)
@@ -68,6 +71,7 @@ class RegisteredOp:
             if autocast is not None:
                 self._library.impl(name, partial(self._cast, autocast, device, key), key)
         self._count_flops()
+        self._has_rules = derives and self._shard(schema)
 
     # --- registering ---
 
@@ -128,6 +132,8 @@ class RegisteredOp:
         if not self._is_view and not _modes() and all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values())):
             return self.calls(args, kwargs)
         values = self.bound(args, kwargs)
+        if not self._has_rules and _is_spread(values):
+            return self.calls(args, kwargs)
         if self.halves is None or has_tangent(values):
             if torch.is_grad_enabled() and requires_grad(values):
                 return self.calls(args, kwargs)
@@ -168,6 +174,20 @@ class RegisteredOp:
             dtype = policy.dtype_for(device, [*args, *kwargs.values()])
             cast = partial(policy.cast, dtype=dtype)
             return self.op(*each(args, cast), **dict(zip(kwargs, each([*kwargs.values()], cast), strict=True)))
+
+    def _shard(self, schema: str) -> bool:
+        """Tell DTensor how the ops run on parts. It knows no lists of tensors."""
+        if "Tensor[]" in schema or "Tensor?[]" in schema:
+            return False
+        register_rules(self.op, self.stages)
+        if self.halves is not None:
+            register_rules(self.forward, self.halves.stages_of_forward)
+            register_rules(self.backward, self.halves.stages_of_backward)
+        return True
+
+    def stages(self, values: Sequence[Any]) -> Staged:
+        """What the op runs, for who asks how it goes with parts of tensors."""
+        return stages_of_function(self._function, values)
 
     def _count_flops(self) -> None:
         graphs: list[tuple[Any, Callable[..., list[Any]]]] = [(self.op, self._fake_list)]
@@ -223,6 +243,13 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return not isinstance(value, torch.Tensor) or not has_dispatch(value)
+
+
+def _is_spread(values: Sequence[Any]) -> bool:
+    """Whether a tensor is in parts on several devices (DTensor)."""
+    return any(hasattr(value, "device_mesh") for value in values) or any(
+        _is_spread(value) for value in values if isinstance(value, list)
+    )
 
 
 def _may_alias(graph: Graph) -> bool:

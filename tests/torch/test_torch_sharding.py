@@ -1,0 +1,188 @@
+"""Placements that are derived of ops, held to torch's own validation, and what DTensor makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import pytest
+import torch
+import torch.distributed
+from click.testing import CliRunner
+from gradscript.authoring.cli.main import main
+from gradscript.runtime.torch.library.fakes import abstract
+from gradscript.runtime.torch.library.sharding import derived
+from op_cases import ARGUMENTS, NAMES, OWN, ROOT, SUITE_ARGUMENTS, arguments, backward_arguments, op_of
+from torch.distributed._local_tensor import LocalTensorMode
+from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor, init_device_mesh
+from torch.distributed.tensor._ops.strategy_validation import validate_aten_combination
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+MOST = 10
+"""Ways of one op that are validated; more are picked evenly."""
+WITH_RULES = [name for name in NAMES if name not in ("lists", "noisy", "dropout_add_layer_norm")]
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[Any]:
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    yield init_device_mesh("cpu", (2,))
+    torch.distributed.destroy_process_group()
+
+
+def placement(place: Any) -> Any:
+    made = {"replicate": Replicate, "sum": lambda: Partial("sum"), "mean": lambda: Partial("avg")}
+    return Shard(place.dim) if place.kind == "shard" else made[place.kind]()
+
+
+def parts_of(name: str) -> list[tuple[Any, Any, list[Any]]]:
+    """Each op of a function with what it runs and arguments."""
+    op, given = op_of(name), arguments(name, "contiguous")
+    registered, halves = op._registered, op._registered.halves
+    plain = [value.detach() if isinstance(value, torch.Tensor) else value for value in given]
+    backward = [v.detach() if isinstance(v, torch.Tensor) else v for v in backward_arguments(name, given)]
+    found = registered.bound(tuple(plain), {})
+    return [
+        (op.op, registered.stages, found),
+        (op.forward, halves.stages_of_forward, found),
+        (op.backward, halves.stages_of_backward, backward),
+    ]
+
+
+def _placed(op: Any) -> Any:
+    """The op with all arguments by place."""
+    names = [(argument.name, argument.kwarg_only) for argument in op._schema.arguments]
+
+    def call(*given: Any) -> Any:
+        named = {name: value for (name, only), value in zip(names, given, strict=True) if only}
+        return op(*[value for (_, only), value in zip(names, given, strict=True) if not only], **named)
+
+    return call
+
+
+def is_right(op: Any, given: list[Any], way: Any, mesh: Any) -> list[str]:
+    """What torch's validation has against a way, result by result."""
+    places = tuple(placement(p) for v, p in zip(given, way.arguments, strict=True) if isinstance(v, torch.Tensor))
+    op = _placed(op)
+    truth = op(*given)
+    truth = truth if isinstance(truth, tuple) else (truth,)
+    wrong = []
+    for i, (result, place) in enumerate(zip(truth, way.results, strict=True)):
+        if place is None or result is None:
+            continue
+        picked = lambda *args, i=i: (lambda r: r[i] if isinstance(r, tuple) else r)(op(*args))  # noqa: E731
+        with LocalTensorMode(2):
+            valid, message = validate_aten_combination(
+                picked, tuple(given), {}, result, (places, (placement(place),)), 2, mesh
+            )
+        if valid is False:
+            wrong.append(f"{places} -> [{i}] {placement(place)}: {message}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", WITH_RULES)
+def test_torch_finds_every_placement_valid(name: str, mesh: Any) -> None:
+    for op, stages, given in parts_of(name):
+        found = derived(stages, [abstract(value) for value in given])
+        assert found
+        some = found[:: max(1, len(found) // MOST)]
+        wrong = [message for way in some for message in is_right(op, given, way, mesh)]
+        assert not wrong, "\n".join(wrong)
+    if name in ("swiglu", "layer_norm", "bias_gelu", "chain", "views"):
+        assert len(found) > 1
+
+
+@pytest.mark.parametrize("name", ["swiglu", "layer_norm", "bias_gelu", "softmax", "total", "views", "own"])
+def test_no_placement_of_parts_is_missing(name: str, mesh: Any) -> None:
+    """What torch's validation finds right of the forward, among all that cut dimensions, is derived."""
+    op, stages, given = parts_of(name)[0]
+    found = {(way.arguments, way.results) for way in derived(stages, [abstract(value) for value in given])}
+    known = {(tuple(map(str, a)), tuple(map(str, r))) for a, r in found}
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
+    result = op(*given)
+    choices: Sequence[Any] = [[Replicate(), *map(Shard, range(tensor.dim()))] for tensor in tensors]
+    outputs = [Replicate(), *map(Shard, range(result.dim())), Partial("sum")]
+    texts = {str(Replicate()): "replicate", str(Partial("sum")): "partial(sum)"}
+    for places in product(*choices):
+        for out in outputs:
+            with LocalTensorMode(2):
+                valid, _ = validate_aten_combination(op, tuple(given), {}, result, (places, (out,)), 2, mesh)
+            said = tuple(texts.get(str(p), f"shard({getattr(p, 'dim', '')})") for p in (*places, out))
+            assert (not valid) or (said[:-1], said[-1:]) in known, said
+
+
+def spread(mesh: Any, tensor: Any, place: Any) -> Any:
+    return distribute_tensor(tensor.detach(), mesh, [place]).requires_grad_()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_parts_stay_where_they_are_without_a_collective(mesh: Any, dim: int) -> None:
+    op, (x, g) = op_of("swiglu"), arguments("swiglu", "contiguous")
+    parts = [spread(mesh, x, Shard(dim)), spread(mesh, g, Shard(dim))]
+    with CommDebugMode() as counted:
+        result = op(*parts)
+        result.to_local().sum().backward()
+    assert counted.get_total_counts() == 0 and result.placements == (Shard(dim),)
+    torch.testing.assert_close(result.to_local(), op(x, g).chunk(2, dim)[0])
+    op(x, g).sum().backward()
+    for part, tensor in zip(parts, (x, g), strict=True):
+        torch.testing.assert_close(part.grad.to_local(), tensor.grad.chunk(2, dim)[0])
+
+
+def test_the_gradient_of_a_weight_is_a_sum_over_the_rows(mesh: Any) -> None:
+    op, (x, w, b) = op_of("layer_norm"), arguments("layer_norm", "contiguous")
+    rows, weight, bias = spread(mesh, x, Shard(0)), spread(mesh, w, Replicate()), spread(mesh, b, Replicate())
+    with CommDebugMode() as counted:
+        op(rows, weight, bias).to_local().sum().backward()
+    assert counted.get_total_counts() == 0
+    assert weight.grad.placements == bias.grad.placements == (Partial("sum"),)
+    torch.testing.assert_close(bias.grad.to_local(), torch.full((8,), 2.0).double())
+
+
+def test_where_nothing_is_derived_the_ops_of_torch_say(mesh: Any) -> None:
+    unit = gs.CompilationUnit("def f(x):\n    return x.sin()")
+    op = gs.torch_op(unit.f, "sharding::none", sharding=None)
+    x = spread(mesh, torch.ones(4), Shard(0))
+    result = op(x)
+    assert result.placements == (Shard(0),)
+    lists = op_of("lists")
+    given = arguments("lists", "contiguous")
+    parts = [[spread(mesh, t, Replicate()) for t in given[0]], spread(mesh, given[1], Replicate())]
+    torch.testing.assert_close(lists(*parts)[0].to_local(), lists(*given)[0])
+
+
+def test_a_mean_is_one_of_parts_of_the_same_size(mesh: Any) -> None:
+    unit = gs.CompilationUnit("def f(x):\n    return x.mean(0)\ndef g(x):\n    return x.sum(0) / x.size(0)")
+    ops = gs.torch_op(unit, "sharding_means")
+    assert ops["f"](spread(mesh, torch.ones(4, 3), Shard(0))).placements == (Partial("avg"),)
+    assert ops["f"](spread(mesh, torch.ones(5, 3), Shard(0))).placements == (Replicate(),)
+    assert ops["g"](spread(mesh, torch.ones(4, 3), Shard(0))).placements == (Replicate(),)
+
+
+def test_every_case_is_in_one_of_the_tables() -> None:
+    assert set(NAMES) == {*SUITE_ARGUMENTS, *ARGUMENTS}
+
+
+def test_the_command_prints_ways_and_what_forbids_others() -> None:
+    suite = str(ROOT / "benchmarks" / "suite.grad")
+    told = CliRunner().invoke(main, ["shard", suite, "layer_norm", "--shape", "x=6,4"])
+    assert told.exit_code == 0, told.output
+    lines = " ".join(told.output.split())
+    assert "shard(0) replicate replicate -> shard(0)" in lines and "partial(sum) partial(sum)" in lines
+    assert "not x shard(1), weight shard(0), bias shard(0): native_layer_norm needs dimension 1 whole" in lines
+    assert "return F.layer_norm(x, [x.size(-1)], weight, bias)" in lines
+    told = CliRunner().invoke(main, ["shard", suite, "swiglu", "--json"])
+    assert [rules["op"] for rules in json.loads(told.output)["ops"]] == ["swiglu", "swiglu_forward", "swiglu_backward"]
+
+
+@pytest.mark.parametrize("name", ["noisy", "lists", "optional", "by_data", "until", "keywords", "rows"])
+def test_the_command_has_an_answer_for_every_kind_of_function(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.grad"
+    file.write_text(OWN)
+    told = CliRunner().invoke(main, ["shard", str(file), name])
+    assert told.exit_code == 0 and "replicate" in told.output, told.output
