@@ -19,6 +19,7 @@ from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 from subject import LOSS, Mismatch, Subject, cotangents
+from transform_roads import batched, forward_mode
 
 Road = Callable[[Subject], None]
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=24")
@@ -391,6 +392,21 @@ def kernels(subject: Subject) -> None:
             _autograd(subject, last, [True] * len(subject.calls[last].shapes), "kernels, second kind", 1)
 
 
+# --- kernels in C ---
+
+
+def c_kernels(subject: Subject) -> None:
+    """Everything that fused kernels in C run: values of every kind of arguments, gradients, halves, torch tensors."""
+    with gs.settings.backend("c"):
+        for which in range(len(subject.calls)):
+            for what in ("call", "call again"):
+                values(subject, subject.f, which, f"C, {what} {which}")
+            pull_back(subject, subject.f, which, what=f"C, vjp of call {which}")
+        _grad(subject, 0)
+        halves(subject)
+        _autograd(subject, 0, [True] * len(subject.calls[0].shapes), "C", 1)
+
+
 # --- texts ---
 
 
@@ -504,6 +520,9 @@ ROADS: dict[str, Road] = {
     "autograd": autograd,
     "one by one": one_by_one,
     "kernels": kernels,
+    "C kernels": c_kernels,
+    "forward mode": forward_mode,
+    "batched": batched,
     "IR text": ir_text,
     "code": code,
     "lifted code": lifted_code,

@@ -49,6 +49,8 @@ GRADIENTS = (
     "autograd",
     "one by one",
     "kernels",
+    "C kernels",
+    "forward mode",
     "code",
 )
 
