@@ -16,8 +16,8 @@ class _Place:
     statements: Sequence[ast.Stmt]
     in_function: bool = False
     in_loop: bool = False
-    named: dict[str, ast.FunctionDef] | None = None
-    """Functions of the scope, by name; None where a branch may define a name once more."""
+    named: dict[str, ast.FunctionDef | ast.Record] | None = None
+    """Functions and named tuples of the scope, by name; None where a branch may define a name once more."""
 
 
 def check_placement(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
@@ -81,13 +81,17 @@ def _check(statement: ast.Stmt, place: _Place, diagnostics: Diagnostics) -> list
         case ast.Record() if place.in_function:
             note = "move it out of the function"
             diagnostics.report("E104", "a named tuple is defined at the outermost level", statement.name_span, note)
+        case ast.Record():
+            _check_name(statement, place, diagnostics)
     return []
 
 
-def _check_name(function: ast.FunctionDef, place: _Place, diagnostics: Diagnostics) -> None:
-    if place.named is None or function.span.start == function.span.end:
+def _check_name(found: ast.FunctionDef | ast.Record, place: _Place, diagnostics: Diagnostics) -> None:
+    if place.named is None or found.span.start == found.span.end:
         return
-    first = place.named.setdefault(function.name, function)
-    if first is not function:
+    first = place.named.setdefault(found.name, found)
+    if first is not found:
+        both_functions = isinstance(found, ast.FunctionDef) and isinstance(first, ast.FunctionDef)
         note = f"the first definition is on line {first.name_span.line}; rename or remove one of the two"
-        diagnostics.report("E105", f"function '{function.name}' is defined twice", function.name_span, note)
+        what = f"function '{found.name}'" if both_functions else f"'{found.name}'"
+        diagnostics.report("E105", f"{what} is defined twice", found.name_span, note)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from keyword import iskeyword
 
 from . import ast
 from .diagnostics import Diagnostics
+from .signatures import check_parameters
 from .source import Span
 
 _BASES = ("NamedTuple", "typing.NamedTuple")
@@ -39,7 +41,7 @@ def record_of_class(
             case _:
                 note = "write a function that takes it"
                 diagnostics.report("E102", "a named tuple has fields only: `x: Tensor`", statement.span, note)
-    return ast.Record(span, name, name_span, tuple(fields))
+    return ast.Record(span, name, name_span, _checked(fields, diagnostics))
 
 
 def record_of_call(statement: ast.Stmt, diagnostics: Diagnostics) -> ast.Record | None:
@@ -63,7 +65,16 @@ def record_of_call(statement: ast.Stmt, diagnostics: Diagnostics) -> ast.Record 
         ast.Parameter(span, field, annotation, default, False)
         for (span, field, annotation), default in zip(fields, given, strict=True)
     ]
-    return ast.Record(statement.span, name, target.span, tuple(parameters))
+    return ast.Record(statement.span, name, target.span, _checked(parameters, diagnostics))
+
+
+def _checked(fields: Sequence[ast.Parameter], diagnostics: Diagnostics) -> tuple[ast.Parameter, ...]:
+    """The fields, in an order and under names that Python takes."""
+    for field in fields:
+        if not field.name.isidentifier() or iskeyword(field.name) or field.name.startswith("_"):
+            note = "a field's name is a name that is no keyword and does not begin with an underscore"
+            diagnostics.report("E102", f"'{field.name}' is no name of a field", field.span, note)
+    return check_parameters([*fields], diagnostics, "field")
 
 
 def _fields(node: ast.Expr) -> list[tuple[Span, str, ast.Expr | None]] | None:

@@ -7,7 +7,9 @@ from .diagnostics import Diagnostics
 from .source import Span
 
 
-def check_parameters(items: list[ast.Parameter | Span], diagnostics: Diagnostics) -> tuple[ast.Parameter, ...]:
+def check_parameters(
+    items: list[ast.Parameter | Span], diagnostics: Diagnostics, what: str = "parameter"
+) -> tuple[ast.Parameter, ...]:
     """The parameters, those after the bare `*` (given by its span) marked keyword-only."""
     parameters: list[ast.Parameter] = []
     marker: Span | None = None
@@ -19,13 +21,13 @@ def check_parameters(items: list[ast.Parameter | Span], diagnostics: Diagnostics
             marker = item
             continue
         if item.name in names:
-            diagnostics.report("E105", f"duplicate parameter '{item.name}'", _name_span(item), "rename one of the two")
+            diagnostics.report("E105", f"duplicate {what} '{item.name}'", _name_span(item), "rename one of the two")
         names.add(item.name)
         if marker is not None:
             item = ast.Parameter(item.span, item.name, item.annotation, item.default, True)
         elif item.default is None and parameters and parameters[-1].default is not None:
             note = f"give it a default, or move it before '{_first_default(parameters)}'"
-            message = f"parameter '{item.name}' without a default follows one with a default"
+            message = f"{what} '{item.name}' without a default follows one with a default"
             diagnostics.report("E101", message, item.span, note)
         parameters.append(item)
     if marker is not None and not (parameters and parameters[-1].keyword_only):

@@ -97,6 +97,24 @@ def emit_record(e: Emitter, node: ast.Call, record: Record, arguments: Sequence[
     return made
 
 
+def emit_replaced(e: Emitter, node: ast.Call, subject: Argued, arguments: Sequence[Argued]) -> Value:
+    """`p._replace(x=y)`: the named tuple with other values for some of its fields."""
+    type = subject.value.type
+    assert isinstance(type, TupleType)
+    made_here = subject.value.node.kind == "prim::TupleConstruct"
+    elements = subject.value.node.inputs if made_here else e.at(node).unpack(subject.value)
+    values = dict(zip(type.names, elements, strict=True))
+    for argument in arguments:
+        if argument.keyword is None or argument.keyword not in values:
+            what = "a value without a name" if argument.keyword is None else f"'{argument.keyword}'"
+            note = f"its fields are {', '.join(type.names)}"
+            raise e.fail("E204", f"_replace() takes fields by their names, not {what}", argument.span, note)
+        values[argument.keyword] = argument.value
+    made = e.at(node).tuple(list(values.values()))
+    made.type = TupleType(tuple(value.type for value in values.values()), type.names)
+    return made
+
+
 def _as_value(e: Emitter, outputs: Sequence[Value], schema: FunctionSchema) -> Value:
     """What a call gives: several results are a tuple, whose elements have the names that the schema gives them."""
     if len(outputs) == 1:

@@ -143,6 +143,21 @@ def test_pythons_own() -> None:
         ("def f(y):\n    return Place\n", "E20", "'Place'"),
         ("def f(y):\n    return Place(y, [y]).z\n", "E202", "no attribute 'z'"),
         ("def f(y):\n    z: int\n    return y\n", "E102", "without a value"),
+        ("P = namedtuple('P', ['a', 'a'])\n", "E105", "duplicate field 'a'"),
+        ("P = namedtuple('P', 'a class')\n", "E102", "'class' is no name of a field"),
+        ("P = namedtuple('P', ['_a'])\n", "E102", "'_a' is no name of a field"),
+        ("P = namedtuple('P', ['a b'])\n", "E102", "'a b' is no name of a field"),
+        ("class P(NamedTuple):\n    a: Tensor\n    a: int\n", "E105", "duplicate field 'a'"),
+        ("class P(NamedTuple):\n    a: int = 1\n    b: Tensor\n", "E101", "field 'b' without a default follows"),
+        ("class P(NamedTuple):\n    a: int\n\ndef P(x):\n    return x\n", "E105", "'P' is defined twice"),
+        ("P = namedtuple('P', 'a')\nP = namedtuple('P', 'b')\n", "E105", "'P' is defined twice"),
+        ("def f(y):\n    return Place(y, [y])._replace(z=y)\n", "E204", "takes fields by their names, not 'z'"),
+        ("def f(y):\n    return Place(y, [y])._replace(y)\n", "E204", "not a value without a name"),
+        (
+            "def f(y):\n    return Place(y, [y])._asdict()\n",
+            "E202",
+            r"no method '_asdict'(?s:.)*elements are x, l, o, n",
+        ),
     ],
 )
 def test_what_is_refused(text: str, code: str, says: str) -> None:
@@ -150,3 +165,19 @@ def test_what_is_refused(text: str, code: str, says: str) -> None:
         gs.CompilationUnit(text, scope={"Odd": Odd, "Place": Place})
     assert caught.value.code.startswith(code)
     assert len(caught.value.diagnostics) == 1
+
+
+def test_other_values_for_some_fields() -> None:
+    unit = gs.CompilationUnit(
+        """
+P = namedtuple("P", ["a", "b"])
+
+
+def f(x, y):
+    p = P(x * 2, y)
+    q = p._replace(b=p.a * 3)
+    return q.a * q.b * p.b + p._replace(b=y, a=x).a
+"""
+    )
+    np.testing.assert_allclose(unit.f(X, Y), 12 * X * X * Y + X)
+    assert gs.CompilationUnit(unit.code).code == unit.code

@@ -21,13 +21,21 @@ from ...types.types import (
     NUMBERS,
     STR,
     ListType,
+    TupleType,
     is_tensor,
     may_be_none,
 )
 from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, described
 from ..outside import Record
-from ..resolve import emit_arguments, emit_function_call, emit_record, emit_resolved, with_float_base
+from ..resolve import (
+    emit_arguments,
+    emit_function_call,
+    emit_record,
+    emit_replaced,
+    emit_resolved,
+    with_float_base,
+)
 from ..spellings import (
     SYMBOLS,
     asks_in_place,
@@ -226,14 +234,13 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         return emit_format(e, node, subject, arguments)
     if isinstance(receiver.type, ListType) and name in LIST_MUTATIONS:
         return emit_mutation(e, node, function, subject, arguments)
+    fields = receiver.type.names if isinstance(receiver.type, TupleType) else ()
+    if fields and name == "_replace":
+        return emit_replaced(e, node, subject, arguments)
     if not OPS.overloads(name) or name in OWN:
-        methods = [name for name in OPS.names() if name not in OWN]
-        raise e.fail(
-            "E202",
-            f"{described(receiver.type)} has no method '{name}'",
-            function.name_span,
-            *did_you_mean(name, methods),
-        )
+        methods = [name for name in OPS.names() if name not in OWN and not name.startswith("_")]
+        notes = (f"its elements are {', '.join(fields)}",) if fields else did_you_mean(name, methods)
+        raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
     name = with_indices(name, arguments)
     arguments = with_receiver(name, subject, meaningful(name, arguments))
     return emit_resolved(e, node, name, arguments, f"method '{name}'")
