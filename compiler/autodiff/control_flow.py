@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..analysis.definedness import is_sure
@@ -30,6 +31,7 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, 
     An input with a dtype is one that is there, so none is told of what may be an undefined gradient, in a graph that
     `lacks` some.
     """
+    _refuse_tuples(block)
     body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
@@ -38,6 +40,17 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, 
         copy_node(value.node, env, body.body.append)
     body.body.ret.replace_inputs(copy_nodes(block, env, body.body.append))
     return body
+
+
+def _refuse_tuples(block: Block) -> None:
+    """CompileError for a tuple with tensors that a branch or a loop gives whole, where it may be None: no gradient
+    would come back through it. Others have been taken apart."""
+    for value in block.outputs:
+        node = value.node
+        if node.kind == "prim::TupleConstruct" and any(is_differentiable(item.type) for item in node.inputs):
+            message = f"no gradient flows through a {value.type} that may be None"
+            note = "keep one optional for each place of the tuple, or a tuple that is always there"
+            raise CompileError([Diagnostic("E408", message, node.span, (note,))])
 
 
 def sure_type(value: Value) -> Type:

@@ -11,6 +11,7 @@ import torch
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.unrecorded import Unrecorded
+from ...compiler.functionalize.unrecorded import may_carry
 from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
@@ -44,6 +45,7 @@ class TorchCalls:
         self._prepared: dict[Hashable, PreparedCall] = {}
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
+        self._opaque_results = [r.type for r in function.schema.returns if not _carries_gradients(r.type)]
 
     def forget(self) -> None:
         """Drop what was compiled."""
@@ -71,6 +73,8 @@ class TorchCalls:
             return self._call_unrecorded(unrecorded, values)
         if joins and self._opaque:
             self._check_opaque(values)
+        if joins and self._opaque_results and requires_grad(values):
+            raise self._no_gradient(f"a result: no gradient flows through a {self._opaque_results[0]}", "return")
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
         if key is not None and device not in BY_OPS:
             self._prepare(device, args, values, key)
@@ -127,10 +131,12 @@ class TorchCalls:
         """RuntimeFailure where a gradient is required through what carries none: better than to leave it out."""
         for i, name in self._opaque:
             if requires_grad([values[i]]):
-                message = f"argument '{name}': no gradient flows through a {self._function.schema.arguments[i].type}"
-                notes = ["pass tensors, lists of them, or tuples of both; or `x.detach()`"]
-                span = self._function.graph.span
-                raise RuntimeFailure("R003", self._function.title, message, span=span, notes=notes)
+                type = self._function.schema.arguments[i].type
+                raise self._no_gradient(f"argument '{name}': no gradient flows through a {type}", "pass")
+
+    def _no_gradient(self, message: str, verb: str) -> RuntimeFailure:
+        notes = [f"{verb} tensors, lists of them, or tuples of both; or `x.detach()`"]
+        return RuntimeFailure("R003", self._function.title, message, span=self._function.graph.span, notes=notes)
 
 
 _CALLS: WeakSet[TorchCalls] = WeakSet()
@@ -145,9 +151,9 @@ FORGETTING.add(_forget_calls)
 
 
 def _carries_gradients(type: Type) -> bool:
-    """Whether gradients flow through every tensor of an argument. Types are shallow, so this recurses."""
+    """Whether gradients flow through every tensor of an argument or a result. Types are shallow, so this recurses."""
     if isinstance(type, TupleType):
         return all(_carries_gradients(element) for element in type.elements)
     while isinstance(type, OptionalType | ListType):
         type = type.element
-    return not isinstance(type, TupleType)
+    return not isinstance(type, TupleType) or not may_carry(type)

@@ -397,7 +397,8 @@ def kernels(subject: Subject) -> None:
 
 def c_kernels(subject: Subject) -> None:
     """Everything that fused kernels in C run: values of every kind of arguments, gradients, halves, torch tensors."""
-    with gs.settings.backend("c"):
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="kernels in C")
         for which in range(len(subject.calls)):
             for what in ("call", "call again"):
                 values(subject, subject.f, which, f"C, {what} {which}")
