@@ -21,13 +21,12 @@ its own inside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ..analysis.activity import Activity
 from ..analysis.captures import captures
 from ..analysis.draws import draws, is_random
 from ..formulas.library import formula_name
-from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import (
     Block,
@@ -36,6 +35,7 @@ from ..ir.node import (
     copy_node,
     walk,
 )
+from ..ir.outline import outline
 from ..ir.rewrite import CONSTANT, replace_node
 from ..ops.registry import OPS, Trait
 from ..types.types import TensorType, is_differentiable
@@ -166,7 +166,7 @@ def _gather(block: Block, graph: Graph, threshold: int, activity: Activity) -> l
         if isinstance(item, Node):
             block.append(item)
         else:
-            made.append(_outline(block, item))
+            made.append(outline(block, item, KIND, repeated=_is_constant, span=item[-1].span))
     return made
 
 
@@ -179,49 +179,8 @@ def _is_random(node: Node) -> bool:
     return any(is_random(inner) for inner in walk([node]))
 
 
-def _outline(block: Block, members: Sequence[Node]) -> Node:
-    """A group of nodes that are in no list now, at the end of a block."""
-    inside = _all_inside(members)
-    builder = Builder(block, span=members[-1].span)
-    group = builder.node(KIND, blocks=1)
-    (body,) = group.blocks
-    first = body.ret
-    env: dict[Value, Value] = {}
-    for node in members:
-        for user in _all_inside([node]):
-            for index, value in enumerate(user.inputs):
-                if value.node in inside:
-                    continue
-                if value not in env:
-                    env[value] = _taken_in(group, body, value, first)
-                user.set_input(index, env[value])
-        body.append(node)
-    for value in [v for node in members for v in node.outputs]:
-        outer = [use for use in value.uses if use.user not in inside and use.user is not body.ret]
-        if outer:
-            body.ret.add_input(value)
-            result = group.add_output(value.type, value.name_hint)
-            for use in outer:
-                use.user.set_input(use.index, result)
-    return group
-
-
-def _all_inside(nodes: Iterable[Node]) -> dict[Node, None]:
-    """Nodes in order, with those in their blocks, and what begins and ends these."""
-    found: dict[Node, None] = {}
-    for node in walk(nodes):
-        found[node] = None
-        for block in node.blocks:
-            found.update({block.param: None, block.ret: None})
-    return found
-
-
-def _taken_in(group: Node, body: Block, value: Value, before: Node) -> Value:
-    """A value from outside as the block sees it: a parameter, or a constant of its own."""
-    if value.node.kind == CONSTANT:
-        return copy_node(value.node, {}, lambda node: node.insert_before(before)).output
-    group.add_input(value)
-    return body.add_input(value.type, value.name_hint)
+def _is_constant(node: Node) -> bool:
+    return node.kind == CONSTANT
 
 
 def _put_back(group: Node) -> None:

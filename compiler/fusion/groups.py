@@ -22,9 +22,9 @@ from typing import Any
 
 from ..analysis.captures import captures
 from ..autodiff.subgraphs import subgraph
-from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value, copy_node
+from ..ir.node import Block, Node, Value
+from ..ir.outline import outline
 from ..ops.registry import OPS, Trait
 from .borders import CONTROL_FLOW, Borders, is_free, weight
 
@@ -108,7 +108,7 @@ def _gather(block: Block, reasons: Mapping[Node, str]) -> None:
             for node in item:
                 block.append(node)
         else:
-            _outline(block, item)
+            outline(block, item, KIND, {"name": ""}, repeated=is_free, span=item[0].span)
 
 
 def _arranged(nodes: Sequence[Node], reasons: Mapping[Node, str]) -> list[Node | list[Node]]:
@@ -160,49 +160,3 @@ def _has(node: Node, trait: Trait) -> bool:
 
 def _used(node: Node) -> list[Value]:
     return [*node.inputs, *(value for block in node.blocks for value in captures(block))]
-
-
-def _outline(block: Block, members: Sequence[Node]) -> Node:
-    """A group of nodes that are in no list now, at the end of a block."""
-    group = Builder(block, span=members[0].span).node(KIND, blocks=1, attrs={"name": ""})
-    (body,) = group.blocks
-    for node in members:
-        body.append(node)
-    inside = set(_inside(members))
-    env: dict[Value, Value] = {}
-    for node in _inside(members):
-        for index, value in enumerate(node.inputs):
-            if value.node not in inside:
-                if value not in env:
-                    env[value] = _taken_in(group, body, value)
-                node.set_input(index, env[value])
-    for value in [value for node in members for value in node.outputs]:
-        outer = [use for use in value.uses if use.user not in inside and use.user is not body.ret]
-        if outer:
-            body.ret.add_input(value)
-            result = group.add_output(value.type, value.name_hint)
-            for use in outer:
-                use.user.set_input(use.index, result)
-    return group
-
-
-def _taken_in(group: Node, body: Block, value: Value) -> Value:
-    """A value from outside as the block sees it: a parameter, or a constant of its own."""
-    if is_free(value.node):
-        first = body.param.next
-        assert first is not None
-        return copy_node(value.node, {}, lambda node: node.insert_before(first)).outputs[value.index]
-    group.add_input(value)
-    return body.add_input(value.type, value.name_hint)
-
-
-def _inside(members: Sequence[Node]) -> Iterator[Node]:
-    """The nodes with all in their blocks, what stands for their results included."""
-    pending = list(members)[::-1]
-    while pending:
-        node = pending.pop()
-        yield node
-        for block in reversed(node.blocks):
-            pending.append(block.ret)
-            pending += list(block.nodes)[::-1]
-            pending.append(block.param)
