@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
     from .runtime.face import compiler_debug, memory, random, tape
+    from .runtime.face.files import load
     from .runtime.face.function import Function
     from .runtime.face.operators import ops
     from .runtime.face.pair import GradPair
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .runtime.face.torch_op import torch_op
     from .runtime.face.trace import trace
     from .runtime.face.transforms import grad, value_and_grad, vjp
-    from .runtime.face.unit import CompilationUnit, load
+    from .runtime.face.unit import CompilationUnit
     from .runtime.failures.failure import RuntimeFailure
     from .runtime.settings.modes import settings
     from .runtime.tracing.traced import TracerWarning
@@ -45,7 +46,7 @@ _HOMES = {
     "compiler_debug": "runtime.face",
     "derive": "authoring.derive.derivation",
     "grad": "runtime.face.transforms",
-    "load": "runtime.face.unit",
+    "load": "runtime.face.files",
     "memory": "runtime.face",
     "ops": "runtime.face.operators",
     "parse_ir": "compiler.parse_ir",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .imports import RELATIVE_IMPORT
 from .mistakes import BRACE
 from .refusal import Complaint, Refusal
 
@@ -32,8 +33,10 @@ _IMPORT = re.compile(
     r"|from __future__ import annotations|from torch \. _jit_internal import BroadcastingList\d( , BroadcastingList\d)*"
     r"|from torch import Tensor|from torch \. nn import functional as F"
     r"|from typing import (\w+( , \w+)*|\( \w+( , \w+)* (, )?\))"
+    rf"|{RELATIVE_IMPORT}"
 )
-"""Imports that Python needs around the same source, and that bind names to what they mean here anyway."""
+"""Imports that Python needs around the same source, and that bind names to what they mean here anyway; and those of
+files beside it, which whoever loads the file has followed."""
 
 _TRY = _KEYWORDS["try"][0]
 _MATCH = "'match' is not supported"

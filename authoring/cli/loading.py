@@ -23,7 +23,8 @@ class Problem(click.ClickException):
 
 def load_unit(path: str) -> CompilationUnit:
     """The unit in a file; `-` is standard input. CompileError for bad source, Problem for a file that does not read."""
-    from ...runtime.face.unit import CompilationUnit, load
+    from ...runtime.face.files import load
+    from ...runtime.face.unit import CompilationUnit
 
     try:
         if path != "-":

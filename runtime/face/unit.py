@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 from ...compiler.emit.outside import nothing
 from ...compiler.ir.graph import Callee
 from ...lang.diagnostics import Diagnostics, did_you_mean
+from ...lang.imports import relative_imports
 from ...lang.source import Source
 from .function import Function
 from .scope import Namespace, Scopes
@@ -50,7 +49,9 @@ class CompilationUnit(Namespace):
         if not isinstance(source, str):
             raise TypeError(f"source is a str, not {type(source).__name__}")
         names = self._functions if self._scope is None else {**self._scope, **self._functions}
-        added = functions_of(Source(source, filename), Scopes(script_in).given(names) if names else nothing)
+        text = Source(source, filename)
+        _require_imported(text, names)
+        added = functions_of(text, Scopes(script_in).given(names) if names else nothing)
         diagnostics = Diagnostics()
         for name, function in added.items():
             if name in self._functions and function.definition is not None:
@@ -102,11 +103,14 @@ class CompilationUnit(Namespace):
         return f"<CompilationUnit {', '.join(self._functions) or 'without functions'}>"
 
 
-def load(path: str | PathLike[str], *, scope: Mapping[str, Any] | None = None) -> CompilationUnit:
-    """The unit in a file of UTF-8 text. OSError for a file that does not read, CompileError for bad source."""
-    # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
-    source = Path(path).read_bytes().decode("utf-8", "surrogateescape")
-    return CompilationUnit(source, fspath(path), scope=scope)
+def _require_imported(source: Source, names: Mapping[str, Any]) -> None:
+    """CompileError for an import from a file beside the source, where nobody has followed it."""
+    diagnostics = Diagnostics()
+    for line in relative_imports(source):
+        if any(imported.called not in names for imported in line.names):
+            note = "`gs.load(path)` compiles a file with what it imports; a text takes other units by its scope"
+            diagnostics.report("E201", f"'{line.text}' is beside no file: this text is in none", line.span, note)
+    diagnostics.raise_if_any()
 
 
 def _unknown(name: str, known: object) -> str:

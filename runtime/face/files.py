@@ -1,0 +1,92 @@
+"""Units in files, and the files that they take functions from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from ...lang.diagnostics import Diagnostics, did_you_mean
+from ...lang.imports import Import, relative_imports
+from ...lang.source import Source
+from ...lang.trampoline import Walk, run
+from .unit import CompilationUnit
+
+SUFFIXES = (".grad", ".gs")
+
+
+def load(path: str | PathLike[str], *, scope: Mapping[str, Any] | None = None) -> CompilationUnit:
+    """The unit in a file of UTF-8 text, with what it imports from files beside it: `from .norms import rms_norm`.
+
+    `scope` is what this file may use beside that. OSError for a file that does not read, CompileError for bad source in
+    whichever file it stands.
+    """
+    unit: CompilationUnit = run(_Loading().load(Path(path), fspath(path), scope))
+    return unit
+
+
+class _Loading:
+    """The files met on the way of one load: each is compiled once, and none imports itself."""
+
+    def __init__(self) -> None:
+        self._units: dict[Path, CompilationUnit] = {}
+        self._open: dict[Path, str] = {}
+
+    def load(self, path: Path, shown: str, scope: Mapping[str, Any] | None) -> Walk:
+        # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        source = Source(text, shown)
+        taken: dict[str, Any] = {}
+        self._open[path.resolve()] = shown
+        for line in relative_imports(source):
+            taken.update((yield self._taken(line, path)))
+        del self._open[path.resolve()]
+        names = {**(scope or {}), **taken} if taken or scope is not None else None
+        return CompilationUnit(text, shown, scope=names)
+
+    def _taken(self, line: Import, path: Path) -> Walk:
+        """What the names of one import mean."""
+        folder = path.parent.joinpath(*[".."] * line.up)
+        taken: dict[str, Any] = {}
+        if not line.path:
+            for imported in line.names:
+                taken[imported.called] = yield self._unit(line, folder / imported.name, path)
+            return taken
+        unit: CompilationUnit = yield self._unit(line, folder.joinpath(*line.path), path)
+        diagnostics = Diagnostics()
+        for imported in line.names:
+            if imported.name in unit:
+                taken[imported.called] = unit[imported.name]
+            else:
+                notes = did_you_mean(imported.name, unit.functions) or (f"it has {', '.join(unit) or 'none'}",)
+                message = f"'{line.text}' has no function '{imported.name}'"
+                diagnostics.report("E201", message, imported.span, *notes)
+        diagnostics.raise_if_any()
+        return taken
+
+    def _unit(self, line: Import, stem: Path, path: Path) -> Walk:
+        """The unit in the file of an import."""
+        found = _file(stem, path.suffix)
+        diagnostics = Diagnostics()
+        if found is None:
+            note = f"there is no {stem.name}{path.suffix or SUFFIXES[0]} in {stem.parent}"
+            diagnostics.report("E201", f"no file for the import of '{line.text}'", line.span, note)
+            diagnostics.raise_if_any()
+        assert found is not None
+        known = found.resolve()
+        if known in self._open:
+            shown = list(self._open.values())[list(self._open).index(known) :]
+            circle = " → ".join(Path(name).name for name in [*shown, found.name])
+            note = "move what both need into a third file"
+            diagnostics.report("E407", f"files import each other: {circle}", line.span, note)
+            diagnostics.raise_if_any()
+        if known not in self._units:
+            self._units[known] = yield self.load(found, str(found), None)
+        return self._units[known]
+
+
+def _file(stem: Path, suffix: str) -> Path | None:
+    """The file of a module: with the suffix of the file that imports it, or another of source."""
+    names = (stem.with_name(stem.name + each) for each in dict.fromkeys((suffix, *SUFFIXES)))
+    return next((name for name in names if name.is_file()), None)
