@@ -333,11 +333,13 @@ Stmt: TypeAlias = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Module(Syntax):
-    """`ignored` are functions that were passed over, each with the decorator that says so."""
+    """`ignored` are functions that were passed over, each with the decorator that says so; `constants` give names to
+    what is computed before anything runs."""
 
     functions: tuple[FunctionDef, ...]
     ignored: tuple[tuple[str, str], ...] = ()
     records: tuple[Record, ...] = ()
+    constants: tuple[Assign, ...] = ()
 
 
 @cache

@@ -15,7 +15,7 @@ from .builder import TreeBuilder
 from .complaints import complain, missing_block, unexpected_indent
 from .decorators import Decorated, without_decorators
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
-from .placement import check_placement
+from .placement import check_placement, is_constant
 from .records import record_of_call
 from .refusal import Complaint, Refusal
 from .scanner import scan
@@ -75,7 +75,8 @@ class Machine:
         faults = sorted(found.span.start for found in self.diagnostics.found[before:])
         sound = [s for s in statements if isinstance(s, ast.FunctionDef) and self.is_sound(s, faults)]
         records = [s for s in statements if isinstance(s, ast.Record)]
-        return self.module(sound, tuple(decorated.ignored.items()), tuple(records))
+        constants = [s for s in statements if is_constant(s)]
+        return self.module(sound, tuple(decorated.ignored.items()), tuple(records), tuple(constants))
 
     def pass_over(self, decorated: Decorated, before: int) -> None:
         """Forget what was found in functions that are ignored."""
@@ -100,8 +101,10 @@ class Machine:
         functions: list[ast.FunctionDef],
         ignored: tuple[tuple[str, str], ...] = (),
         records: tuple[ast.Record, ...] = (),
+        constants: tuple[ast.Assign, ...] = (),
     ) -> ast.Module:
-        return ast.Module(Span(self.source, 0, len(self.source.text)), tuple(functions), ignored, records)
+        span = Span(self.source, 0, len(self.source.text))
+        return ast.Module(span, tuple(functions), ignored, records, constants)
 
     def is_sound(self, function: ast.FunctionDef, faults: list[int]) -> bool:
         """Whether nothing was reported between the start and the end of a function."""

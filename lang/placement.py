@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from ..lang import ast
 from .diagnostics import Diagnostics
@@ -42,10 +43,17 @@ def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
                 continue
             case ast.ExprStmt(value=ast.Constant(value=str())) if index == 0:
                 continue
-        if statement.span.start == statement.span.end:
+        if statement.span.start == statement.span.end or is_constant(statement):
             continue
-        note = "a file holds function definitions; move this into one, or pass the value as a parameter"
-        diagnostics.report("E104", "only functions can stand outside a function", statement.span, note)
+        note = "a file holds functions and constants; move this into a function, or pass the value as a parameter"
+        diagnostics.report("E104", "only functions and constants can stand outside a function", statement.span, note)
+
+
+def is_constant(statement: ast.Stmt) -> TypeGuard[ast.Assign]:
+    """Whether a statement of the outermost level gives a name to a value."""
+    return (
+        isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)
+    )
 
 
 def _check(statement: ast.Stmt, place: _Place, diagnostics: Diagnostics) -> list[_Place]:

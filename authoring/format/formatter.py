@@ -32,7 +32,7 @@ def _tree(source: Source) -> list[str]:
     diagnostics = Diagnostics()
     module = parse(source, diagnostics)
     diagnostics.raise_if_any()
-    found = [dump(node) for node in (*module.functions, *module.records)]
+    found = [dump(node) for node in (*module.functions, *module.records, *module.constants)]
     return ["\n".join(line.rpartition(" ")[0] for line in text.splitlines()) for text in found]
 
 

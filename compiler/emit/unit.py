@@ -17,6 +17,7 @@ from ..link import Linker
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..spelling.order import drop_unchanged, order_results
 from ..spelling.overloads import Resolver
+from .constants import with_constants
 from .emitter import Handlers
 from .outside import Environment, nothing
 from .records import with_records
@@ -112,6 +113,7 @@ def emit_unit(
     `environment` says what names mean that are none of the file's.
     """
     names = {f.name: f for f in module.functions}
+    environment = with_constants(module.constants, diagnostics, environment)
     environment = with_records(module.records, diagnostics, environment)
     unit = SourceUnit(names, diagnostics, ignored=dict(module.ignored), environment=environment, hints=hints)
     if diagnostics.found:

@@ -194,9 +194,9 @@ def test_unsupported_constructs(statement: str, spanned: str, message: str, note
 @pytest.mark.parametrize(
     ("text", "code", "line", "column", "message"),
     [
-        ("x = 1\n", "E104", 1, 1, "only functions can stand outside a function"),
-        ("print('hello')\n", "E104", 1, 1, "only functions can stand outside a function"),
-        ("def f(): pass\n'late'\n", "E104", 2, 1, "only functions can stand outside a function"),
+        ("x, y = 1, 2\n", "E104", 1, 1, "only functions and constants can stand outside a function"),
+        ("print('hello')\n", "E104", 1, 1, "only functions and constants can stand outside a function"),
+        ("def f(): pass\n'late'\n", "E104", 2, 1, "only functions and constants can stand outside a function"),
         ("def f(): pass\nreturn 3\n", "E104", 2, 1, "'return' outside a function"),
         ("def f(): pass\ndef f(): pass\n", "E105", 2, 5, "function 'f' is defined twice"),
         ("import numpy as np\n", "E102", 1, 1, "this import is not supported"),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ...ir.builder import constant_type
-from ...spelling.names import CONSTANTS
 from ...types.schema import NO_DEFAULT, Argument, Default
 from ...types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
-from ..annotations import broadcast_size, dotted_name, resolve_type
+from ..annotations import broadcast_size, resolve_type
+from ..constants import NotConstant, constant_value
 from ..emitter import described
-from ..outside import Constant, Environment, nothing
+from ..outside import Environment, nothing
 
 
 def parameters_of(
@@ -46,39 +45,20 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
 
 
 def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment) -> Any:
-    outside = environment(dotted_name(node)) if isinstance(node, ast.Name | ast.Attribute) else None
-    if isinstance(outside, Constant) and not any(isinstance(item, tuple) for item in _items(outside.value)):
-        return outside.value
-    match node:
-        case ast.Constant() if node.value is not ...:
-            return node.value
-        case ast.UnaryOp(op="-" | "+", operand=operand) if _is_number(operand):
-            value = _default(operand, diagnostics, environment)
-            return -value if node.op == "-" else value
-        case ast.Attribute() if dotted_name(node) in CONSTANTS:
-            return CONSTANTS[dotted_name(node)]
-        case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=value),), keywords=()):
-            with suppress(ValueError, TypeError):
-                return float(value)  # type: ignore[arg-type]  # what is no number is refused below
-        case ast.TupleExpr() | ast.ListExpr():
-            if not any(isinstance(item, ast.TupleExpr | ast.ListExpr) for item in node.elements):
-                return tuple(_default(item, diagnostics, environment) for item in node.elements)
+    """A constant, as no deeper than a tuple of numbers."""
+    reason = ""
+    try:
+        value = constant_value(node, environment)
+        if not isinstance(value, tuple) or not any(isinstance(item, tuple) for item in value):
+            return value
+    except NotConstant as error:
+        reason = f": {error.reason}" if error.reason else ""
     raise diagnostics.fail(
         "E102",
-        "a default that is not a literal",
+        f"a default that is no constant{reason}",
         node.span,
-        "defaults are numbers, `float('inf')`, strings, bools, None and lists of them",
+        "defaults are numbers, `float('inf')`, strings, bools, None, lists of them, and what is computed of numbers",
     )
-
-
-def _items(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else ()
-
-
-def _is_number(node: ast.Expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) and not isinstance(node.value, bool)
-    return isinstance(node, ast.Call) or dotted_name(node) in CONSTANTS
 
 
 def _type_of_default(default: Any) -> Type:

@@ -1,0 +1,128 @@
+"""Constants that source computes before anything runs: defaults of parameters, and names of the outermost level.
+
+EPS = 1e-6
+HALF_PI = math.pi / 2
+def f(x, eps: float = 10 * EPS, size: List[int] = [1, 2 * 3]): …
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...lang import ast
+from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.trampoline import Walk, run
+from ..spelling.names import CONSTANTS
+from .annotations import dotted_name
+from .outside import Constant, Environment, Outside
+
+_LARGEST = 2**63
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+}
+_NUMBERS = (int, float)
+
+
+class NotConstant(ValueError):
+    """An expression is no constant; the node that is none, and why, if that can be said."""
+
+    def __init__(self, node: ast.Expr, reason: str = "") -> None:
+        self.node = node
+        self.reason = reason
+        super().__init__(reason)
+
+
+def constant_value(node: ast.Expr, environment: Environment) -> Any:
+    """What an expression of literals and constants is: a number, a string, a bool, None, or a tuple of such."""
+    return run(_value(node, environment))
+
+
+def _value(node: ast.Expr, environment: Environment) -> Walk:
+    outside = environment(dotted_name(node)) if isinstance(node, ast.Name | ast.Attribute) else None
+    if isinstance(outside, Constant):
+        return outside.value
+    match node:
+        case ast.Constant() if node.value is not ...:
+            return node.value
+        case ast.UnaryOp(op="-" | "+", operand=operand):
+            value = _number((yield _value(operand, environment)), operand)
+            return -value if node.op == "-" else value
+        case ast.BinaryOp(op=op) if op in _OPERATORS:
+            left = _number((yield _value(node.left, environment)), node.left)
+            right = _number((yield _value(node.right, environment)), node.right)
+            return _computed(node, op, left, right)
+        case ast.Attribute() if dotted_name(node) in CONSTANTS:
+            return CONSTANTS[dotted_name(node)]
+        case ast.Call(function=ast.Name(id="float"), args=(ast.Constant(value=str() | int() | float() as text),)):
+            try:
+                return float(text)
+            except ValueError:
+                raise NotConstant(node) from None
+        case ast.TupleExpr() | ast.ListExpr():
+            items = []
+            for item in node.elements:
+                items.append((yield _value(item, environment)))
+            return tuple(items)
+    raise NotConstant(node)
+
+
+def _number(value: Any, node: ast.Expr) -> Any:
+    if type(value) not in _NUMBERS:
+        raise NotConstant(node)
+    return value
+
+
+def _computed(node: ast.Expr, op: str, left: Any, right: Any) -> Any:
+    """As Python computes it, where that is a number of 64 bits."""
+    if op == "**" and isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right >= 64:
+        raise NotConstant(node, "is no int of 64 bits")
+    try:
+        found = _OPERATORS[op](left, right)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise NotConstant(node, str(error)) from None
+    if type(found) not in _NUMBERS:
+        raise NotConstant(node, "is no real number")
+    if isinstance(found, int) and not -_LARGEST <= found < _LARGEST:
+        raise NotConstant(node, "is no int of 64 bits")
+    return found
+
+
+def with_constants(definitions: Sequence[ast.Assign], diagnostics: Diagnostics, around: Environment) -> Environment:
+    """An environment that has the constants of a source text too; each may name those above it."""
+    found: dict[str, Outside] = {}
+
+    def environment(name: str) -> Outside:
+        return found[name] if name in found else around(name)
+
+    for definition in definitions:
+        try:
+            name, value = _defined(definition, found, diagnostics, environment)
+        except Abort:
+            continue
+        found[name] = Constant(value)
+    return environment if definitions else around
+
+
+def _defined(
+    definition: ast.Assign, found: dict[str, Outside], diagnostics: Diagnostics, environment: Environment
+) -> tuple[str, Any]:
+    (target,) = definition.targets
+    assert isinstance(target, ast.Name)
+    if target.id in found:
+        note = "give one of the two another name: a constant has one value"
+        raise diagnostics.fail("E105", f"constant '{target.id}' is defined twice", target.span, note)
+    try:
+        return target.id, constant_value(definition.value, environment)
+    except NotConstant as error:
+        reason = f": {error.reason}" if error.reason else ""
+        message = f"'{target.id}' is no constant{reason}"
+        note = "outside a function stand numbers, strings, bools, None, tuples of them, and what is computed of numbers"
+        raise diagnostics.fail("E104", message, error.node.span, note) from None
