@@ -325,7 +325,8 @@ class _Loop:
 
 def _both(left: Abstract, right: Abstract, combine: Combine) -> Abstract:
     """What stands for a value in two rounds: of tensors and lists what `combine` says, of numbers what they share."""
-    return combine(left, right) if isinstance(left, Meta | list | tuple) else join(left, right)
+    holds_tensors = isinstance(left, Meta | list | tuple) or isinstance(right, Meta | list | tuple)
+    return combine(left, right) if holds_tensors else join(left, right)
 
 
 def _has_grown(before: Abstract, after: Abstract) -> bool:

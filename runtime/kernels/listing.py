@@ -245,7 +245,7 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
 def _listed(graph: Graph, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
     parts = fuse_groups(graph, given)
     if parts is not None:
-        return list_parts(parts, supports, split)
+        return list_parts(parts, [_meta(item) for item in given], supports, split)
     return ListedParts((fuse(graph, given, supports, split),), ())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -12,10 +12,11 @@ from ...compiler.fusion.fuse import Supports, Unfusable, fuse
 from ...compiler.fusion.groups import KIND, Parts, group_graph
 from ...compiler.fusion.program import ExternStep, Program
 from ...compiler.fusion.seeds import open_inputs
-from ...compiler.ir.node import Block, Node
+from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Block, Node, Value
 from ...compiler.kernel_ir.layout import Layout
-from ...compiler.ops.meta import UNKNOWN, Meta
-from ...compiler.shapes.propagate import ShapeError
+from ...compiler.ops.meta import UNKNOWN, Meta, join
+from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.types import is_tensor, leaf_of
 
 
@@ -27,12 +28,16 @@ class ListedParts:
     lines: tuple[str, ...]
 
 
-def list_parts(parts: Parts, supports: Supports, split: Split) -> ListedParts:
-    """The groups of a graph, each planned for the shapes that it is known to meet."""
+def list_parts(parts: Parts, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
+    """The groups of a graph for arguments of which so much is given, each planned for the shapes that it sure meets.
+
+    What is missing in a first round, as the gradients so far are, is there in the ones that follow: these are listed.
+    """
+    known = {**parts.known, **propagate_shapes(parts.graph, given, _in_later_rounds)}
     made: dict[Node, Program | str] = {}
     for node in parts.graph.all_nodes():
         if node.kind == KIND:
-            made[node] = _planned(node, parts, supports, split)
+            made[node] = _planned(node, parts.graph, known, supports, split)
     programs = tuple([found for found in made.values() if isinstance(found, Program)])
     return ListedParts(programs, tuple(_lines(parts, made)))
 
@@ -44,11 +49,20 @@ def given_for(known: Any) -> Any:
     return Layout.contiguous(known) if isinstance(known, Meta) else known
 
 
-def _planned(group: Node, parts: Parts, supports: Supports, split: Split) -> Program | str:
+def _in_later_rounds(left: Any, right: Any) -> Any:
+    """What stands for a value in two rounds: one that is there, if it is not in the other."""
+    if left is None or right is None:
+        return right if left is None else left
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return [_in_later_rounds(a, b) for a, b in zip(left, right, strict=True)]
+    return join(left, right)
+
+
+def _planned(group: Node, whole: Graph, known: Mapping[Value, Any], supports: Supports, split: Split) -> Program | str:
     """The program of a group, or why there is none before it runs."""
-    graph = group_graph(group, parts.graph)
+    graph = group_graph(group, whole)
     unknown = open_inputs(graph)
-    given = [UNKNOWN if i in unknown else parts.known.get(value, UNKNOWN) for i, value in enumerate(group.inputs)]
+    given = [UNKNOWN if i in unknown else known.get(value, UNKNOWN) for i, value in enumerate(group.inputs)]
     if any(found is UNKNOWN and is_tensor(leaf_of(v.type)) for v, found in zip(group.inputs, given, strict=True)):
         return "planned for the shapes that it meets"
     try:

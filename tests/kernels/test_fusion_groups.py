@@ -164,3 +164,18 @@ def f(x, y, n: int):
             found.append([result, *pull_back(np.cos(result))[:2]])
     for want, have in zip(*found, strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-11, atol=1e-13)
+
+
+def test_groups_of_backward_loops_are_listed_before_a_run() -> None:
+    """Also those that add to gradients which are missing in the first round."""
+    unit = gs.CompilationUnit(
+        "def f(x, mask, ws: List[Tensor]):\n"
+        "    for w in ws:\n"
+        "        x = torch.tanh(x @ w + mask)\n"
+        "    return x.sum()\n"
+    )
+    listing = unit.f.kernels(np.zeros((8, 4), np.float32), np.zeros(4, np.float32), [np.zeros((4, 4), np.float32)] * 9)
+    assert not [line for line in listing.outline if "planned" in line]
+    backward = listing.outline[listing.outline.index("backward") :]
+    loop = next(i for i, line in enumerate(backward) if "a loop of 9 rounds" in line)
+    assert any("kernel, 2 ops of the library" in line for line in backward[loop:]), backward
