@@ -18,6 +18,7 @@ from typing import TypeAlias
 from .ir.graph import Graph
 from .ir.node import Misuse
 from .ir.verify import InvalidIR, verify
+from .passes.accumulate_slices import accumulate_slices
 from .passes.aggregate_gradients import aggregate_gradients
 from .passes.batch_matmuls import batch_matmuls
 from .passes.batch_rounds import batch_rounds
@@ -251,7 +252,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "autodiff": (),
     # Several rounds at a time, where nothing is to be differentiated any more.
     "decompose": (inline_functions, remove_hints, decompose_ops, unroll_loops, eliminate_common_subexpressions),
-    "batch": (batch_rounds, batch_matmuls),
+    "batch": (batch_rounds, batch_matmuls, accumulate_slices),
     "fuse": (),
     "aggregate": (aggregate_gradients,),
     # Dtypes that were asked for have become constants since the last time.

@@ -23,8 +23,7 @@ makes one. It stands where the last sum stood, and so holds its terms until then
 could cost memory: between two of its sums, if something is computed there, at most one array may be kept for add_n
 alone, since the chain would keep one too: the sum so far. Terms that are used later are there anyway.
 
-A sum of as many terms as the cap, or more, stays a chain, in which a plan adds in place: it holds no term until the
-others are there.
+A sum of as many terms as the cap, or more, stays a chain, which holds no term until the others are there.
 
 Gradients of one value have one shape and one dtype, and the accounting relies on that; where types say otherwise, a
 sum is left alone. Sums of gradients that may be undefined (prim::AutogradAdd) are left alone as well. A sum that a
@@ -46,7 +45,7 @@ from ..types.types import TensorType, TupleType, Type, leaf_of
 MIN_TERMS = 3
 """A sum of fewer is an add."""
 _CAP = [8]
-"""From so many terms on, sums are added up in place, one after the other."""
+"""From so many terms on, they are added one after the other."""
 _ADD = "aten::add.Tensor"
 _AS_IT_IS = ("aten::sum_to_size", "aten::_grad_sum_to_size")
 """What gives its operand itself where there is nothing to do."""

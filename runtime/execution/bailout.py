@@ -23,11 +23,13 @@ from ...compiler.ops.meta import Meta
 from ...compiler.specialize.assume import BAIL_OUT, Seen, may_be_assumed
 from ...compiler.types.dtypes import BY_CODE
 from ..plans.build import PlanBuilder, PlanCache, gather, without
-from ..plans.operations import Evaluate
+from ..plans.operations import Evaluate, own_copy
 from ..plans.plan import BAIL, ExecutionPlan, Gather, Registers, Slots
 
-Entrances = Mapping[int, tuple[int, Slots]]
-"""By point: the address behind it, and the registers of what lives on there."""
+Entrance = tuple[int, Slots, tuple[bool, ...]]
+"""The address behind a point, the registers of what lives on there, and which of that the plan writes into."""
+Entrances = Mapping[int, Entrance]
+"""By point."""
 Observer = Callable[[int, Any], None]
 """Is told what a point gave."""
 
@@ -44,15 +46,15 @@ def seen_in(value: Any) -> Seen | None:
 class Exit:
     """The function of a BAIL: what is taken for granted of a value, and how a run leaves where it does not hold."""
 
-    __slots__ = ("_address", "_gather", "_left", "_plan", "_seen", "_slots")
+    __slots__ = ("_address", "_gather", "_left", "_owned", "_plan", "_seen", "_slots")
 
     def __init__(
-        self, seen: Seen, live: Gather, plan: ExecutionPlan, entrance: tuple[int, Slots], left: Callable[[], None]
+        self, seen: Seen, live: Gather, plan: ExecutionPlan, entrance: Entrance, left: Callable[[], None]
     ) -> None:
         self._seen = seen
         self._gather = live
         self._plan = plan
-        self._address, self._slots = entrance
+        self._address, self._slots, self._owned = entrance
         self._left = left
 
     def holds(self, value: Any) -> bool:
@@ -63,8 +65,8 @@ class Exit:
     def leave(self, registers: Registers) -> tuple[ExecutionPlan, Registers, int]:
         """Where to go on: the plan, its registers, and the address. `registers` are used up."""
         entered: Registers = [*[None] * self._plan.input_count, *self._plan.template]
-        for slot, value in zip(self._slots, self._gather(registers), strict=True):
-            entered[slot] = value
+        for slot, owned, value in zip(self._slots, self._owned, self._gather(registers), strict=True):
+            entered[slot] = own_copy(value) if owned else value
         registers.clear()
         self._left()
         return self._plan, entered, self._address
@@ -117,7 +119,7 @@ class _ObservingPlanner(PlanBuilder):
 class _EnterablePlanner(PlanBuilder):
     def __init__(self, graph: Graph, callees: PlanCache, points: Iterable[int]) -> None:
         super().__init__(graph, callees)
-        self.entrances: dict[int, tuple[int, Slots]] = {}
+        self.entrances: dict[int, Entrance] = {}
         self._points = Points(graph)
         self._wanted: dict[Node, list[int]] = {}
         for point in points:
@@ -126,7 +128,9 @@ class _EnterablePlanner(PlanBuilder):
     def _operation(self, node: Node) -> None:
         super()._operation(node)
         for point in self._wanted.get(node, ()):
-            self.entrances[point] = self._next_address(), self._slots_of(self._points.live_behind(point))
+            live = self._points.live_behind(point)
+            owned = tuple([value in self._own.owned for value in live])
+            self.entrances[point] = self._next_address(), self._slots_of(live), owned
 
 
 class _SpecialPlanner(PlanBuilder):

@@ -87,7 +87,7 @@ def choose_aggregation(
         sum(builder, gradients)    makes one gradient of several that meet in a value
         zeros                      ops that give zeros like their operand, which add nothing: "aten::zeros_like"
         copy                       an op that copies, for a gradient that is that of two arguments: "aten::clone"
-        cap                        sums of fewer terms are added at once, of more in place, one after the other
+        cap                        sums of fewer terms are added at once, of more one after the other
 
     What is left out is as ever: gradients are added as they come, and by the cap that there was, which is 8 at first.
     What was compiled before is dropped. ValueError for what is no such op, or no number of terms.

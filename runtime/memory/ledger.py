@@ -124,18 +124,22 @@ def owner(array: ndarray[Any, Any]) -> tuple[int, int]:
 
 
 class _Registers(list[Any]):
-    """Registers whose every write the ledger sees."""
+    """Registers whose every write the ledger sees. `_lists` are what lists held when they were written there: a plan may
+    write into one since."""
 
-    __slots__ = ("_ledger",)
+    __slots__ = ("_ledger", "_lists")
 
     def __init__(self, values: Iterable[Any], ledger: Ledger) -> None:
         super().__init__(values)
         self._ledger = ledger
+        self._lists: dict[Any, list[Any]] = {i: [*v] for i, v in enumerate(self) if type(v) is list}
         ledger.hold(self)
 
     def __setitem__(self, slot: SupportsIndex | slice, value: Any) -> None:
-        old = self[slot]
+        old = self._lists.pop(slot, None) if slot in self._lists else self[slot]
         super().__setitem__(slot, value)
+        if type(value) is list:
+            self._lists[slot] = [*value]
         if old is not value:
             gained, lost = _difference(value, old)
             self._ledger.hold(gained)

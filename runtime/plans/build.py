@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 from ...compiler.analysis.liveness import ALIASES, CONSTANTS, Liveness, analyse
+from ...compiler.analysis.ownership import Ownership, ownership
 from ...compiler.ir.constants import runtime_value
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Block, Node, Value
@@ -16,7 +17,7 @@ from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
 from ...compiler.types.dtypes import BOOL, DType
 from ...compiler.types.types import TensorType
 from ...lang.trampoline import Walk, run
-from .operations import STRUCTURAL, Evaluate
+from .operations import STRUCTURAL, WRITES, Evaluate, own_copy
 from .plan import (
     BINARY,
     BRANCH,
@@ -69,11 +70,14 @@ class PlanBuilder:
 
     passing: tuple[type[Exception], ...] = ()
     """Errors that are none of the data's: they leave a run of the plan as they are."""
+    writes = True
+    """Whether a run may write into what nobody else sees."""
 
     def __init__(self, graph: Graph, callees: PlanCache) -> None:
         self._graph = graph
         self._callees = callees
         self._live: Liveness = analyse(graph)
+        self._own = ownership(graph) if self.writes else Ownership()
         self._slots: dict[Value, int] = {}
         self._template: list[Any] = []
         self._free: list[int] = []
@@ -218,7 +222,7 @@ class PlanBuilder:
             self._emit(CALL, node.attr("callee"), targets, gather(inputs), released, unused, inputs)
             return
         dead = without(released, targets) + unused
-        function, taken = self._evaluation(node)
+        function, taken = self._in_place(node) or self._evaluation(node)
         operands = tuple([inputs[i] for i in taken])
         if len(targets) != 1:
             self._emit(SPREAD, function, targets, gather(operands), None, dead, inputs)
@@ -243,6 +247,9 @@ class PlanBuilder:
     def _is_call(self, node: Node) -> bool:
         """Whether a node is run as a plan of its own, by an instruction of its own."""
         return node.kind == "prim::CallFunction"
+
+    def _in_place(self, node: Node) -> tuple[Evaluate, Sequence[int]] | None:
+        return (WRITES[node.kind], range(len(node.inputs))) if node in self._own.writes else None
 
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
         """What a node comes to as a function of some of its operands."""
@@ -299,6 +306,9 @@ class PlanBuilder:
         head, targets = ((), carried) if always else ((self._slot(entry),), (condition, *carried))
         early = [v for v in dying if v is not self._live.resolve(trips) and not self._live.used_in(block, v)]
         self._emit_move((*head, *sources), targets, self._release(early))
+        for value in [value for value in block.inputs if value in self._own.copied]:
+            slot = self._slots[value]
+            self._emit(UNARY, own_copy, slot, slot, operands=(slot,))
         counts = self._slot(trips)
         enter = self._emit(ENTER, condition, None, index, counts)
         start = len(self._steps)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from ...compiler.ops.arrays import Array, numpy_dtype
-from ...compiler.ops.registry import OPS
+from ...compiler.ops.families.control import add_item_in_place, add_select_in_place, added_gradients
 
 Evaluate = Callable[..., Any]
 
@@ -45,17 +45,6 @@ def _unpack_list(node: Node) -> Evaluate:
     return unpack
 
 
-def _add_gradients(left: Any, right: Any) -> Any:
-    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists."""
-    if left is None or right is None:
-        return right if left is None else left
-    if not isinstance(left, list):
-        return OPS.named("aten::add.Tensor").evaluate(left, right)
-    if len(left) != len(right):
-        raise ValueError(f"a gradient of {len(left)} tensors is added to one of {len(right)}")
-    return [_add_gradients(a, b) for a, b in zip(left, right, strict=True)]
-
-
 def _materialize(grad: Array | None, size: Sequence[int], dtype: int) -> Array:
     return np.zeros(tuple(size), numpy_dtype(dtype)) if grad is None else grad
 
@@ -66,7 +55,27 @@ STRUCTURAL: dict[str, Callable[[Node], Evaluate]] = {
     "prim::TupleUnpack": _unpack_tuple,
     "prim::ListUnpack": _unpack_list,
     "prim::TupleIndex": lambda node: itemgetter(node.attr("index")),
-    "prim::AutogradAdd": lambda node: _add_gradients,
+    "prim::AutogradAdd": lambda node: added_gradients,
     "prim::MaterializeGrad": lambda node: _materialize,
 }
 """From a node to the function of its inputs: one result as it is, several as a sequence."""
+
+
+def _append_in_place(values: list[Any], value: Any) -> list[Any]:
+    values.append(value)
+    return values
+
+
+def own_copy(value: Any) -> Any:
+    """A list or an array that nobody else has."""
+    if isinstance(value, list):
+        return [*value]
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+WRITES: dict[str, Evaluate] = {
+    "aten::append.t": _append_in_place,
+    "prim::grad_add_item": add_item_in_place,
+    "prim::grad_add_select": add_select_in_place,
+}
+"""What nodes come to that may write into their first operand."""

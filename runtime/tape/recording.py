@@ -59,7 +59,9 @@ class RecordingPlans(PlanCache):
 
 
 class RecordingPlanner(PlanBuilder):
-    """Builds a recording plan: a Planner that evaluates nodes on Variables too."""
+    """Builds a recording plan: a PlanBuilder that evaluates nodes on Variables too, which keep what they have seen."""
+
+    writes = False
 
     def __init__(
         self, graph: Graph, plans: RecordingPlans, groups: Mapping[Node, DifferentiableGroup] | None = None

@@ -14,7 +14,7 @@ from ...types.types import TensorType
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of
 from ..dims import axes_of
-from ..registry import Trait, declare
+from ..registry import OPS, Trait, declare
 from .prim import sum_to_size
 
 # Emission
@@ -129,6 +129,54 @@ def _grad_item(gradients: list[Any] | None, index: int) -> Any:
     return None if gradients is None else gradients[index]
 
 
+def added_gradients(left: Any, right: Any) -> Any:
+    """The sum of two gradients, of which either may be undefined, as may be their elements if they are lists."""
+    if left is None or right is None:
+        return right if left is None else left
+    if not isinstance(left, list):
+        return OPS.named("aten::add.Tensor").evaluate(left, right)
+    if len(left) != len(right):
+        raise ValueError(f"a gradient of {len(left)} tensors is added to one of {len(right)}")
+    return [added_gradients(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def grad_add_item(gradients: list[Any] | None, gradient: Any, index: int, count: int) -> Any:
+    """The gradients of a list, with one more for one of its elements."""
+    return add_item_in_place(None if gradients is None else [*gradients], gradient, index, count)
+
+
+def add_item_in_place(gradients: list[Any] | None, gradient: Any, index: int, count: int) -> Any:
+    """As `grad_add_item`, into the list itself."""
+    total = [None] * count if gradients is None else gradients
+    if len(total) != count:
+        raise ValueError(f"a gradient of {len(total)} tensors is added to one of {count}")
+    if not -count <= index < count:
+        raise IndexError(f"list index {index} out of range in a list of {count}")
+    total[index] = added_gradients(total[index], gradient)
+    return total
+
+
+def grad_add_select(gradients: Array | None, gradient: Array | None, size: list[int], dim: int, index: int) -> Any:
+    """The gradient of a tensor, with one more for one of its slices."""
+    return add_select_in_place(None if gradients is None else gradients.copy(), gradient, size, dim, index)
+
+
+def add_select_in_place(gradients: Array | None, gradient: Array | None, size: list[int], dim: int, index: int) -> Any:
+    """As `grad_add_select`, into the array itself, where that has the shape and the dtype of the sum."""
+    if gradient is None:
+        return gradients
+    total = np.zeros(tuple(size), gradient.dtype) if gradients is None else gradients
+    is_plain = total.shape == tuple(size) and total.dtype == gradient.dtype and total.flags.writeable
+    if is_plain and total.ndim and -total.shape[dim] <= index < total.shape[dim]:
+        part = np.moveaxis(total, dim, 0)[index, ...]
+        if part.shape == gradient.shape:
+            part += gradient
+            return total
+    zeros = np.zeros(tuple(size), gradient.dtype)
+    scattered = OPS.named("aten::select_scatter").evaluate(zeros, gradient, dim, index)
+    return added_gradients(total, scattered)
+
+
 def grad_list(gradients: list[Any] | None, primal: list[Any] | None, zeros: Callable[[Any], Any] = _zeros_for) -> Any:
     """The gradients of a list, with zeros for those that are undefined."""
     if gradients is None:
@@ -207,6 +255,18 @@ declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
 declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", grad_list)
 declare("prim::grad_fit(t[] gradients, t[] primal, str function, str argument) -> t[]", _grad_fit)
 declare("prim::grad_spread(t[] gradients, t[] like) -> t[]", _grad_spread)
+declare(
+    "prim::grad_add_item(t[] gradients, t gradient, int index, int count) -> t[]",
+    grad_add_item,
+    traits=Trait.NONDIFFERENTIABLE,
+)
+declare(
+    "prim::grad_add_select(Tensor gradients, Tensor gradient, int[] size, int dim, int index) -> Tensor",
+    grad_add_select,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=lambda types: types[0],
+    shape=shapes.same("gradients"),
+)
 declare("prim::no_grads(t[] like, int count) -> t[]", no_grads, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_defined(t gradient) -> bool", is_defined, traits=Trait.SHAPE_ONLY)
 declare(

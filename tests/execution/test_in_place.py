@@ -1,0 +1,192 @@
+"""What plans write into: sums and lists that grow in loops, and nothing that anybody else sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.compiler.ops.registry import OPS
+from gradscript.runtime.plans.build import build_plan
+from gradscript.runtime.plans.interpreter import run_plan
+from gradscript.runtime.plans.operations import WRITES
+
+SOURCE = """
+def slices(xs, w):
+    h = w * 1
+    for i in range(xs.size(0)):
+        h = torch.tanh(h * w + xs[i])
+    return (h * h).sum()
+
+def backwards(xs, w):
+    h = w * 1
+    for i in range(xs.size(0)):
+        h = torch.tanh(h * w + xs[-1 - i] * xs[0])
+    return (h * h).sum()
+
+def columns(xs, w):
+    h = w.sum() * xs[:, 0]
+    for i in range(xs.size(1)):
+        h = h * 0.5 + torch.sin(xs[:, i] * xs.select(1, i))
+    return (h * h).sum()
+
+def nested(xs, w):
+    h = w * 1
+    for i in range(xs.size(0)):
+        for j in range(xs.size(0)):
+            if j != i:
+                h = torch.tanh(h * w + xs[i] * xs[j])
+    return (h * h).sum()
+
+def elements(xs: List[Tensor], w):
+    h = w * 1
+    for i in range(len(xs)):
+        h = torch.tanh(h * w + xs[i] * xs[0])
+    return (h * h).sum()
+"""
+XS, W = np.linspace(-1.0, 1.4, 15).reshape(5, 3), np.array([0.5, -0.3, 0.8])
+
+
+def eager(name: str, xs: Any, w: Any) -> Any:
+    import torch
+
+    h = w * 1
+    if name == "columns":
+        h = w.sum() * xs[:, 0]
+        for i in range(xs.size(1)):
+            h = h * 0.5 + torch.sin(xs[:, i] * xs[:, i])
+    for i in range(len(xs)) if name != "columns" else ():
+        if name == "slices":
+            h = torch.tanh(h * w + xs[i])
+        elif name == "backwards":
+            h = torch.tanh(h * w + xs[-1 - i] * xs[0])
+        elif name == "elements":
+            h = torch.tanh(h * w + xs[i] * xs[0])
+        else:
+            for j in range(len(xs)):
+                h = torch.tanh(h * w + xs[i] * xs[j]) if j != i else h
+    return (h * h).sum()
+
+
+ROADS = {
+    "vjp": lambda f, xs, w: gs.vjp(f, xs, w)[1](np.ones(())),
+    "grad": lambda f, xs, w: gs.grad(f, (0, 1))(xs, w),
+    "min_cut": lambda f, xs, w: gs.vjp(f, xs, w, policy="min_cut")[1](np.ones(())),
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("name", ["slices", "backwards", "columns", "nested", "elements"])
+def test_gradients_of_parts_in_loops(name: str, road: str) -> None:
+    torch = pytest.importorskip("torch")
+    function = gs.CompilationUnit(SOURCE)[name]
+    for count in (5, 1, 2):
+        xs: Any = [*XS[:count]] if name == "elements" else XS[:count]
+        tensors = [torch.tensor(x, requires_grad=True) for x in (xs if name == "elements" else [xs])]
+        w = torch.tensor(W, requires_grad=True)
+        value = eager(name, tensors if name == "elements" else tensors[0], w)
+        expected = torch.autograd.grad(value, (*tensors, w), materialize_grads=True)
+        for _ in range(2):
+            found = ROADS[road](function, xs, W)
+            flat = [*found[0], found[1]] if name == "elements" else found
+            for ours, theirs in zip(flat, expected, strict=True):
+                ours = np.zeros_like(theirs) if ours is None else ours
+                np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("road", ["vjp", "grad"])
+@pytest.mark.parametrize("name", ["slices", "elements"])
+def test_the_work_of_a_round_does_not_grow(name: str, road: str) -> None:
+    """Nothing as large as all rounds together is made in each round: no list is copied, no array of zeros filled."""
+    xs: Any = [*XS] if name == "elements" else XS
+    ROADS[road](gs.CompilationUnit(SOURCE)[name], xs, W)
+    graph = gs.compiler_debug.last_executed_graph()
+    assert graph is not None
+    plan = build_plan(graph)
+    steps = zip(plan.code, plan.nodes, strict=True)
+    rounds = [(node.kind, step[1]) for step, node in steps if inside_loop(node)]
+    assert not {"aten::select_scatter", "prim::no_grads"}.intersection(kind for kind, _ in rounds)
+    written = [function is WRITES[kind] for kind, function in rounds if kind in WRITES]
+    assert written and all(written)
+
+
+def inside_loop(node: Any) -> bool:
+    while node is not None and node.owner is not None:
+        node = node.owner.node
+        if node is not None and node.kind == "prim::Loop":
+            return True
+    return False
+
+
+IR = """
+graph f(%n : int, %list : List[int]):
+  %always : bool = prim::Constant[value=True]()
+  %grown : List[int] = prim::Loop(%n, %always, %list)
+    block(%i : int, %before : List[int]):
+      %after : List[int] = aten::append.t(%before, %i)
+      return (%always, %after)
+  return (%grown, %list)
+"""
+SEEN = """
+graph f(%n : int, %list : List[int]):
+  %always : bool = prim::Constant[value=True]()
+  %none : List[List[int]] = prim::ListConstruct()
+  %grown : List[int], %all : List[List[int]] = prim::Loop(%n, %always, %list, %none)
+    block(%i : int, %before : List[int], %kept : List[List[int]]):
+      %after : List[int] = aten::append.t(%before, %i)
+      %more : List[List[int]] = aten::append.t(%kept, %before)
+      return (%always, %after, %more)
+  return (%grown, %all)
+"""
+NESTED = """
+graph f(%n : int, %list : List[int]):
+  %always : bool = prim::Constant[value=True]()
+  %grown : List[int] = prim::Loop(%n, %always, %list)
+    block(%i : int, %outer : List[int]):
+      %rounds : List[int] = prim::Loop(%n, %always, %outer)
+        block(%j : int, %before : List[int]):
+          %after : List[int] = aten::append.t(%before, %j)
+          return (%always, %after)
+      %last : List[int] = aten::append.t(%rounds, %i)
+      return (%always, %last)
+  return (%grown, %list)
+"""
+
+
+def written(text: str) -> int:
+    """How many instructions of a plan write into their first operand."""
+    return sum(step[1] in WRITES.values() for step in build_plan(gs.parse_ir(text)).code)
+
+
+def test_a_list_that_an_argument_is_stays_as_it_was() -> None:
+    for text, grown in ((IR, [7, 0, 1, 2]), (NESTED, [7, 0, 1, 2, 0, 0, 1, 2, 1, 0, 1, 2, 2])):
+        given = [7]
+        assert run_plan(build_plan(gs.parse_ir(text)), [3, given]) == [grown, [7]] and given == [7]
+    assert written(IR) == 1 and written(NESTED) == 2
+
+
+def test_a_list_that_something_else_holds_is_not_written_into() -> None:
+    assert run_plan(build_plan(gs.parse_ir(SEEN)), [3, [7]]) == [[7, 0, 1, 2], [[7], [7, 0], [7, 0, 1]]]
+    assert written(SEEN) == 1
+
+
+def test_sums_of_slices_are_those_of_whole_arrays() -> None:
+    add = OPS.named("prim::grad_add_select").evaluate
+    scatter = OPS.named("aten::select_scatter").evaluate
+    whole, part = np.arange(12.0).reshape(3, 4), np.array([0.5, -1.0, 2.0])
+    for dim, index, size in ((1, 2, (3, 4)), (1, -1, (3, 4)), (-1, 0, (3, 4))):
+        before = whole.copy()
+        np.testing.assert_array_equal(
+            add(whole, part, [*size], dim, index), whole + scatter(np.zeros(size), part, dim, index)
+        )
+        np.testing.assert_array_equal(whole, before)
+    # Another shape, another dtype, no gradient so far, none to add.
+    row = np.arange(4.0)
+    np.testing.assert_array_equal(add(row, part, [3, 4], 1, 1), row + scatter(np.zeros((3, 4)), part, 1, 1))
+    single = whole.astype(np.float32)
+    assert add(single, part, [3, 4], 1, 1).dtype == np.float64
+    np.testing.assert_array_equal(add(None, part, [3, 4], 1, 1), scatter(np.zeros((3, 4)), part, 1, 1))
+    assert add(whole, None, [3, 4], 1, 1) is not None and add(None, None, [3, 4], 1, 1) is None
+    with pytest.raises(IndexError):
+        add(whole, part, [3, 4], 1, 4)
