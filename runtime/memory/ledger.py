@@ -124,8 +124,8 @@ def owner(array: ndarray[Any, Any]) -> tuple[int, int]:
 
 
 class _Registers(list[Any]):
-    """Registers whose every write the ledger sees. `_lists` are what lists held when they were written there: a plan may
-    write into one since."""
+    """Registers whose every write the ledger sees. `_lists` are what lists held when they were written there: a plan
+    may write into one since."""
 
     __slots__ = ("_ledger", "_lists")
 
