@@ -1,4 +1,4 @@
-"""Ops of the library captured by a backward: some on every road, and more of those that are written in others on one.
+"""Ops of the library captured by a backward: some on half of the roads, and composite ones on one.
 
 `python tests/closures/captured_ops.py` runs all of them on all roads.
 """
@@ -24,8 +24,9 @@ def _is_one_in(count: int, op: Op) -> bool:
 
 
 @pytest.mark.parametrize("op", [op for op in _OPS if _is_one_in(16, op)], ids=_name)
-def test_captured_on_every_road(op: Op) -> None:
-    assert not captured_ops.wrong(op, captured_ops.ROADS)
+def test_captured_on_its_roads(op: Op) -> None:
+    """Each op on every other road."""
+    assert not captured_ops.wrong(op, list(captured_ops.ROADS)[len(_name(op)) % 2 :: 2])
 
 
 @pytest.mark.parametrize("op", [op for op in _OPS if is_composite(op) and _is_one_in(3, op)], ids=_name)

@@ -7,7 +7,7 @@ import pytest
 import random_pairs
 
 
-@pytest.mark.parametrize("start", range(0, 80, 10))
+@pytest.mark.parametrize("start", range(0, 50, 10))
 def test_texts_compile_to_themselves(start: int) -> None:
     assert not [words for seed in range(start, start + 10) for words in random_pairs.wrong(seed)]
 
