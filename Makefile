@@ -7,11 +7,12 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
+	@echo "make demo-distributed train a small transformer of formulas on four processes, beside plain torch"
 	@echo "make test     run the tests"
 	@echo "make test-fast run those that find most in a minute"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
@@ -42,6 +43,10 @@ demo: .venv/demo.stamp
 	@$(BIN)/gradscript check $(FORMULAS)
 	@echo "== trained on real digits =="
 	@$(BIN)/python examples/digits/train.py
+
+# On four processes of this machine; ARGS="--steps 60 --backend nccl", of which none is needed.
+demo-distributed: .venv/dev.stamp
+	@OMP_NUM_THREADS=1 $(BIN)/python -m torch.distributed.run --nproc-per-node 4 examples/distributed/train.py $(ARGS)
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal

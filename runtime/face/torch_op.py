@@ -44,6 +44,13 @@ class TorchOp:
         to run without Python."""
         return self._registered.decompositions()
 
+    def __copy__(self) -> TorchOp:
+        """Itself, as of functions: modules that hold one can be copied."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TorchOp:
+        return self
+
     def __repr__(self) -> str:
         return f"<TorchOp {self.op._schema}>"
 
