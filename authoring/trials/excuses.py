@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from ...compiler.ir.node import Node, Value
 from .evaluation import Subject
@@ -123,10 +124,18 @@ def home(trials: Sequence[Trial]) -> Trial | None:
 
 
 def ordinary(trials: Sequence[Trial]) -> list[Trial]:
-    """Trials that are not empty, of matrices or more where there are any."""
+    """Trials that are not empty, of matrices or more where there are any, and of several of each where there are."""
     full = [t for t in trials if all(leaf.size for leaf in floating_leaves(t.values).values())]
+    full = [trial for trial in full if not _is_degenerate(trial)] or full
     least = min(2, max(map(_rank, full), default=0))
     return [trial for trial in full if _rank(trial) >= least]
+
+
+def _is_degenerate(trial: Trial) -> bool:
+    """Whether some dimension has one element in every tensor that has it: sums over it, and copies, do nothing."""
+    shapes = [leaf.shape[::-1] for leaf in floating_leaves(trial.values).values()]
+    sizes = [max(sizes) for sizes in zip_longest(*shapes, fillvalue=0)]
+    return any(size <= 1 for size in sizes)
 
 
 def _shapes_fit(trial: Trial) -> bool:

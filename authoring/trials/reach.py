@@ -138,8 +138,7 @@ class Reach:
         for path, leaf in leaves.items():
             for constant in constants:
                 yield from (_with(base, path, made) for made in self._near(leaf, constant))
-            sizes = [*MAGNITUDES, *(abs(c) / 10 for c in constants if 0 < abs(c) < MAGNITUDES[-1])]
-            yield from (_with(base, path, leaf * factor) for size in sizes for factor in (size, -size))
+            yield from (_with(base, path, leaf * factor) for size in MAGNITUDES for factor in (size, -size))
             yield from (_with(base, path, made) for made in _equal(leaf))
         for path, leaf in leaves.items():
             for other, twin in leaves.items():

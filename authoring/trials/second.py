@@ -14,7 +14,7 @@ from .evaluation import Joint, Subject, flat
 from .finite_differences import slope
 from .leaves import Array, Path, at, floating_leaves, replaced
 from .samples import Rng
-from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, new_seed
+from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
 DIRECTIONS = 2
 
@@ -100,7 +100,8 @@ class _SecondCheck:
             if second is not None and np.shape(second) != leaf.shape:
                 result.kind, result.message = "second_order", f"has shape {np.shape(second)}, and '{name}' {leaf.shape}"
                 return result
-            for direction in directions(leaf, rng, basis=False)[:DIRECTIONS]:
+            toward = directions(leaf, rng, basis=False)[:DIRECTIONS]
+            for direction in map(symmetric, toward) if is_symmetric(leaf) else toward:
                 probe = Probe(direction, slope(self._along(inputs, path, direction, base), base))
                 self._compare(result, second, weight, probe)
         return result

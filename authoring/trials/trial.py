@@ -238,11 +238,11 @@ def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> No
                 gradients = [at(gradient, path) for gradient in trial.gradients]
                 found = compare(gradients, weights, trial.probes[path])
                 if found.wrong and is_symmetric(leaf):
-                    toward = [_symmetric(direction) for direction in toward]
+                    toward = [symmetric(direction) for direction in toward]
                     probes = probe_leaf(forward, trial.values, path, toward, base, precision)
-                    symmetric = compare(gradients, weights, probes)
-                    if not symmetric.wrong and not symmetric.unreliable:
-                        trial.probes[path], found, finding.is_symmetric = probes, symmetric, True
+                    held = compare(gradients, weights, probes)
+                    if not held.wrong and not held.unreliable:
+                        trial.probes[path], found, finding.is_symmetric = probes, held, True
                 _judge(finding, path, gradients, found)
             elif finding.kind == "shape" and finding.path == path:
                 finding.unsummed = _is_unsummed(trial, finding, path, weights)
@@ -254,7 +254,8 @@ def is_symmetric(leaf: Array) -> bool:
     return square and bool((leaf == leaf.swapaxes(-1, -2)).all())
 
 
-def _symmetric(direction: Array) -> Array:
+def symmetric(direction: Array) -> Array:
+    """A direction that leaves symmetric matrices symmetric."""
     return np.asarray((direction + direction.swapaxes(-1, -2)) / 2)
 
 
