@@ -25,6 +25,7 @@ from .spans import Spans
 from .steps import StepRepair, Steps
 
 MAX_REPAIRS = 40
+TURNED = "has the wrong sign"
 PLAIN = 1.1
 """A repair of a lower rank is not held beside others."""
 
@@ -64,7 +65,13 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     repair = _best(Search(evidence, spans, whole), suspected, beside)
     if repair is not None and repair.rank < PLAIN:
         return Blame(repair.span, repair.message)
+    # Wherever a sign is wrong on the way, it may be turned: it most likely is where most is computed.
     changes = [change for change in steps.repairs(suspects) if all(change.holds(other.evidence) for other in beside)]
+    if repair is not None and repair.message.endswith(TURNED):
+        turned = _likeliest([change for change in changes if change.message.endswith(TURNED)])
+        if turned is not None and turned.span.line != repair.span.line:
+            return Blame(turned.span, turned.message)
+        return Blame(repair.span, repair.message)
     change = _likeliest(changes)
     if change is not None and (repair is None or change.rank < repair.rank):
         return Blame(change.span, change.message)

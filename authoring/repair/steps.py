@@ -34,7 +34,12 @@ Make = Callable[[Trace], Any]
 NEAR = 1e-6
 """Relative to the largest element: how near a change must come to what was solved for."""
 _FACTORS = (-1.0, 2.0, 0.5, -2.0, -0.5, 3.0, 1 / 3, 4.0, 0.25)
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {**UNARY, "mT": lambda x: x.swapaxes(-1, -2)}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    **UNARY,
+    "mT": lambda x: x.swapaxes(-1, -2),
+    "1 - …": lambda x: 1 - x,
+    "1 + …": lambda x: 1 + x,
+}
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
@@ -194,6 +199,9 @@ class Steps:
                         yield 1.0, f"{text} in {written}", span, _with(number, position, _constant(other))
         for name, evaluate in alternatives(step):
             yield 2.2, f"{written} should be {name}", place, _reworked(number, evaluate)
+        for _, operand in self._arrays(number) if len(step.inputs) > 1 else ():
+            kept = quoted(self._operand_span(number, operand))
+            yield 2.25, f"{written} should be {kept} alone", place, _getter(operand)
         yield 2.3, f"{written} has the wrong sign", place, _applied(np.negative, whole)
         for position, operand in self._arrays(number):
             span = self._operand_span(number, operand)
@@ -230,7 +238,9 @@ class Steps:
             for position, operand in self._arrays(number):
                 span = self._operand_span(number, operand)
                 change = _with(number, position, _applied(function, _getter(operand)))
-                yield 2.45, f"{quoted(span)} lacks `{name}`", span, change
+                # A value that has a name is wrong where it is computed rather than where it is used.
+                rank = 2.7 if self._is_made_here(operand) else 2.45
+                yield rank, f"{quoted(span)} lacks `{name}`", span, change
             yield 2.5, f"{quoted(place)} lacks `{name}`", place, _applied(function, whole)
 
     def _other_values(self, number: int) -> Iterator[tuple[float, str, Span, Make]]:
@@ -250,6 +260,9 @@ class Steps:
                 if symbol in "/-":
                     turned = f"{written} lacks `{named} {symbol}`" if named else lacks
                     yield rank, turned, place, _joined(function, get, whole)
+
+    def _is_made_here(self, operand: int) -> bool:
+        return self.first.sources[operand].node.schema is not None
 
     def _operand_span(self, number: int, operand: int) -> Span:
         return self.spans.operand(self.first.steps[number].node, self.first.sources[operand])

@@ -12,7 +12,7 @@ from ...lang.diagnostics import CompileError
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Joint, Subject, flat
 from .finite_differences import slope
-from .leaves import Array, Path, at, floating_leaves, replaced
+from .leaves import Array, Path, at, floating_leaves, is_floating, replaced
 from .samples import Rng
 from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
@@ -61,7 +61,9 @@ def check_second(subject: Subject, trial: Trial, rng: Rng) -> list[SecondFinding
 
 def _cotangent(value: Any, rng: Rng) -> Any:
     make = new_seed(rng)
-    return [make(item) for item in value] if isinstance(value, list) else make(value)
+    if isinstance(value, list):
+        return [make(item) if is_floating(item) else None for item in value]
+    return make(value)
 
 
 def _names(subject: Subject, joint: Joint) -> list[str]:

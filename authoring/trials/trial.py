@@ -237,21 +237,46 @@ def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> No
             if finding.kind is None:
                 gradients = [at(gradient, path) for gradient in trial.gradients]
                 found = compare(gradients, weights, trial.probes[path])
-                if found.wrong and is_symmetric(leaf):
-                    toward = [symmetric(direction) for direction in toward]
-                    probes = probe_leaf(forward, trial.values, path, toward, base, precision)
-                    held = compare(gradients, weights, probes)
-                    if not held.wrong and not held.unreliable:
-                        trial.probes[path], found, finding.is_symmetric = probes, held, True
+                if found.wrong and _is_square(leaf):
+                    mirrored = _held_to_symmetric_changes(subject, trial, path, rng, precision)
+                    found, finding.is_symmetric = mirrored or found, mirrored is not None
                 _judge(finding, path, gradients, found)
             elif finding.kind == "shape" and finding.path == path:
                 finding.unsummed = _is_unsummed(trial, finding, path, weights)
 
 
+def _held_to_symmetric_changes(
+    subject: Subject, trial: Trial, path: Path, rng: Rng, precision: float
+) -> Comparison | None:
+    """The gradient of what reads one triangle of a matrix, as decompositions do, at the symmetric matrix that it stands
+    for, which the trial then holds; None where both are read, or where it is wrong."""
+    base, leaf = flat(trial.outputs), np.asarray(at(trial.values, path))
+    for triangle in (np.tril, np.triu):
+        mirrored = np.asarray(triangle(leaf) + triangle(leaf, -1 if triangle is np.tril else 1).swapaxes(-1, -2))
+        values = replaced(trial.values, path, mirrored)
+        try:
+            if not np.array_equal(flat(subject.forward(values)), base):
+                continue
+            gradients = [subject.gradient(values, seeds) for seeds in trial.seeds]
+        except RuntimeFailure:
+            continue
+        toward = [symmetric(direction) for direction in directions(mirrored, rng, basis=True)]
+        probes = probe_leaf(subject.held(values), values, path, toward, base, precision)
+        weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
+        found = compare([at(gradient, path) for gradient in gradients], weights, probes)
+        if not found.wrong and not found.unreliable:
+            trial.values, trial.gradients, trial.probes[path] = values, gradients, probes
+            return found
+    return None
+
+
+def _is_square(leaf: Array) -> bool:
+    return leaf.ndim >= 2 and leaf.shape[-1] == leaf.shape[-2] > 1
+
+
 def is_symmetric(leaf: Array) -> bool:
     """Whether a leaf holds symmetric matrices of two rows or more, as decompositions take them."""
-    square = leaf.ndim >= 2 and leaf.shape[-1] == leaf.shape[-2] > 1
-    return square and bool((leaf == leaf.swapaxes(-1, -2)).all())
+    return _is_square(leaf) and bool((leaf == leaf.swapaxes(-1, -2)).all())
 
 
 def symmetric(direction: Array) -> Array:

@@ -1,7 +1,7 @@
 """Mutants of formulas, made from the IR of their backwards: one change each that a person might have written.
 
 What is provably no change is left out: of code that no gradient depends on, or by its sizes or dtype alone; of what
-simplifies to the same graph; of the sign of what goes into an even function.
+simplifies to the same graph; of the sign of what goes into an even function; factors of one.
 """
 
 from __future__ import annotations
@@ -149,13 +149,14 @@ def _changes(graph: Graph) -> Iterator[Change]:
         if node.schema is None or not node.span.end or len(node.outputs) != 1:
             continue
         name = node.schema.base_name
-        yield from ((f"`{name}` as `{other}`", number, _swapped(other)) for other in SWAPS.get(name, ()))
+        others = [o for o in SWAPS.get(name, ()) if not ({name, o} == {"mul", "div"} and _is_unit(node, (1, -1)))]
+        yield from ((f"`{name}` as `{other}`", number, _swapped(other)) for other in others)
         tensors = [i for i, value in enumerate(node.inputs) if is_tensor(value.type)]
         if name in LEFT_OUT:
             yield f"without `{name}`", number, _left_out(0)
         if name in ("mul", "add", "sub", "div") and len(tensors) == 2:
             yield from ((f"`{name}` without its operand {1 - i}", number, _left_out(i)) for i in (0, 1))
-        elif name in ("mul", "div"):
+        elif name in ("mul", "div") and not _is_unit(node, (1,)):
             yield f"`{name}` by a number left out", number, _left_out(0)
         if name in REORDERED and len(tensors) == 2:
             yield f"`{name}` the other way round", number, _exchanged(0, 1)
@@ -175,6 +176,12 @@ def _changes(graph: Graph) -> Iterator[Change]:
                 for made in captured[:2]:
                     change = _captured(position, value.node.outputs.index(made))
                     yield f"`{value.name_hint}` as `{made.name_hint}`", number, change
+
+
+def _is_unit(node: Node, units: tuple[int, ...]) -> bool:
+    """Whether the second operand is a number by which multiplying is dividing, or does nothing."""
+    given = node.inputs[1].node.attrs.get("value") if len(node.inputs) > 1 else None
+    return isinstance(given, int | float) and given in units
 
 
 def _is_number(value: Value) -> bool:

@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -143,15 +144,16 @@ def main() -> None:
     table = check_mutants(work, options.limit, until)
     print("\n".join(table))
     if options.keep:
-        keep(len(work), table)
+        keep(len(work), options.seed, table)
 
 
-def keep(count: int, table: Sequence[str]) -> None:
+def keep(count: int, seed: int, table: Sequence[str]) -> None:
     """Put the table where docs/mutants.md has one."""
     text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    said = f"\nOf {count} mutants these were drawn:\n\n"
+    today = f"{date.today():%-d %B %Y}"
+    said = f"\nOf {count} changes, those that are provably none among them, these were drawn ({today}, `--seed={seed}`):\n\n"
     PAGE.write_text(f"{head}{BEGIN}\n{said}" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
 
 
