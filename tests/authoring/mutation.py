@@ -153,7 +153,8 @@ def keep(count: int, seed: int, table: Sequence[str]) -> None:
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     today = f"{date.today():%-d %B %Y}"
-    said = f"\nOf {count} changes, those that are provably none among them, these were drawn ({today}, `--seed={seed}`):\n\n"
+    drawn = f"these were drawn ({today}, `--seed={seed}`)"
+    said = f"\nOf {count} changes, those that are provably none among them, {drawn}:\n\n"
     PAGE.write_text(f"{head}{BEGIN}\n{said}" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
 
 
