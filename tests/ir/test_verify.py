@@ -119,7 +119,8 @@ def test_rules_of_kinds(body: str, rule: str) -> None:
     ],
 )
 def test_what_is_valid(body: str) -> None:
-    parse_ir(f"graph f({PARAMS}): {body} return ()")
+    text = str(parse_ir(f"graph f({PARAMS}): {body} return ()"))
+    assert str(parse_ir(text)) == text
 
 
 def _break(how: Callable[[Graph, Node, Node], object]) -> InvalidIR:

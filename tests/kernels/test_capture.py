@@ -54,6 +54,7 @@ def test_a_driver_without_modes_is_left_alone(monkeypatch: pytest.MonkeyPatch) -
     capture._exchange.cache_clear()
     try:
         with capture.unrestricted():
-            pass
+            mode = capture._exchange()(None)
     finally:
         capture._exchange.cache_clear()
+    assert mode == 0

@@ -209,7 +209,9 @@ def test_what_would_be_left_out_of_account_is_refused(expression: str) -> None:
     ],
 )
 def test_defaults_may_be_said(expression: str) -> None:
-    gs.CompilationUnit(f"def f(x):\n    return {expression}\n")
+    x = torch.ones(2, 3)
+    found = gs.CompilationUnit(f"def f(x):\n    return {expression}\n").f(x)
+    torch.testing.assert_close(found, eval(expression, {"torch": torch, "x": x}))
 
 
 @pytest.mark.parametrize("expression", ["x.size(0).sum()", "torch.sum(x.dim())", "x.dim().max()", "max(x.dim())"])

@@ -188,6 +188,7 @@ def test_a_storage_can_be_resized_after_a_call() -> None:
         gs.vjp(UNIT.mul, y, x)
         x.resize_(100)
         y.untyped_storage().resize_(0)
+        assert x.shape == (100,) and y.untyped_storage().size() == 0
 
 
 def test_what_a_collective_returns_is_waited_for() -> None:

@@ -98,7 +98,9 @@ def _median(ignore_nan: bool) -> Callable[[Array], Array]:
     def evaluate(self: Array) -> Array:
         flat = self.reshape(-1)
         if not flat.size:
-            return np.full((), np.iinfo(self.dtype).min if dtype_of(self).category == 1 else np.nan, self.dtype)
+            lowest = np.iinfo(self.dtype).min if dtype_of(self).category == 1 else np.nan
+            # What torch's integers make of NaN.
+            return np.full((), 0 if self.itemsize < 4 and lowest == lowest else lowest, self.dtype)
         return flat[_median_index(flat, 0, ignore_nan)].reshape(())
 
     return evaluate
