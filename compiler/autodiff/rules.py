@@ -291,7 +291,10 @@ def _list_construct(node: Node, builder: Builder, gradients: list[Value]) -> dic
 
 
 def _list_unpack(node: Node, builder: Builder, gradients: list[Value]) -> dict[int, Value]:
-    return {0: builder.list(gradients, gradient_type(node.outputs[0]))}
+    # What an element is known to be may be nothing.
+    gradients_type = gradient_type(node.inputs[0])
+    assert isinstance(gradients_type, ListType)
+    return {0: builder.list(gradients, gradients_type.element)}
 
 
 STRUCTURAL: dict[str, Callable[[Node, Builder, list[Value]], dict[int, Value]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -30,6 +31,7 @@ def assembled(
     InvalidKernel for a kernel that is not well formed, whatever made it so.
     """
     made: list[Step] = []
+    name = _spelled(name)
     groups = [step for step in steps if isinstance(step, Group)]
     for step in steps:
         if isinstance(step, ExternStep):
@@ -38,6 +40,11 @@ def assembled(
         own = name if len(groups) == 1 else f"{name}_{groups.index(step) + 1}"
         made += _kernel_steps(step, own, layouts, unique, split)
     return tuple(made)
+
+
+def _spelled(name: str) -> str:
+    """The name of a graph as one of a function: that of an op, which may be differentiated by itself, is none."""
+    return re.sub(r"\W", "_", name.rpartition("::")[2])
 
 
 def _kernel_steps(

@@ -403,6 +403,8 @@ class Planner:
 
     def _extern(self, node: Node) -> None:
         results: list[tuple[Value, Layout | None]] = []
+        if OPS.of(node.schema) is None:
+            raise Unfusable(f"{told(node)} is no op", node.span)
         for value in node.outputs:
             known = self.known.get(value)
             if not isinstance(known, Meta) and isinstance(value.type, TensorType):

@@ -223,3 +223,14 @@ def test_what_a_straight_function_does_is_done(capsys: pytest.CaptureFixture[str
 
 
 _SUM = "def s(x):\n    return f(x).sum()\n"
+
+
+def test_kernels_of_a_lone_op_have_a_name_that_c_takes() -> None:
+    """What the tape differentiates by itself is called as its op is, `aten::mul.Tensor`."""
+    unit = gs.CompilationUnit("def f(x, w):\n    l = [x, None, w]\n    for v in l:\n        if v is not None:\n"
+                              "            x = x * v\n    return x\n")  # fmt: skip
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        x = gs.tape.Variable(np.arange(3.0))
+        unit.f(x, gs.tape.Variable(np.arange(3.0))).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, 2 * np.arange(3.0) ** 2)
