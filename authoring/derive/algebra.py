@@ -161,6 +161,9 @@ def _is_summed_alone(value: Value) -> bool:
 
 
 def _same_size(left: Value, right: Value, facts: Facts) -> bool:
+    """Whether two sums are to one size, and of one: what is broadcast only in their sum would be summed too often."""
+    if facts.shape(left.node.inputs[0]) != facts.shape(right.node.inputs[0]):
+        return False
     first, second = (facts.size_of(value.node.inputs[1]) for value in (left, right))
     return first is not None and second is not None and facts.shape(first) == facts.shape(second)
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
-from ...compiler.ir.node import Block, Value, copy_nodes
+from ...compiler.ir.kinds import carried, is_loop
+from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
+from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ...compiler.types.types import CLOSURE, UNDEFINED
+from ...compiler.types.types import CLOSURE, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled
 
 
@@ -29,8 +31,11 @@ def joined(callee: Callee) -> Graph:
     _fill(node.blocks[0], backward.graph, kept)
     builder.returns(*outputs, node.output)
     graph = spelled(graph)
-    _leave_out_zeros(closure_of(graph))
+    closure = closure_of(graph)
+    _leave_out_zeros(closure)
+    _write_zeros(graph, closure)
     eliminate_dead_code(graph)
+    _write_sums(closure)
     return graph
 
 
@@ -55,6 +60,58 @@ def _fill(block: Block, backward: Graph, kept: Value) -> None:
             for output, element in zip(use.user.outputs, kept.node.inputs, strict=True):
                 output.replace_uses_with(element)
             use.user.destroy()
+
+
+def _write_zeros(graph: Graph, closure: Block) -> None:
+    """Zeros like the parameter for its gradient where a branch or a loop that does not run computes none."""
+    for node in list(walk(closure.nodes)):
+        if node.kind != "prim::AutogradZero":
+            continue
+        parameter = _parameter_of(graph, closure, node.output)
+        if parameter is not None and is_tensor(parameter.type):
+            assert node.owner is not None
+            replace_node(node, [Builder(node.owner, node, node.span).op("aten::zeros_like", parameter)])
+
+
+def _parameter_of(graph: Graph, closure: Block, value: Value) -> Value | None:
+    """The parameter whose gradient a value may be, handed on by branches, loops and sums alone."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for user, index in waiting.pop().uses:
+            if user is closure.ret:
+                return graph.inputs[index]
+            for found in _handed_on(user, index):
+                if found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+    return None
+
+
+def _handed_on(user: Node, index: int) -> list[Value]:
+    """What is the same value, or a sum with it, where it is used."""
+    if user.kind == "prim::AutogradAdd":
+        return [user.output]
+    if is_loop(user):
+        place = next((place for place in carried(user) if place.initial is user.inputs[index]), None)
+        return [place.parameter, place.output] if place is not None else []
+    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
+    if holder is None:
+        return []
+    if is_loop(holder):
+        places = [place for place in carried(holder) if place.result is user.inputs[index]]
+        return [value for place in places for value in (place.parameter, place.output)]
+    return [holder.outputs[index]] if holder.kind == "prim::If" else []
+
+
+def _write_sums(closure: Block) -> None:
+    """Plain sums of gradients, where all of them are there."""
+    nodes = list(walk(closure.nodes))
+    if any(node.kind in ("prim::AutogradZero", "prim::grad_defined") for node in nodes):
+        return
+    for node in nodes:
+        if node.kind == "prim::AutogradAdd" and all(is_tensor(value.type) for value in node.inputs):
+            assert node.owner is not None
+            replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
 
 
 def closure_of(graph: Graph) -> Block:

@@ -48,6 +48,9 @@ PROGRAMS = {
         "    for p in parts:\n        t = t * p\n    return t\n"
     ),
     "several": "def f(x, y):\n    return x * y, torch.exp(x)\n",
+    "unlike": ("def f(x, y):\n    v = (x * y).sum(0, keepdim=True)\n    w = x + torch.tanh(v)\n    return w.sum()\n"),
+    "one side": "def f(x, y):\n    z = x * 2\n    if x.sum() > 0:\n        z = z * y\n    return z\n",
+    "no round": "def f(x, y, n: int):\n    z = x\n    for i in range(n):\n        z = z * torch.sin(y)\n    return z\n",
     "clamped": "def f(x, y):\n    return torch.where(x > y, x * x, y)\n",
 }
 
