@@ -16,7 +16,7 @@ from ...compiler.ir.kinds import carried, is_loop
 from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ...compiler.types.types import CLOSURE, UNDEFINED, is_tensor
+from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled
 
 
@@ -63,28 +63,48 @@ def _fill(block: Block, backward: Graph, kept: Value) -> None:
 
 
 def _write_zeros(graph: Graph, closure: Block) -> None:
-    """Zeros like the parameter for its gradient where a branch or a loop that does not run computes none."""
+    """Zeros like the parameter for its gradient where a branch or a loop that does not run computes none.
+
+    A gradient that is not there and may become that of several parameters, or is asked for, stays what it is until it
+    is returned.
+    """
+    missing: set[int] = set()
     for node in list(walk(closure.nodes)):
         if node.kind != "prim::AutogradZero":
             continue
-        parameter = _parameter_of(graph, closure, node.output)
-        if parameter is not None and is_tensor(parameter.type):
+        places, is_asked = _places_of(closure, node.output)
+        if len(places) == 1 and not is_asked and is_tensor(graph.inputs[min(places)].type):
             assert node.owner is not None
-            replace_node(node, [Builder(node.owner, node, node.span).op("aten::zeros_like", parameter)])
+            made = Builder(node.owner, node, node.span).op("aten::zeros_like", graph.inputs[min(places)])
+            replace_node(node, [made])
+        else:
+            missing |= places
+    builder = Builder(closure)
+    for place in sorted(missing):
+        parameter, value = graph.inputs[place], closure.outputs[place]
+        if is_tensor(parameter.type) and is_tensor(value.type):
+            size, dtype = builder.op("aten::size", parameter), builder.op("prim::dtype", parameter)
+            filled = builder.node("prim::MaterializeGrad", [value, size, dtype], [TENSOR]).output
+            closure.ret.set_input(place, filled)
 
 
-def _parameter_of(graph: Graph, closure: Block, value: Value) -> Value | None:
-    """The parameter whose gradient a value may be, handed on by branches, loops and sums alone."""
+def _places_of(closure: Block, value: Value) -> tuple[set[int], bool]:
+    """Which results a value may become, handed on by branches, loops and sums, and whether anything else uses it."""
     waiting, seen = [value], {value}
+    places: set[int] = set()
+    is_asked = False
     while waiting:
         for user, index in waiting.pop().uses:
             if user is closure.ret:
-                return graph.inputs[index]
-            for found in _handed_on(user, index):
+                places.add(index)
+                continue
+            following = _handed_on(user, index)
+            is_asked = is_asked or not following
+            for found in following:
                 if found not in seen:
                     seen.add(found)
                     waiting.append(found)
-    return None
+    return places, is_asked
 
 
 def _handed_on(user: Node, index: int) -> list[Value]:

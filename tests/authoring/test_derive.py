@@ -51,6 +51,7 @@ PROGRAMS = {
     "unlike": ("def f(x, y):\n    v = (x * y).sum(0, keepdim=True)\n    w = x + torch.tanh(v)\n    return w.sum()\n"),
     "one side": "def f(x, y):\n    z = x * 2\n    if x.sum() > 0:\n        z = z * y\n    return z\n",
     "no round": "def f(x, y, n: int):\n    z = x\n    for i in range(n):\n        z = z * torch.sin(y)\n    return z\n",
+    "taken over": ("def f(x, y):\n    u = x * 1\n    for i in range(2):\n        u = y\n    return u * x\n"),
     "clamped": "def f(x, y):\n    return torch.where(x > y, x * x, y)\n",
 }
 
