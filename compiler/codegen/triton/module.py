@@ -227,7 +227,11 @@ class _Module:
 
     def _docstring(self) -> str:
         """What it computes over how many points, and the source lines that it came from."""
-        sizes = " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes)
+        # How many programs there are is no part of the text.
+        counted = [d.axes[0] for d in self.layout.dimensions if d.kind == "program" and not d.is_vector]
+        told = [a.dynamic or (a in counted and self.layout.of(a.name).axes == (a,)) for a in self.kernel.axes]
+        pairs = zip(self.kernel.axes, told, strict=True)
+        sizes = " × ".join(f"{a.name} < {'size' if is_open else a.size}" for a, is_open in pairs)
         lines = [f"{self.kernel.name} over {sizes}." if sizes else f"{self.kernel.name} of one point."]
         places: dict[str, None] = {}
         for span in self.kernel.sources:
