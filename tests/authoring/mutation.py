@@ -35,7 +35,17 @@ EXAMPLES = HERE.parent.parent / "examples"
 PAGE = HERE.parent.parent / "docs" / "mutants.md"
 BEGIN, END = "<!-- table -->", "<!-- end -->"
 MAX_CALLS = 6
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "sinc:171: 3.141592653589793 of `mul` as -3.141592653589793": "it goes into a cosine",
+    **dict.fromkeys(
+        (
+            "loop_saved:426: `y` as `x`",
+            "loop_saved:426: 1 of `add` as -1",
+            "loop_saved:426: `mul` as `div`",
+        ),
+        "of a term that is multiplied by zero",
+    ),
+}
 """By mutant, why it is no change, where no rule proves it."""
 
 Subject = tuple[str, Function, list[tuple[tuple[Any, ...], dict[str, Any]]] | None]
