@@ -54,6 +54,10 @@ class Call:
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
+        for i in self.step.numbers:
+            if isinstance(values[i], torch.Tensor):
+                # One of a batch's: each sample has its own.
+                values[i] = int(values[i])
         device = device_of(tensors)
         memory: Memory | DeviceMemory | SymbolicMemory
         if device == "cpu":
@@ -279,7 +283,7 @@ class SampledFunction(TransformedFunction):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
-        return run_per_sample(SampledFunction.apply, info.batch_size, in_dims[1:], call, tensors)
+        return run_per_sample(SampledFunction.apply, info, in_dims[1:], call, tensors)
 
 
 # --- calls ---

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...compiler.ir.graph import Graph
+from ...compiler.types.types import INT
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph
 from ..execution.differentiated import Differentiated, Key, Pattern, Program
@@ -29,7 +30,7 @@ class Step:
     Outputs are the real ones, `num_real` of them, then temporaries. `input_vjps` are the outputs whose gradients the
     backward takes, `output_vjps` the inputs whose gradients it gives; `captured_inputs` and `captured_outputs` is
     what it takes besides. `repeated` names, for an output that is the same value as an earlier one, the first such;
-    `inputs` are the names of the inputs.
+    `inputs` are the names of the inputs, `numbers` those that are whole numbers.
     """
 
     def __init__(self, program: Program, key: Key, found: Differentiated | CompileError | None) -> None:
@@ -50,6 +51,7 @@ class Step:
         self._source = program.graph if self._differentiated is None else self._differentiated.gradient.f
         self.repeated = _repeated(self._source)
         self.inputs = [value.name_hint for value in self._source.inputs]
+        self.numbers = [i for i, value in enumerate(self._source.inputs) if value.type == INT]
         self._runs: dict[str, GraphRun] = {}
 
     @cached_property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
 import torch
 
 from ..failures.failure import RuntimeFailure
-from .places import Layout
+from ..settings.random import local_seed, next_seed
+from .places import Layout, Place
 from .steps import Step
 from .symbolic import draws_numbers
 
@@ -27,25 +29,42 @@ Apply = Callable[..., Sequence[Any]]
 
 
 def run_per_sample(
-    apply: Apply, count: int, dims: Sequence[int | None], call: Repeatable, tensors: Sequence[Any]
+    apply: Apply, info: Any, dims: Sequence[int | None], call: Repeatable, tensors: Sequence[Any]
 ) -> tuple[tuple[Any, ...], Any]:
     """One call per sample; their outputs, stacked along a new first dimension, and where that is.
 
-    `dims` says which dimension of each tensor goes over the samples; RuntimeFailure where samples differ in kind.
+    `info` is torch's, of the batch; `dims` says which dimension of each tensor goes over the samples. Random numbers
+    are drawn for each sample, the same ones or different ones as vmap was told. RuntimeFailure where it was told
+    neither, and where samples differ in kind.
     """
-    if not count:
+    if not info.batch_size:
         raise _failure(call, "vmap over no samples", "a batch holds one sample at least")
-    samples = [call.again() for _ in range(count)]
-    rows = [apply(sample, *_sample(tensors, dims, i)) for i, sample in enumerate(samples)]
+    draws = draws_numbers(call.step.graph)
+    if draws and info.randomness == "error":
+        message = "random numbers are drawn under vmap, which was not told whether samples have the same ones"
+        raise _failure(call, message, "`torch.func.vmap(…, randomness='different')`, or 'same'")
+    samples = [call.again() for _ in range(info.batch_size)]
+    seed = next_seed() if draws and info.randomness == "same" else None
+    rows: list[list[Any]] = []
+    for i, sample in enumerate(samples):
+        with contextlib.nullcontext() if seed is None else local_seed(seed):
+            rows.append([*apply(sample, *_sample(tensors, dims, i))])
+    _stack_numbers(samples, rows)
     call.outputs = samples[0].outputs
     if any(sample.outputs != call.outputs for sample in samples) or not _alike(rows):
-        if draws_numbers(call.step.graph):
-            message = "under vmap, a function that draws random numbers has a seed per sample, and a gradient of none"
-            raise _failure(call, message, "draw outside, and pass what was drawn; or call the function per sample")
         message = "under vmap, the samples take different paths or give outputs of different shapes"
         raise _failure(call, message, "call the function once per sample")
     stacked = tuple([torch.stack(column) for column in zip(*rows, strict=True)])
     return stacked, (0,) * len(stacked)
+
+
+def _stack_numbers(samples: Sequence[Repeatable], rows: Sequence[list[Any]]) -> None:
+    """Have whole numbers that samples do not share, such as seeds, be tensors, one for each sample."""
+    for i, found in enumerate(zip(*[sample.outputs for sample in samples], strict=False)):
+        if all(type(value) is int for value in found) and len(set(found)) > 1:
+            for sample, row, value in zip(samples, rows, found, strict=True):
+                sample.outputs[i] = Place(len(row))
+                row.append(torch.tensor(value))
 
 
 def transposed(

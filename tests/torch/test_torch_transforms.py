@@ -118,10 +118,30 @@ def _loss(result: Any) -> Any:
     return sum((leaf * leaf).sum() for leaf in _flat(result) if leaf.is_floating_point())
 
 
-def test_what_is_drawn_has_to_be_drawn_outside() -> None:
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_samples_draw_as_vmap_is_told(randomness: str) -> None:
+    noisy = gs.CompilationUnit("def f(x):\n    return F.dropout(x.tanh(), 0.5, True)\n").f
+    x = torch.rand(6, 32, dtype=torch.float64) + 0.5
+
+    def with_gradient(row: Any) -> Any:
+        value, pull_back = vjp(noisy, row)
+        return value, pull_back(torch.ones_like(value))[0]
+
+    value, gradient = vmap(with_gradient, randomness=randomness)(x)
+    kept = value != 0
+    assert bool((kept == kept[0]).all()) is (randomness == "same") and 0 < kept.double().mean() < 1
+    torch.testing.assert_close(value, 2 * x.tanh() * kept)
+    torch.testing.assert_close(gradient, 2 * (1 - x.tanh() ** 2) * kept)
+    leaf = x.clone().requires_grad_()
+    value = vmap(noisy, randomness=randomness)(leaf)
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    torch.testing.assert_close(gradient, 2 * (1 - x.tanh() ** 2) * (value != 0))
+
+
+def test_samples_that_draw_need_to_be_told_how() -> None:
     dropout = gs.CompilationUnit("def f(x):\n    return F.dropout(x, 0.5, True)\n").f
-    with pytest.raises(gs.RuntimeFailure, match="draws random numbers"):
-        vmap(dropout, randomness="different")(torch.ones(8, 64))
+    with pytest.raises(gs.RuntimeFailure, match="randomness="):
+        vmap(dropout)(torch.ones(8, 64))
 
 
 def test_no_samples() -> None:
