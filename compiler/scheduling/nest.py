@@ -277,6 +277,9 @@ class _Builder:
             ]
             shared = {d.name for d in here if d.name in seen}
             for name in self._border(here, shared, stage):
+                if isinstance(self.definitions[name], Reduce):
+                    # Its running total is one number in each turn: no array is filled by the way.
+                    continue
                 if self._is_costly(name, shared) and self._bytes(name, (along, *rest)) <= self.most:
                     kept.add(name)
                     self.arrays[name] = self._indices(self.definitions[name], (along, *rest))
