@@ -63,6 +63,7 @@ VALUES = (
         "torch.cumulative_trapezoid(none)",
         "torch.softmax(none, 0)",
     ),
+    *("torch.polygamma(170, x)", "torch.polygamma(300, double)", "torch.polygamma(10**9, double)"),
     *("none.to(torch.int8).median()", "none.median()", "none.to(torch.int16).nanmedian()"),
     *("torch.inner(double, double)", "torch.inner(double, single)", "F.mse_loss(double, single)"),
     *("F.l1_loss(single, double)", "torch.einsum('i,j->ij', x, single)", "torch.diff(m)", "torch.einsum('i->', u)"),

@@ -29,7 +29,9 @@ def _polygamma(n: int, x: Scalar) -> Scalar:
     """Derivative number n of digamma."""
     if n < 0:
         raise ValueError(f"polygamma: the order is at least 0, not {n}")
-    return s.digamma(x) if n == 0 else (-1.0) ** (n + 1) * math.factorial(n) * s.zeta(float(n + 1), x)
+    # From 171! on it is infinite in float64, and takes as long to find as it has digits.
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
+    return s.digamma(x) if n == 0 else (-1.0) ** (n + 1) * factorial * s.zeta(float(n + 1), x)
 
 
 def _sinc(x: Scalar) -> Scalar:
