@@ -9,7 +9,7 @@ from ...lang import ast
 from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..ir.signature import result_types
-from ..ops.registry import OPS
+from ..ops.registry import OPS, Op
 from ..spelling.overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
 from ..types.schema import FunctionSchema
 from ..types.types import (
@@ -18,6 +18,7 @@ from ..types.types import (
     NUMBER,
     NUMBERS,
     TENSOR,
+    UNDEFINED,
     ListType,
     OptionalType,
     TupleType,
@@ -53,6 +54,7 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
     op = OPS.of(match.schema)
     assert op is not None
     _refuse_in_vain(e, match, arguments)
+    _refuse_undefined(e, op, match, arguments)
     inputs = convert_arguments(e, node, match, arguments)
     types = result_types(op, [value.type for value in inputs])
     made = e.at(node).node(op.schema.full_name, inputs, types, schema=op.schema)
@@ -66,6 +68,39 @@ def _refuse_in_vain(e: Emitter, match: Match, arguments: Sequence[Argued]) -> No
             given = arguments[source.index]
             message = f"'{argument.name}' has no effect here but at its default"
             raise e.fail("E204", message, given.span, "leave it out: tensors here are dense, contiguous and not pinned")
+
+
+def _refuse_undefined(e: Emitter, op: Op, match: Match, arguments: Sequence[Argued]) -> None:
+    """CompileError for a gradient that is none where an op computes with a tensor."""
+    if op.schema.full_name.startswith("prim::"):
+        return
+    given = [arguments[source.index] for source in match.sources if isinstance(source, Given)]
+    absent = next((argument for argument in given if argument.value.type == UNDEFINED), None)
+    if absent is not None and not _asks_first(e):
+        note = "`gs.autograd_add(a, b)` adds what may be none"
+        raise e.fail("E301", "a gradient that nobody computes is no operand", absent.span, note)
+
+
+def _asks_first(e: Emitter) -> bool:
+    """Whether a branch that asks `torch.grad_defined(…)` stands around: what has no gradient is not computed then."""
+    node = e.builder.block.node
+    while node is not None:
+        if node.kind == "prim::If" and _is_of_gradients(node.inputs[0]):
+            return True
+        node = node.owner.node if node.owner is not None else None
+    return False
+
+
+def _is_of_gradients(test: Value) -> bool:
+    """Whether a test is made of whether gradients are there."""
+    waiting = [test]
+    while waiting:
+        node = waiting.pop().node
+        if node.kind == "prim::grad_defined":
+            return True
+        if node.kind in ("prim::If", "aten::__or__.bool", "aten::__and__.bool", "aten::__not__.bool"):
+            waiting += [*node.inputs, *(value for block in node.blocks for value in block.outputs)]
+    return False
 
 
 def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, arguments: Sequence[Argued]) -> Value:

@@ -52,7 +52,11 @@ def infer(op: Op, inputs: Sequence[Any], types: Sequence[Type] = ()) -> Results:
     key = _key(op, inputs, types)
     if key is None:
         return _inferred(op, inputs, types)
-    found = _REMEMBERED.get(key)
+    try:
+        found = _REMEMBERED.get(key)
+    except TypeError:
+        # Symbols of sizes are no keys, nor are the elements of an array that the graph holds.
+        return _inferred(op, inputs, types)
     if found is None:
         if len(_REMEMBERED) >= MAX_REMEMBERED:
             _REMEMBERED.clear()

@@ -46,6 +46,7 @@ Arguments = list[Any]
 _ASSUMES = {
     "prim::mm_gather": "matrices",
     "prim::mm_total": "matrices",
+    "prim::grad_add_select": "what has been summed of a tensor's gradient so far, and that of a slice of it",
     "aten::_replaced": "a tensor of the other's shape",
     "gs::conv_input": "a size of as many dimensions as the gradient has",
 }

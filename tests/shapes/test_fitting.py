@@ -61,6 +61,16 @@ def test_what_the_op_refuses_the_shapes_refuse(base_name: str) -> None:
 
 
 def test_every_check_is_of_an_op_with_samples() -> None:
-    numbers = {"item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
+    # Of pointwise ops the calls are elsewhere.
+    numbers = {"prelu", "item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
     checked = {op.schema.base_name for op in OPS.all() if op.fits is not None}
     assert checked - numbers == {OPS_BY_NAME[name].schema.base_name for name in DECLARED}
+
+
+@pytest.mark.parametrize("weight", [(2, 3), (1, 3)])
+def test_the_weights_of_prelu_have_one_dimension(weight: tuple[int, ...]) -> None:
+    (op,) = [op for op in OPS.all() if op.schema.full_name == "aten::prelu"]
+    with pytest.raises(RuntimeError, match="prelu"):
+        op.evaluate(np.ones((2, 3)), np.ones(weight))
+    with pytest.raises(RuntimeError, match="prelu"):
+        infer(op, [abstract(np.ones((2, 3))), abstract(np.ones(weight))])

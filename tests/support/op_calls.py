@@ -45,6 +45,7 @@ _FIXED: dict[str, list[Any]] = {
     "aten::randint_like.low_dtype": [t(3, 4), 2, 9],
     "aten::bernoulli": [probability(3, 4)],
     "prim::scalar_seed": [t()],
+    "prim::grad_add_select": [t(3, 4), t(3), [3, 4], 1, 2],
     "gs::kept_size": [[3, 2], [0]],
     "gs::reduced_count": [[3, 2], [0]],
     "prim::min": [2, 0.5],

@@ -6,7 +6,7 @@ from ....lang import ast
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
-from ...types.types import NONE, NUMBERS, STR, UNDEFINED, TupleType, is_tensor
+from ...types.types import NONE, NUMBERS, STR, TupleType, is_tensor
 from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
@@ -17,10 +17,6 @@ from .tuples import joined
 def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
     """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
     what = f"operator '{op}'"
-    for operand in (left, right):
-        if operand.value.type == UNDEFINED and not _asks_first(e):
-            note = "`gs.autograd_add(a, b)` adds what may be none"
-            raise e.fail("E301", "a gradient that nobody computes is no operand", operand.span, note)
     if op == "%" and left.value.type == STR:
         return emit_percent(e, node, left, right)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
@@ -35,28 +31,6 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     if op == "**" and not is_tensor(left.value.type) and not is_tensor(right.value.type):
         operands = [*with_float_base(e, node, operands)]
     return emit_resolved(e, node, name, operands, what)
-
-
-def _asks_first(e: Emitter) -> bool:
-    """Whether a branch that asks `torch.grad_defined(…)` stands around: what has no gradient is not computed then."""
-    node = e.builder.block.node
-    while node is not None:
-        if node.kind == "prim::If" and _is_of_gradients(node.inputs[0]):
-            return True
-        node = node.owner.node if node.owner is not None else None
-    return False
-
-
-def _is_of_gradients(test: Value) -> bool:
-    """Whether a test is made of whether gradients are there."""
-    waiting = [test]
-    while waiting:
-        node = waiting.pop().node
-        if node.kind == "prim::grad_defined":
-            return True
-        if node.kind in ("prim::If", "aten::__or__.bool", "aten::__and__.bool", "aten::__not__.bool"):
-            waiting += [*node.inputs, *(value for block in node.blocks for value in block.outputs)]
-    return False
 
 
 def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
