@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .checking import diagnostic_dict, files_of, split_arguments
+from .checking import files_of, split_arguments
 from .console import emit, emit_errors
 from .loading import Problem, find_function, load_unit
+from .outcomes import Outcome, emit_troubles
 
 if TYPE_CHECKING:
-    from ...lang.diagnostics import Diagnostic
     from ...runtime.face.function import Function
     from ..derive.comparison import Comparison
 
@@ -23,24 +23,17 @@ _EXAMPLES = "_examples"
 
 
 @dataclass(slots=True)
-class Derived:
+class Derived(Outcome):
     """What came of one file: the text of each function, and why others have none."""
 
-    path: str
     texts: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
-    diagnostics: tuple[Diagnostic, ...] = ()
-    problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self.path, "functions": self.texts, "without_gradient": self.reasons}
+    def told(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"functions": self.texts, "without_gradient": self.reasons}
         if self.comparisons:
             found["compared"] = [one.to_dict() for one in self.comparisons]
-        if self.diagnostics:
-            found["diagnostics"] = [diagnostic_dict(d) for d in self.diagnostics]
-        if self.problem:
-            found["error"] = self.problem
         return found
 
 
@@ -68,8 +61,7 @@ def derive(ctx: click.Context, arguments: tuple[str, ...], write: bool, compare:
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
     else:
         _print(found, write)
-    emit_errors([str(d) for one in found for d in one.diagnostics])
-    emit_errors([f"error: {one.problem}" for one in found if one.problem])
+    emit_troubles(found)
     if not as_json:
         emit_errors([f"note: {reason}" for one in found for reason in one.reasons.values()])
     if any(one.problem for one in found):

@@ -10,27 +10,20 @@ from typing import Any
 
 import click
 
-from .checking import diagnostic_dict, files_of
-from .console import emit, emit_errors
+from .checking import files_of
+from .console import emit
+from .outcomes import Outcome, emit_troubles
 
 
-@dataclass(frozen=True, slots=True)
-class Formatted:
+@dataclass(slots=True)
+class Formatted(Outcome):
     """What came of one file."""
 
-    path: str
     text: str = ""
     changed: bool = False
-    diagnostics: tuple[Any, ...] = ()
-    problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self.path, "changed": self.changed}
-        if self.diagnostics:
-            found["diagnostics"] = [diagnostic_dict(d) for d in self.diagnostics]
-        if self.problem:
-            found["error"] = self.problem
-        return found
+    def told(self) -> dict[str, Any]:
+        return {"changed": self.changed}
 
 
 @click.command()
@@ -56,8 +49,7 @@ def fmt(ctx: click.Context, paths: tuple[str, ...], check: bool, as_json: bool) 
     elif paths != ("-",):
         verb = "would change" if check else "formatted"
         emit("\n".join([*(f"{verb}: {path}" for path in changed), f"{len(found) - len(changed)} unchanged"]))
-    emit_errors([str(d) for one in found for d in one.diagnostics])
-    emit_errors([f"error: {one.problem}" for one in found if one.problem])
+    emit_troubles(found)
     if any(one.problem for one in found):
         ctx.exit(2)
     ctx.exit(1 if any(one.diagnostics for one in found) or (check and changed) else 0)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .checking import diagnostic_dict, files_of
-from .console import emit, emit_errors
+from .checking import files_of
+from .console import emit
 from .loading import Problem, load_unit
+from .outcomes import Outcome, emit_troubles
 
 if TYPE_CHECKING:
-    from ...lang.diagnostics import Diagnostic
     from ..lint.findings import Finding
 
 _ROUNDS = 10
@@ -23,26 +23,14 @@ _ROUNDS = 10
 
 
 @dataclass(slots=True)
-class Linted:
+class Linted(Outcome):
     """What was found in one file, and how much of it was mended."""
 
-    path: str
     findings: list[Finding] = field(default_factory=list)
     fixed: int = 0
-    diagnostics: tuple[Diagnostic, ...] = ()
-    problem: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "file": self.path,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "fixed": self.fixed,
-        }
-        if self.diagnostics:
-            found["diagnostics"] = [diagnostic_dict(d) for d in self.diagnostics]
-        if self.problem:
-            found["error"] = self.problem
-        return found
+    def told(self) -> dict[str, Any]:
+        return {"findings": [finding.to_dict() for finding in self.findings], "fixed": self.fixed}
 
 
 @click.command()
@@ -63,8 +51,7 @@ def lint(ctx: click.Context, paths: tuple[str, ...], fix: bool, ignored: tuple[s
         click.echo(json.dumps([one.to_dict() for one in found], indent=2))
     else:
         _print(found)
-    emit_errors([str(d) for one in found for d in one.diagnostics])
-    emit_errors([f"error: {one.problem}" for one in found if one.problem])
+    emit_troubles(found)
     if any(one.problem for one in found):
         ctx.exit(2)
     ctx.exit(1 if any(one.findings or one.diagnostics for one in found) else 0)
