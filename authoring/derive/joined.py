@@ -17,7 +17,7 @@ from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
-from ...compiler.unparse.programs import spelled
+from ...compiler.unparse.programs import spelled, with_ops
 
 
 def joined(callee: Callee) -> Graph:
@@ -30,7 +30,7 @@ def joined(callee: Callee) -> Graph:
     node = builder.node("prim::Function", (), [CLOSURE], attrs={"name": "backward"}, names=["backward"], blocks=1)
     _fill(node.blocks[0], backward.graph, kept)
     builder.returns(*outputs, node.output)
-    graph = spelled(graph)
+    graph = spelled(with_ops(graph))
     closure = closure_of(graph)
     _leave_out_zeros(closure)
     _write_zeros(graph, closure)

@@ -19,7 +19,6 @@ from ...compiler.analysis.captures import captures
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import PARAM, Value
 from ...compiler.types.types import is_tensor
-from ...compiler.unparse import unparse_pair
 from ...lang import ast
 from ...lang.diagnostics import CompileError
 from ...lang.source import Source, Span
@@ -27,6 +26,7 @@ from ...runtime.face.function import Function
 from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
 from .joined import closure_of
+from .meaning import same_meaning
 from .simplify import costs_nothing
 
 
@@ -201,13 +201,4 @@ def _means(made: str, function: Function, text: str) -> bool:
         other = functions_of(Source(text))[function.name]
     except CompileError:
         return False
-    if mine.pair is None or other.pair is None:
-        return False
-    return _backward_text(mine) == _backward_text(other)
-
-
-def _backward_text(function: Function) -> str:
-    """The backward half, which says what is kept as well."""
-    assert function.pair is not None
-    text = unparse_pair(function.pair)
-    return text[text.index("\ndef backward") :].partition("\n\n\n")[0]
+    return mine.pair is not None and other.pair is not None and same_meaning(mine.pair, other.pair)

@@ -109,7 +109,7 @@ class Observer:
         found = []
         for graph in self.graphs():
             for node in graph.all_nodes():
-                if node.kind == "prim::If" and not _is_condition(node):
+                if node.kind == "prim::If" and not _is_condition(node) and not _asks_for_gradients(node):
                     found += [Side(node, 1 - i) for i, b in enumerate(node.blocks) if not _fails(b)]
                 elif (_compares_tensors(node) or _joins_masks(node)) and not _steers_only(node):
                     found += [Side(node, way) for way in (NEGATIVE, POSITIVE)]
@@ -203,6 +203,17 @@ def _counts(node: Node) -> bool:
 def _is_condition(node: Node) -> bool:
     """Whether a branch is an `and` or an `or`: what follows from it is the branch that it decides."""
     return bool(node.outputs) and all(value.type == BOOL for value in node.outputs)
+
+
+def _asks_for_gradients(node: Node) -> bool:
+    """Whether a branch depends on which gradients are there, which no argument decides."""
+    pending = [node.inputs[0].node]
+    while pending:
+        asked = pending.pop()
+        if asked.kind == "prim::grad_defined":
+            return True
+        pending += [value.node for value in asked.inputs] if asked.kind == "aten::__or__.bool" else []
+    return False
 
 
 def _steers_only(node: Node) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...compiler.ir.constants import runtime_value
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.kinds import KindTrait, has
 from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.registry import OPS
 from ...runtime.plans.operations import STRUCTURAL
@@ -73,7 +74,7 @@ class Trace:
         return [env[value] for value in block.outputs]
 
     def _node(self, node: Node, env: dict[Value, int], graph: Graph) -> None:
-        if node.kind in ("prim::Constant", "prim::Uninitialized"):
+        if has(node, KindTrait.KNOWN):
             env[node.output] = self._new(node.output, runtime_value(node.attrs.get("value")))
         elif node.kind == "prim::If":
             taken = node.blocks[0 if self.values[env[node.inputs[0]]] else 1]

@@ -119,10 +119,9 @@ _BY_INPUTS = frozenset({"prim::GradOf", "prim::AutogradAdd", "prim::grad_item", 
 def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) -> State:
     """What a node makes itself, by the states of what it is given."""
     if node.kind == "prim::GradOf":
-        return _grad_of(join(map(state_of, node.inputs)), state_of(node.blocks[0].outputs[index]))
+        return _grad_of(given_to(node, state_of), state_of(node.blocks[0].outputs[index]))
     if node.kind == "prim::AutogradAdd":
-        states = [state_of(value) for value in node.inputs]
-        return State.NONZERO if State.NONZERO in states else join(states)
+        return given_to(node, state_of)
     if node.kind == "prim::grad_item":
         return State.ZERO if state_of(node.inputs[0]) is State.ZERO else State.UNKNOWN
     if node.kind == "prim::unchecked_cast":
@@ -130,8 +129,14 @@ def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) ->
     return _made_state(node, index)
 
 
+def given_to(node: Node, state_of: Callable[[Value], State]) -> State:
+    """Whether one of the gradients that a node takes is there, which is what it asks."""
+    states = [state_of(value) for value in node.inputs]
+    return State.NONZERO if State.NONZERO in states else join(states)
+
+
 def _grad_of(given: State, result: State) -> State:
-    """Zero gradients give zeros, others what the block makes of them; a mixture may go either way."""
+    """Zero gradients give zeros, others what the block makes of them; of some nothing may be known."""
     if given is State.NONZERO:
         return result
     return State.ZERO if State.ZERO in (given, result) else State.UNKNOWN

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ..analysis.captures import captures
+from ..analysis.definedness import is_sure
 from ..ir.builder import Builder
 from ..ir.graph import GradPair
 from ..ir.node import Block, Node, Value, copy_node, walk
@@ -87,8 +88,18 @@ class PairRule:
                 or _has_size(gradient, primal)
             ):
                 return gradient
-            fitted = builder.op("aten::sum_to_size", gradient, builder.op("aten::size", self._given(builder, primal)))
-        fitted.node.attrs[GRADIENT_OF] = [schema.name, schema.arguments[index].name]
+            if is_sure(gradient):
+                return self._summed(builder, index, gradient)
+            # A branch may give none, which stands for zeros.
+            there = builder.node("prim::GradOf", [gradient], attrs={"name": schema.name}, blocks=1)
+            inner = Builder(there.blocks[0], span=there.span)
+            inner.returns(self._summed(inner, index, gradient))
+            return there.add_output(gradient.type)
+
+    def _summed(self, builder: Builder, index: int, gradient: Value) -> Value:
+        size = builder.op("aten::size", self._given(builder, self.node.inputs[index]))
+        fitted = builder.op("aten::sum_to_size", gradient, size)
+        fitted.node.attrs[GRADIENT_OF] = [self.pair.schema.name, self.pair.schema.arguments[index].name]
         return fitted
 
     def _given(self, builder: Builder, primal: Value) -> Value:

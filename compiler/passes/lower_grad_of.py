@@ -17,17 +17,17 @@ A node whose gradients may be undefined stays: it decides when it runs.
 
 from __future__ import annotations
 
-from ..analysis.definedness import Definedness, State, post_order
+from ..analysis.definedness import Definedness, State, given_to, post_order
 from ..ir.graph import Graph
 from ..ir.rewrite import splice
 
 
 def lower_grad_of(graph: Graph) -> bool:
-    """Inline each prim::GradOf all of whose inputs are known to be defined."""
+    """Inline each prim::GradOf one of whose inputs is known to be defined."""
     states = Definedness(graph)
     changed = False
     for node in post_order(graph):
-        if node.kind == "prim::GradOf" and states.of(node.inputs) is State.NONZERO:
+        if node.kind == "prim::GradOf" and given_to(node, states.__getitem__) is State.NONZERO:
             splice(node, node.blocks[0])
             changed = True
         else:

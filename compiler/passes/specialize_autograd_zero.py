@@ -20,7 +20,7 @@ After:
       %b : Tensor = aten::mul.Tensor(%g, %y)
       return (%b)
 
-A GradOf of zeros alone becomes zeros, one of known gradients alone its content; an AutogradAdd with a zero is the
+A GradOf of zeros alone becomes zeros, one with a known gradient its content; an AutogradAdd with a zero is the
 other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient; whether a known
 gradient is there is a constant.
 """
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..analysis.definedness import Definedness, State, post_order
+from ..analysis.definedness import Definedness, State, given_to, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
@@ -55,7 +55,7 @@ def _builder(node: Node) -> Builder:
 
 
 def _grad_of(node: Node, states: Definedness) -> bool:
-    given = states.of(node.inputs)
+    given = given_to(node, states.__getitem__)
     if given is State.NONZERO:
         splice(node, node.blocks[0])
         return True

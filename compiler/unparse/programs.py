@@ -31,7 +31,7 @@ def unparse_program(*callees: Callee) -> str:
     """Functions and, behind them, those that they call."""
     linked: dict[str, Callee] = {}
     linker = Linker(linked, rename=_plain)
-    names = [linker.enter(_with_ops(callee)) for callee in callees]
+    names = [linker.enter(Callee(callee.schema, with_ops(callee.graph), callee.pair)) for callee in callees]
     found = dict.fromkeys(linked[name] for name in names)
     for name in names:
         found |= reachable(linked[name], name)
@@ -47,12 +47,12 @@ def _plain(name: str) -> str:
     return clean(_NOT_IN_NAMES.sub("_", name)) or "function"
 
 
-def _with_ops(callee: Callee) -> Callee:
-    """The function with the ops in the place of calls of the library's formulas for them; itself where it has none."""
-    formulas = {called for called, _ in calls_of(callee.graph) if "::" in called}
+def with_ops(graph: Graph) -> Graph:
+    """A copy with the ops in the place of calls of the library's formulas for them; itself where it has none."""
+    formulas = {called for called, _ in calls_of(graph) if "::" in called}
     if not formulas:
-        return callee
-    graph = callee.graph.copy()
+        return graph
+    graph = graph.copy()
     for node in [node for node in graph.all_nodes() if node.attrs.get("callee") in formulas]:
         kind = node.attr("callee")
         schema = OPS.named(kind).schema
@@ -60,7 +60,7 @@ def _with_ops(callee: Callee) -> Callee:
         types = [value.type for value in node.outputs]
         made = Builder(node.owner, node, node.span).node(kind, node.inputs, types, schema=schema)
         replace_node(node, made.outputs)
-    return Callee(callee.schema, graph, callee.pair)
+    return graph
 
 
 def spelled(graph: Graph) -> Graph:

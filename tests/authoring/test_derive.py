@@ -52,6 +52,13 @@ PROGRAMS = {
     "one side": "def f(x, y):\n    z = x * 2\n    if x.sum() > 0:\n        z = z * y\n    return z\n",
     "no round": "def f(x, y, n: int):\n    z = x\n    for i in range(n):\n        z = z * torch.sin(y)\n    return z\n",
     "taken over": ("def f(x, y):\n    u = x * 1\n    for i in range(2):\n        u = y\n    return u * x\n"),
+    "name bound anew": "def f(x):\n    x = x * x\n    return x\n",
+    "number over a tensor": "def f(x):\n    return 1.5 / (2 + torch.exp(x))\n",
+    "absent or not": (
+        "def f(x, y: Optional[Tensor] = None):\n    if y is not None:\n        z = x * y\n"
+        "    else:\n        z = x * 2\n    return z\n"
+    ),
+    "formula of several": "def f(x):\n    return F.layer_norm(x, [x.size(-1)]) * x\n",
     "clamped": "def f(x, y):\n    return torch.where(x > y, x * x, y)\n",
 }
 

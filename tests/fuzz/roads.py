@@ -12,6 +12,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import torch
+from derived_road import derived_unit
 from eager import Outcome, gradients
 from fuzzed_program import Call, leaves
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
@@ -486,6 +487,14 @@ def compiled_again(text: str, what: str) -> gs.CompilationUnit:
     return unit
 
 
+def written_backwards(subject: Subject) -> None:
+    """The program with backwards that `gs.derive` wrote."""
+    derived = derived_unit(subject)["f"]
+    for which in range(len(subject.calls)):
+        values(subject, derived, which, f"derived source, call {which}")
+        pull_back(subject, derived, which, what=f"derived source, vjp of call {which}")
+
+
 def stages(subject: Subject) -> None:
     """Every stage can be shown, or says why not."""
     for function in subject.unit.functions.values():
@@ -529,5 +538,6 @@ ROADS: dict[str, Road] = {
     "lifted code": lifted_code,
     "gradient code": gradient_code,
     "derived halves": derived_halves,
+    "written backwards": written_backwards,
     "stages": stages,
 }

@@ -33,7 +33,7 @@ SHARES = {
     **dict.fromkeys(
         ("equal policies", "one by one", "second order", "second order recomputed", "kernels", "C kernels", "stages"), 1
     ),
-    **dict.fromkeys(("gradient code", "derived halves", "forward mode", "batched"), 2),
+    **dict.fromkeys(("gradient code", "derived halves", "written backwards", "forward mode", "batched"), 2),
 }
 """How many of so many programs take a road: those that compile much are taken seldom."""
 TURNS = list(chain.from_iterable(repeat(road, count) for road, count in SHARES.items()))
