@@ -33,7 +33,7 @@ SECOND_TRIALS = 5
 AUTODIFF_TRIALS = 3
 
 
-def check(function: Function, *example: Any, **named: Any) -> CheckReport:
+def check(function: Function, /, *example: Any, **named: Any) -> CheckReport:
     """Hold the gradients of a function against finite differences of it in float64, to second order.
 
     A function with its own backward is checked by that, any other by autodiff, on the CPU. Without an example the

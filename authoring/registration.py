@@ -29,6 +29,8 @@ def register_formula(op: str, function: Function) -> Callable[[], None]:
     """
     if not isinstance(function, Function):
         raise TypeError(f"gs.register_formula takes a Function of a CompilationUnit, not {type(function).__name__}")
+    if not isinstance(op, str):
+        raise TypeError(f"an op is named by a str such as 'aten::sigmoid', not by a {type(op).__name__}")
     found = _op(op)
     reason = _misfit(found, function)
     if reason is not None:

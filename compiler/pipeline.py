@@ -351,6 +351,8 @@ def register_pass(point: str, pass_: Pass) -> Callable[[], None]:
 
     A stage that a plan does not go through does not run its passes either. ValueError for an unknown stage.
     """
+    if not isinstance(point, str):
+        raise TypeError(f"a point is a str, not {type(point).__name__}; the points are {', '.join(EXECUTOR)}")
     if point not in EXECUTOR:
         raise ValueError(f"there is no point '{point}'; the points are {', '.join(EXECUTOR)}")
     if not callable(pass_):

@@ -78,7 +78,7 @@ class Compiled:
         """What graphs that call this function refer to."""
         return self._callee
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The result for arrays, numbers and lists of them; RuntimeFailure for what does not fit."""
         return unwrapped([to_user(result, None) for result in self.executor.run(self.bind(args, kwargs))])
 

@@ -22,6 +22,10 @@ def load(path: str | PathLike[str], *, scope: Mapping[str, Any] | None = None) -
     `scope` is what this file may use beside that. OSError for a file that does not read, CompileError for bad source in
     whichever file it stands.
     """
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"gs.load takes the path of a file, not {type(path).__name__}")
+    if scope is not None and not isinstance(scope, Mapping):
+        raise TypeError(f"scope is a dict of names, not {type(scope).__name__}")
     unit: CompilationUnit = run(_Loading().load(Path(path), fspath(path), scope))
     return unit
 

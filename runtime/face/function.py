@@ -127,7 +127,7 @@ class Function(Compiled):
 
     # --- running ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         # The usual call, of arrays only, finds its plan by a flat key: dtypes and ranks. Plans are kept under such a
         # key only after the arguments were bound, so what is found here is bound already.
         if kwargs:
@@ -196,7 +196,7 @@ class Function(Compiled):
             self.calls = self.calls if self.calls is not None else new_calls()
             self.calls.add(entry)
 
-    def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
+    def forward(self, /, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
         """The result (a tuple of several), and the context that `backward` takes."""
         if any_on_device([*args, *kwargs.values()]):
             *outputs, context = self._torch_halves[0](args, kwargs)
@@ -247,7 +247,7 @@ class Function(Compiled):
         """Whether every parameter is a tensor."""
         return self.executor.signature.only_tensors
 
-    def memory(self, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
+    def memory(self, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
 
             report = f.memory(x, w, policy="min_cut")      the default; save_all, mirror, recompute_all, budget=BYTES
@@ -262,7 +262,7 @@ class Function(Compiled):
 
         return memory_report(self, args, kwargs, policy)
 
-    def kernels(self, *args: Any, **kwargs: Any) -> KernelListing:
+    def kernels(self, /, *args: Any, **kwargs: Any) -> KernelListing:
         """The fused kernels of both passes for arguments of these shapes, dtypes and strides. Nothing runs.
 
             listing = f.kernels(x, w)       arrays or tensors, on any device; gradients for the floating ones, or for

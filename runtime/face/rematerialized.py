@@ -37,7 +37,7 @@ class RematerializedGradient(Function):
         self._with_value = with_value
         self._as_tuple = as_tuple
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         given = [*args, *kwargs.values()]
         if taker_of(given) is not None or any(getattr(value, "requires_grad", False) for value in given):
             # A tape, a tracer or torch records the call, as one of the whole graph.

@@ -36,7 +36,7 @@ class TorchOp:
         self.__name__ = function.name
         self.__doc__ = function.__doc__
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.op(*args, **kwargs)
 
     def decompositions(self) -> dict[Any, Callable[..., Any]]:
@@ -118,6 +118,7 @@ def torch_op(
 def _register_unit(unit: CompilationUnit, namespace: str, autocast: Any, sharding: str | None) -> Mapping[str, TorchOp]:
     if "::" in _text(namespace):
         raise ValueError(f"the ops of a unit have its functions' names: pass the namespace alone, not {namespace!r}")
+    _require_name(namespace, "namespace")
     for name in unit:
         _require_free(namespace, name)
     return {name: _register(unit[name], namespace, name, autocast, sharding) for name in unit}
@@ -127,15 +128,19 @@ def _register(function: Function, namespace: str, name: str, autocast: Any, shar
     from ..torch.library.ops import RegisteredOp
     from ..torch.library.policies import AutocastPolicy
 
-    for part, what in ((namespace, "namespace"), (name, "name")):
-        if not part.isidentifier() or keyword.iskeyword(part) or not part.isascii():
-            raise ValueError(f"{part!r} is no {what} of an op: letters, digits and underscores, not a digit first")
+    _require_name(namespace, "namespace")
+    _require_name(name, "name")
     policy = AutocastPolicy.of(autocast)
     with _REGISTERING:
         _require_free(namespace, name)
         found = TorchOp(function, RegisteredOp(function, namespace, name, policy, sharding == DERIVE))
         _REGISTERED[found.name] = found
     return found
+
+
+def _require_name(part: str, what: str) -> None:
+    if not part.isidentifier() or keyword.iskeyword(part) or not part.isascii():
+        raise ValueError(f"{part!r} is no {what} of an op: letters, digits and underscores, not a digit first")
 
 
 def _require_free(namespace: str, name: str) -> None:

@@ -32,7 +32,7 @@ Pullback = Callable[..., tuple[Any, ...]]
 
 
 def vjp(
-    function: Function, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any
+    function: Function, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any
 ) -> tuple[Any, Pullback]:
     """The output of a function, and the map from gradients of the output to gradients of the arguments.
 
@@ -86,7 +86,9 @@ def _pullback(
     """The pullback of a forward that ran on values and gave outputs and residuals."""
     flat, outputs, residuals = run
 
-    def pullback(*cotangents: Any) -> tuple[Any, ...]:
+    def pullback(*cotangents: Any, **named: Any) -> tuple[Any, ...]:
+        if named:
+            raise _bad_cotangent(function, f"a gradient has no name, such as '{next(iter(named))}'", None)
         given = leaves(_by_output(function, derivatives.output_types, cotangents), derivatives.output_types)
         pairs = enumerate(zip(outputs, given, strict=True))
         seeds = [_seed(function, differentiated, i, output, g) for i, (output, g) in pairs]
@@ -195,6 +197,8 @@ def _derived(
     with_value: bool,
 ) -> Function:
     _check_function(function, "gs.value_and_grad" if with_value else "gs.grad")
+    if not isinstance(allow_unused, bool):
+        raise TypeError(f"allow_unused is True or False, not {type(allow_unused).__name__}")
     as_tuple = not isinstance(argnums, int)
     wrt = _numbers(argnums)
     positions = [_position(function, number) for number in wrt]
@@ -260,7 +264,7 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
         given = (None,) * len(types)
     pending = list(zip(given, types, strict=False))
     if len(given) != len(types):
-        raise _bad_cotangent(function, f"{len(given)} gradients for {len(types)} outputs", None)
+        raise _bad_cotangent(function, f"{_counted(len(given), 'gradient')} for {_counted(len(types), 'output')}", None)
     while pending:
         value, type = pending.pop()
         if isinstance(type, TupleType) and value is not None:
@@ -290,9 +294,13 @@ def _seed(
     return seed
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _bad_cotangent(function: Function, message: str, index: int | None) -> RuntimeFailure:
     argument = None if index is None else f"grad_output{index}"
-    note = "a gradient has the shape of its output; None stands for no gradient"
+    note = "pass one gradient per output, by position, each of the output's shape; None stands for no gradient"
     return RuntimeFailure(
         "R002", f"the pullback of {function.title}", message, argument=argument, span=function.graph.span, notes=[note]
     )

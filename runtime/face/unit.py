@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike, fspath
 from typing import Any
 
 from ...compiler.emit.outside import nothing
@@ -33,7 +34,9 @@ class CompilationUnit(Namespace):
 
     functions: dict[str, Function]
 
-    def __init__(self, source: str = "", filename: str = "<string>", *, scope: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, source: str = "", filename: str | PathLike[str] = "<string>", *, scope: Mapping[str, Any] | None = None
+    ) -> None:
         if scope is not None and not isinstance(scope, Mapping):
             raise TypeError(f"scope is a dict of names, not {type(scope).__name__}")
         self._scope = scope
@@ -41,15 +44,17 @@ class CompilationUnit(Namespace):
         self.functions = {}
         self.define(source, filename)
 
-    def define(self, source: str, filename: str = "<string>") -> None:
+    def define(self, source: str, filename: str | PathLike[str] = "<string>") -> None:
         """Add the functions of another source. They may use those that the unit has, and its scope.
 
         CompileError for bad source, also for a function of a name that the unit has (E105); nothing is added then.
         """
         if not isinstance(source, str):
             raise TypeError(f"source is a str, not {type(source).__name__}")
+        if not isinstance(filename, str | PathLike):
+            raise TypeError(f"filename is a str for messages, not {type(filename).__name__}")
         names = self._functions if self._scope is None else {**self._scope, **self._functions}
-        text = Source(source, filename)
+        text = Source(source, fspath(filename))
         _require_imported(text, names)
         added = functions_of(text, Scopes(script_in).given(names) if names else nothing)
         diagnostics = Diagnostics()
@@ -82,6 +87,8 @@ class CompilationUnit(Namespace):
             raise AttributeError(_unknown(name, self.__dict__.get("_functions", ())), name=name, obj=self) from None
 
     def __getitem__(self, name: str) -> Function:
+        if not isinstance(name, str):
+            raise TypeError(f"a function goes by its name, not by {type(name).__name__}")
         try:
             return self._functions[name]
         except KeyError:
@@ -94,7 +101,7 @@ class CompilationUnit(Namespace):
         return len(self._functions)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._functions
+        return isinstance(name, str) and name in self._functions
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._functions]

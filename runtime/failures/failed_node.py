@@ -11,6 +11,7 @@ from ...compiler.ir.structure import GRADIENT_OF, spelled
 from ...compiler.ops.families.control import GradientMisfit
 from ...compiler.ops.families.prim import GradscriptRaise
 from ...compiler.shapes.propagate import ShapeError
+from ...compiler.types.types import TENSOR_LIST
 from ..values.describe import describe_operands
 from .failure import RuntimeFailure
 from .wording import in_our_words
@@ -58,9 +59,8 @@ def failure_at(
         return _wrong_gradient(node, operands, [*notes, *calls])
     code = "R103" if isinstance(error, MemoryError) else "R101"
     described = describe_operands(inner, operands)
-    return RuntimeFailure(
-        code, spelled(node) or function, _message(error), span=node.span, notes=[*described, *notes, *calls]
-    )
+    message = _undefined_element(inner, operands) or _message(error)
+    return RuntimeFailure(code, spelled(node) or function, message, span=node.span, notes=[*described, *notes, *calls])
 
 
 def _wrong_gradient(node: Node, operands: Sequence[Any], notes: Sequence[str]) -> RuntimeFailure:
@@ -69,6 +69,16 @@ def _wrong_gradient(node: Node, operands: Sequence[Any], notes: Sequence[str]) -
     message = f"the gradient of '{name}' has shape {list(gradient.shape)}, the argument {list(size)}"
     advice = f"a backward returns gradients in the shapes of the inputs: `.sum_to_size({name}.size())`"
     return RuntimeFailure("R101", backward_of(function), message, argument=name, span=node.span, notes=[advice, *notes])
+
+
+def _undefined_element(node: Node, operands: Sequence[Any]) -> str | None:
+    """What is wrong where an op got a list of tensors with a gradient in it that is none; None where nothing is."""
+    for argument, operand in zip(node.schema.arguments if node.schema is not None else (), operands, strict=False):
+        if argument.type == TENSOR_LIST and isinstance(operand, list) and any(value is None for value in operand):
+            at = [value is None for value in operand].index(True)
+            zeros = "`gs.materialize_grad(g, size, dtype)` makes zeros of it"
+            return f"element {at} of '{argument.name}' is a gradient that nobody computed: {zeros}"
+    return None
 
 
 def _message(error: BaseException) -> str:

@@ -60,8 +60,19 @@ def subscript(base: Any, index: Any) -> Any:
             operands += [bound for bound in bounds if bound is not None]
         else:
             texts.append("{}")
-            operands.append(np.asarray(item) if isinstance(item, list) else item)
+            operands.append(_as_index(item) if isinstance(item, list) else item)
     return _run(f"{{}}[{', '.join(texts)}]", operands)
+
+
+def _as_index(items: list[Any]) -> Any:
+    """A list in a subscript as the array that it stands for."""
+    try:
+        found = np.asarray(items if items else np.zeros(0, np.int64))
+    except (TypeError, ValueError, RuntimeError):
+        found = None
+    if found is None or found.dtype.kind not in "biu":
+        raise TypeError("a list in a subscript holds ints or bools, as many in each: pass anything else as an array")
+    return found
 
 
 def _slots(count: int, kwargs: Mapping[str, Any]) -> str:

@@ -181,21 +181,29 @@ class TapeValue(Operand):
         return self._data.tolist()
 
     def item(self) -> Any:
+        """The element as a number of Python; ValueError unless there is exactly one."""
+        if self._data.size != 1:
+            raise ValueError(f"a Variable of shape {[*self.shape]} is no single number: choose one, or reduce it first")
         return self._data.item()
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self.item())
 
     def __int__(self) -> int:
-        return int(self._data)
+        return int(self.item())
 
     def __index__(self) -> int:
-        return self._data.__index__()
+        found = self.item()
+        if not isinstance(found, int):
+            raise TypeError(f"a Variable of {self._data.dtype} is no index: it takes one of ints, as of `.long()`")
+        return found
 
     def __float__(self) -> float:
-        return float(self._data)
+        return float(self.item())
 
     def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a Variable of no dimensions has no length")
         return len(self._data)
 
     def __iter__(self) -> Iterator[TapeValue]:

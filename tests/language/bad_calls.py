@@ -287,4 +287,9 @@ BAD: tuple[str, ...] = (
     "torch.linalg.cross(s, v)",
     "torch.scatter(x, 1, ints.clamp(0, 3), x32)",
     "torch.scatter_add(x, 1, ints.clamp(0, 3), x32)",
+    # --- tensors that are no single number, compared as elements ---
+    "[x, y].index(y)",
+    "[x].count(y)",
+    "[x] == [y]",
+    "sorted([v, m])",
 )

@@ -64,3 +64,10 @@ def test_so_do_we_where_it_is_differentiated(text: str) -> None:
         return
     with pytest.raises((gs.RuntimeFailure, gs.CompileError)):
         gs.vjp(unit.f, *(ARRAYS[name] for name in names))
+
+
+@pytest.mark.parametrize("text", ["x in [y]", "x not in [y, x]", "[x] in [[y]]"])
+def test_only_single_numbers_are_looked_for(text: str) -> None:
+    unit = gs.CompilationUnit(f"def f(x, y):\n    return {text}\n")
+    with pytest.raises(gs.RuntimeFailure, match=r"a tensor of shape \[3, 4\] is not equal, less or more as a whole"):
+        unit.f(ARRAYS["x"], ARRAYS["y"])

@@ -237,6 +237,8 @@ def test_tensors_are_written_as_torch_writes_them(seed: int) -> None:
         ("s.format(n)", "E203"),
         ("'{} {}'.format(n)", "E203"),
         ("'{n'.format(n)", "E203"),
+        ("'{} {0}'.format(n, n)", "E203"),
+        ("'{1} {}'.format(n, n)", "E203"),
         ("'{0.real}'.format(n)", "E203"),
         ("print(n, file=n)", "E204"),
         ("print(n, sep=n)", "E301"),

@@ -9,9 +9,11 @@ import gradscript as gs
 import numpy as np
 import pytest
 from face_calls import KINDS, UNIT, complaint
+from room_calls import ROOM_KINDS
 
 BATCH = 40
-CALLS = 1200
+CALLS = 1600
+KINDS.update(ROOM_KINDS)
 
 
 @pytest.mark.parametrize("first", range(0, CALLS, BATCH))
@@ -87,3 +89,35 @@ def test_a_variable_in_a_half() -> None:
         UNIT.mul.backward(context, gs.tape.Variable(np.ones(2)))
     with pytest.raises(gs.RuntimeFailure, match="a Variable stands where an array is needed"):
         UNIT.mul.kernels(gs.tape.Variable(np.ones(2)), np.ones(2))
+
+
+def test_parameters_may_have_any_name() -> None:
+    unit = gs.CompilationUnit("def mul(self, function):\n    return (self * function).sum()\n")
+    x = np.ones(3)
+    assert unit.mul(self=x, function=x) == 3.0
+    assert gs.grad(unit.mul)(self=x, function=x).tolist() == [1.0, 1.0, 1.0]
+    assert gs.vjp(unit.mul, self=x, function=x)[0] == 3.0
+    assert gs.check(unit.mul, self=x, function=x).ok
+    assert "mul" in str(unit.mul.memory(self=x, function=x))
+    assert unit.mul(self=gs.tape.Variable(x, True), function=x).requires_grad
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_gradients_are_passed_by_position(backend: str) -> None:
+    unit = gs.CompilationUnit("def mul(x, y):\n    return x * y\n")
+    x = np.ones(3)
+    with gs.settings.backend(backend):
+        for _ in range(4):
+            _, pullback = gs.vjp(unit.mul, x, x)
+            with pytest.raises(gs.RuntimeFailure, match="a gradient has no name, such as 'grad_output'"):
+                pullback(grad_output=x)
+
+
+def test_a_variable_is_one_number_or_none() -> None:
+    several = gs.tape.Variable(np.ones((2, 1)), True)
+    for take in (bool, float, int, lambda v: v.item()):
+        with pytest.raises(ValueError, match=r"a Variable of shape \[2, 1\] is no single number"):
+            take(several)
+    assert float(several[0]) == 1.0
+    with pytest.raises(TypeError, match="of float64 is no index"):
+        [1, 2][several[0]]  # type: ignore[call-overload]

@@ -110,7 +110,7 @@ def test_what_does_not_fit(runs: KernelRuns) -> None:
     out, pull_back = gs.vjp(UNIT.swish, x, beta)
     with pytest.raises(gs.RuntimeFailure, match=r"gradient of output 0 has shape \[2\], the output \[3\]"):
         pull_back(torch.ones(2))
-    with pytest.raises(gs.RuntimeFailure, match="2 gradients for 1 outputs"):
+    with pytest.raises(gs.RuntimeFailure, match="2 gradients for 1 output"):
         pull_back(out, out)
     with pytest.raises(gs.RuntimeFailure, match="a Tensor is needed"):
         pull_back("one")

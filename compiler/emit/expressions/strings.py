@@ -131,8 +131,12 @@ def emit_format(e: Emitter, node: ast.Call, receiver: Argued, arguments: Sequenc
     format = _literal_format(e, receiver, "`.format`")
     given = {a.keyword or str(i): Argued(a.value, a.span) for i, a in enumerate(arguments)}
     parts: list[Value] = []
+    fields = _fields(e, receiver, format)
+    if len({bool(field) for _, field, _, _ in fields if field is not None and (not field or field.isdigit())}) > 1:
+        note = "number all of them, or none"
+        raise e.fail("E203", "the format has fields with a number and without", receiver.span, note)
     count = 0
-    for text, field, spec, conversion in _fields(e, receiver, format):
+    for text, field, spec, conversion in fields:
         parts.append(e.at(node).constant(text))
         if field is None:
             continue

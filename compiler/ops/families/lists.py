@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,17 @@ def equal(left: Any, right: Any) -> bool:
     """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(equal, left, right))
+    _require_single(left, right)
     return bool(left == right)
+
+
+def _require_single(*elements: Any) -> None:
+    """RuntimeError unless each is a number, a string, or a tensor of one element."""
+    for element in elements:
+        shape = getattr(element, "shape", ())
+        if prod(shape) != 1:
+            advice = "`torch.equal(a, b)` says whether all elements are, `(a == b).any()` whether one is"
+            raise RuntimeError(f"a tensor of shape {list(shape)} is not equal, less or more as a whole: {advice}")
 
 
 def _compare(left: Any, right: Any) -> int:
@@ -133,6 +144,7 @@ def _compare(left: Any, right: Any) -> int:
             if not equal(a, b):
                 return _compare(a, b)
         return (len(left) > len(right)) - (len(left) < len(right))
+    _require_single(left, right)
     return -1 if left < right else int(bool(right < left))
 
 
