@@ -27,7 +27,7 @@ help:
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
-	@echo "make tables   rewrite the parser's tables from the grammar"
+	@echo "make tables   rewrite the parser's tables from the grammar, and the index of the ops"
 	@echo "make torchscript rewrite docs/torchscript.md from the formulas in the installed torch"
 	@echo "make format   rewrite the code as 'make lint' wants it"
 	@echo "make clean    remove what the other commands made"
@@ -122,9 +122,11 @@ enumerate: .venv/dev.stamp
 reference: .venv/dev.stamp
 	$(RUN) gradscript.authoring.cli.reference
 
-# Rewrites lang/tables.json from lang/grammar.lark; a test says when that is due.
+# Rewrites lang/tables.json from lang/grammar.lark, and compiler/ops/index.json from what the families of ops declare;
+# a test says when that is due.
 tables: .venv/demo.stamp
 	$(RUN) gradscript.lang.lalr
+	$(RUN) gradscript.compiler.ops.write_index
 
 torchscript: .venv/dev.stamp
 	$(BIN)/python tests/torchscript/torchscript_table.py

@@ -69,9 +69,10 @@ class Search:
         return self.evidence.traces[0]
 
     def _sites(self) -> Iterator[Site]:
-        """Every use of a tensor or number on the way to the result, the result itself first."""
-        yield Site(-1, 0)
+        """Every use of a tensor or number on the way to the result, the result itself first unless it is a list."""
         trace = self.first
+        if not isinstance(trace.values[self.evidence.result(trace)], list):
+            yield Site(-1, 0)
         count = 0
         for number in trace.steps_of(self.evidence.result(trace)):
             step = trace.steps[number]

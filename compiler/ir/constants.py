@@ -9,10 +9,9 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ..ops.arrays import Array, dtype_of, numpy_dtype
 from ..types.dtypes import DType
+from ..types.lazy_numpy import np
 from ..types.types import TensorType
 
 

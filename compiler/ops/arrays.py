@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isfinite
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+from typing import Any, TypeAlias
 
 from ..types.dtypes import (
     BFLOAT16,
@@ -14,19 +12,37 @@ from ..types.dtypes import (
     DEFAULT_FLOAT,
     DTYPES,
     FLOAT32,
+    FLOAT64,
     INT64,
     UINT8,
     DType,
     promote_ranked,
 )
 from ..types.dtypes import BOOL as BOOL_DTYPE
+from ..types.lazy_numpy import ml_dtypes, np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_TO_NUMPY: dict[DType, np.dtype[Any]] = {
-    dtype: np.dtype(ml_dtypes.bfloat16) if dtype == BFLOAT16 else np.dtype(dtype.name) for dtype in DTYPES
-}
-_FROM_NUMPY: dict[np.dtype[Any], DType] = {numpy_dtype: dtype for dtype, numpy_dtype in _TO_NUMPY.items()}
+
+class _ToNumpy(dict[DType, "np.dtype[Any]"]):
+    """NumPy's dtype for each of ours, made when asked for: the first of them loads NumPy."""
+
+    def __missing__(self, dtype: DType) -> np.dtype[Any]:
+        self[dtype] = np.dtype(ml_dtypes.bfloat16 if dtype == BFLOAT16 else dtype.name)
+        return self[dtype]
+
+
+class _FromNumpy(dict["np.dtype[Any]", DType]):
+    """Ours for each of NumPy's."""
+
+    def __missing__(self, found: np.dtype[Any]) -> DType:
+        self.update({_TO_NUMPY[dtype]: dtype for dtype in DTYPES})
+        if found not in self:
+            raise KeyError(found)
+        return self[found]
+
+
+_TO_NUMPY, _FROM_NUMPY = _ToNumpy(), _FromNumpy()
 
 
 def numpy_dtype(dtype: DType | int) -> np.dtype[Any]:
@@ -37,6 +53,12 @@ def numpy_dtype(dtype: DType | int) -> np.dtype[Any]:
 def dtype_of(array: Array) -> DType:
     """The element type of an array; KeyError for one that torch has no counterpart of."""
     return _FROM_NUMPY[array.dtype]
+
+
+@cache
+def plain_floats() -> dict[np.dtype[Any], DType]:
+    """The floats in which NumPy computes as torch does, so that there is nothing to widen."""
+    return {_TO_NUMPY[dtype]: dtype for dtype in (FLOAT32, FLOAT64)}
 
 
 def scalar_dtype(value: bool | int | float) -> DType:

@@ -19,7 +19,7 @@ Runner = Callable[[FunctionSchema, Sequence[Any]], Any]
 
 
 class Composite:
-    """The `evaluate` of a composite op."""
+    """The `function` of a composite op."""
 
     runner: ClassVar[Runner | None] = None
 
@@ -43,4 +43,4 @@ def composite(schema: str, *, aliases: tuple[str, ...] = (), traits: Trait = Tra
 
 def is_composite(op: Op) -> bool:
     """Whether an op is written in the language."""
-    return isinstance(op.evaluate, Composite)
+    return isinstance(op.function, Composite)

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..types.dtypes import BOOL as BOOL_DTYPE
 from ..types.dtypes import FLOAT32, FLOAT64, INT64, DType
+from ..types.lazy_numpy import np
 from ..types.schema import FunctionSchema, parse_schema
 from ..types.types import (
     BOOL,
@@ -28,7 +27,7 @@ from ..types.types import (
     may_be_none,
     strip_optional,
 )
-from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, result_dtype
+from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, plain_floats, result_dtype
 from .program import LinearProgram
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
@@ -45,7 +44,6 @@ class Symbolic:
 SYMBOLIC = Symbolic()
 
 
-_FAST = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
 _CATEGORIES = ("bool", "integer", "floating-point")
 _MAX_SPECIALIZATIONS = 256
 
@@ -114,12 +112,12 @@ class Specialization:
         if not self.promoting_tensors or not self.keeps_floats:
             return None
         found = arguments[self.promoting_tensors[0]]
-        if not isinstance(found, np.ndarray) or found.dtype not in _FAST:
+        if not isinstance(found, np.ndarray) or found.dtype not in plain_floats():
             return None
         for index in self.promoting_tensors[1:]:
             if not isinstance(arguments[index], np.ndarray) or arguments[index].dtype is not found.dtype:
                 return None
-        return _FAST[found.dtype]
+        return plain_floats()[found.dtype]
 
     def _reject(self, arguments: Sequence[Any], promoted: DType) -> None:
         dtypes = {dtype_of(arguments[i]) for i in self.promoting if isinstance(arguments[i], np.ndarray)}
@@ -263,7 +261,7 @@ def _reversed(function: np.ufunc) -> Callable[..., Any]:
 
 
 def _unary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
-    fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
+    fast, ndarray, evaluate = plain_floats(), np.ndarray, op.evaluate
 
     def shortcut(operand: Any, *rest: Any) -> Array:
         if type(operand) is ndarray and operand.dtype in fast and not rest:
@@ -275,7 +273,7 @@ def _unary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[...
 
 
 def _binary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
-    fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
+    fast, ndarray, evaluate = plain_floats(), np.ndarray, op.evaluate
     defaults = op.defaults[2:]
 
     def shortcut(left: Any, right: Any, *rest: Any) -> Array:
@@ -290,7 +288,7 @@ def _binary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..
 
 
 def _number_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
-    fast, ndarray, evaluate = _FAST, np.ndarray, op.evaluate
+    fast, ndarray, evaluate = plain_floats(), np.ndarray, op.evaluate
     defaults = op.defaults[2:]
 
     def shortcut(left: Any, right: Any, *rest: Any) -> Array:
@@ -324,6 +322,6 @@ def pointwise(
     """
     parsed = parse_schema(schema)
     scalar = Pointwise(parsed, formula, dtype, conditions, coefficients, check)
-    op = Op(parsed, traits | Trait.POINTWISE, scalar.evaluator(), scalar.result_type, scalar, aliases)
+    op = Op(parsed, traits | Trait.POINTWISE, scalar.evaluate, scalar.result_type, scalar, aliases)
     OPS.add(op)
     return op

@@ -6,7 +6,12 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from ..types.lazy_numpy import np
+
+
+def numpy(name: str) -> Callable[..., Any]:
+    """A function of NumPy's, which is loaded when first called."""
+    return lambda *operands: getattr(np, name)(*operands)
 
 
 def scipy(name: str) -> Callable[..., Any]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from ..types.lazy_numpy import np
 from .arrays import Array
 from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
 

@@ -7,15 +7,17 @@ resolution, type rules, array evaluation, kernels' text, documentation) reads th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import cached_property
 from threading import RLock
 from typing import Any
 
 from ..types.schema import FunctionSchema, parse_schema
 from ..types.types import Type
 from .arguments import Check, ElementRule, ShapeRule
+from .index import Index
 
 FAMILIES = (
     "control",
@@ -87,11 +89,11 @@ ResultRule = Callable[[Sequence[Type]], Type | tuple[Type, ...]]
 """Types of the arguments, in schema order → type of the result (a tuple for several)."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """One declared op.
 
-    `evaluate` takes one value per schema argument, in order (ndarray, number, bool, str, None, list; a dtype is
+    `function` takes one value per schema argument, in order (ndarray, number, bool, str, None, list; a dtype is
     its int code) and returns the result, a tuple for several. `scalar` is the expression of a pointwise op.
     `shape` is the rule of the result's shape, which pointwise ops, views and ops of numbers do without; `dtype` that of
     its dtype, where the types of the arguments (`result`) say too little and it is not the promoted one; `fits` asks
@@ -101,13 +103,19 @@ class Op:
 
     schema: FunctionSchema
     traits: Trait
-    evaluate: Callable[..., Any]
+    function: Callable[..., Any]
     result: ResultRule | None = None
     scalar: Any = None
     aliases: tuple[str, ...] = ()
     shape: ShapeRule | None = None
     dtype: ElementRule | None = None
     fits: Check | None = None
+
+    @cached_property
+    def evaluate(self) -> Callable[..., Any]:
+        """`function`, or what is quicker and does the same."""
+        found: Callable[..., Any] = self.function if self.scalar is None else self.scalar.evaluator()
+        return found
 
     def has(self, trait: Trait) -> bool:
         # The operators of Flag make another Flag, which takes longer than all that asks.
@@ -127,7 +135,9 @@ class Registry:
     def __init__(self) -> None:
         self._by_name: dict[str, list[Op]] = {}
         self._by_schema: dict[FunctionSchema, Op] = {}
-        self._loaded = False
+        self._meant: dict[str, str] = {}
+        self._asked: set[str] = set()
+        self._loaded: set[str] = set()
         self._lock = RLock()
 
     def add(self, op: Op) -> None:
@@ -138,8 +148,8 @@ class Registry:
             self._by_name.setdefault(name, []).append(op)
 
     def alias(self, spelling: str, name: str) -> None:
-        """Let `spelling` mean what `name` does, with every overload declared so far."""
-        self._by_name.setdefault(spelling, []).extend(self._by_name[name])
+        """Let `spelling` mean what `name` does, with every overload."""
+        self._meant[spelling] = name
 
     def spellings(self, op: Op) -> list[str]:
         """Every name that an op has in source, its own first."""
@@ -147,23 +157,46 @@ class Registry:
         own = op.schema.base_name
         return [own, *sorted(n for n, ops in self._by_name.items() if n != own and op in ops)]
 
+    @cached_property
+    def _index(self) -> Index:
+        return Index(FAMILIES)
+
     def load(self) -> None:
         """Import every family, once."""
-        if self._loaded:
+        if len(self._loaded) == len(FAMILIES):
             return
         with self._lock:
-            for family in FAMILIES:
-                importlib.import_module(f"{__package__}.families.{family}")
-            self._loaded = True
+            self._import(FAMILIES)
+            for name in (*self._by_name, *self._meant):
+                self.overloads(name)
+
+    def _import(self, families: Iterable[str]) -> None:
+        for family in families:
+            importlib.import_module(f"{__package__}.families.{family}")
+            self._loaded.add(family)
+
+    def _ask(self, name: str) -> None:
+        """Import what declares a name, as far as the index says, and all that it does not know."""
+        with self._lock:
+            self._import(f for f in (*self._index.unknown, *self._index.names.get(name, ())) if f not in self._loaded)
+            found = self._by_name.get(name, [])
+            meant = self.overloads(self._meant[name]) if name in self._meant else ()
+            if found or meant:
+                self._by_name[name] = [*sorted(found, key=self._place), *meant]
+            self._asked.add(name)
+
+    def _place(self, op: Op) -> int:
+        """Where an op stands among all, in the order declared; behind all that the index knows if it knows nothing."""
+        return self._index.places.get(op.schema.full_name, len(self._index.ops))
 
     def overloads(self, name: str) -> Sequence[Op]:
         """The ops that `name` (without namespace) may mean, in the order declared; empty for an unknown name."""
-        self.load()
+        if name not in self._asked:
+            self._ask(name)
         return self._by_name.get(name, ())
 
     def of(self, schema: FunctionSchema | None) -> Op | None:
         """The op that declared a schema; None for functions and for nodes without one."""
-        self.load()
         return self._by_schema.get(schema) if schema is not None else None
 
     def named(self, full_name: str) -> Op:
@@ -178,9 +211,25 @@ class Registry:
         self.load()
         return sorted(self._by_name)
 
+    def by_family(self) -> Iterator[tuple[str, list[str], list[str]]]:
+        """Each family with the full names of what it declares, and with the names it gives: what the index is made of.
+
+        A family that another has loaded is part of that one.
+        """
+        seen: set[str] = set()
+        for family in FAMILIES:
+            known = set(self._meant)
+            self._import([family])
+            ops = [op for op in self._by_schema.values() if op.schema.full_name not in seen]
+            full_names = [op.schema.full_name for op in ops]
+            seen.update(full_names)
+            spellings = [name for op in ops for name in (op.schema.base_name, *op.aliases)]
+            yield family, full_names, [*dict.fromkeys(spellings), *(n for n in self._meant if n not in known)]
+
     def all(self) -> list[Op]:
+        """In the order declared."""
         self.load()
-        return list(self._by_schema.values())
+        return sorted(self._by_schema.values(), key=self._place)
 
 
 OPS = Registry()

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-import ml_dtypes
-import numpy as np
-
+from ..types.lazy_numpy import ml_dtypes, np
 from . import evaluations
 
 Kind = Literal["number", "bool", "same"]
@@ -145,9 +144,10 @@ def _is_one(operand: Operand) -> bool:
     return not isinstance(operand, Scalar) and operand == 1
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Primitive:
-    """An operation that every backend implements. `evaluate` takes and returns NumPy arrays or NumPy scalars.
+    """An operation that every backend implements. `function` takes and returns NumPy arrays or NumPy scalars; a text is
+    the name of one of NumPy's, which is loaded when `evaluate` is first asked for.
 
     `operands` holds the kind that each operand must have; `result` the kind of the result. "same" asks that all
     operands be of one kind and gives that kind. `floating` primitives are defined on floats only.
@@ -156,11 +156,18 @@ class Primitive:
     name: str
     operands: tuple[Kind, ...]
     result: Kind
-    evaluate: Callable[..., Any]
+    function: Callable[..., Any] | str
     meaning: str
     floating: bool = False
     evaluate_half: Callable[..., Any] | None = None
     """What computes, in float32, a result that is rounded to float16 at once, where that is something else."""
+
+    @cached_property
+    def evaluate(self) -> Callable[..., Any]:
+        """What computes it: of NumPy's functions the very one, for a ufunc takes the place of more than a call."""
+        function = self.function
+        found: Callable[..., Any] = getattr(np, function) if isinstance(function, str) else function
+        return found
 
     @property
     def arity(self) -> int:
@@ -187,76 +194,81 @@ PRIMITIVES: dict[str, Primitive] = {}
 
 
 def _primitive(
-    name: str, arity: int, evaluate: Callable[..., Any], meaning: str, result: Kind = "number", floating: bool = False
+    name: str,
+    arity: int,
+    function: Callable[..., Any] | str,
+    meaning: str,
+    result: Kind = "number",
+    floating: bool = False,
 ) -> Primitive:
     operand: Kind = "same" if result == "same" else "number"
-    PRIMITIVES[name] = Primitive(name, (operand,) * arity, result, evaluate, meaning, floating)
+    PRIMITIVES[name] = Primitive(name, (operand,) * arity, result, function, meaning, floating)
     return PRIMITIVES[name]
 
 
-def _floating(name: str, arity: int, evaluate: Callable[..., Any], meaning: str) -> Primitive:
-    return _primitive(name, arity, evaluate, meaning, floating=True)
+def _floating(name: str, arity: int, function: Callable[..., Any] | str, meaning: str) -> Primitive:
+    return _primitive(name, arity, function, meaning, floating=True)
 
 
 # --- the table ---
 
-add = _primitive("add", 2, np.add, "sum; `or` of bools")
-sub = _primitive("sub", 2, np.subtract, "difference")
-mul = _primitive("mul", 2, np.multiply, "product; `and` of bools")
-div = _floating("div", 2, np.true_divide, "quotient")
-floordiv = _primitive("floordiv", 2, evaluations.checked(np.floor_divide), "quotient rounded down")
+add = _primitive("add", 2, "add", "sum; `or` of bools")
+sub = _primitive("sub", 2, "subtract", "difference")
+mul = _primitive("mul", 2, "multiply", "product; `and` of bools")
+div = _floating("div", 2, "true_divide", "quotient")
+floordiv = _primitive("floordiv", 2, evaluations.checked(evaluations.numpy("floor_divide")), "quotient rounded down")
 truncdiv = _primitive(
     "truncdiv", 2, evaluations.checked(evaluations.truncated_quotient), "quotient rounded towards zero"
 )
 remainder = _primitive(
     "remainder", 2, evaluations.checked(evaluations.remainder), "remainder with the sign of the divisor"
 )
-fmod = _primitive("fmod", 2, evaluations.checked(np.fmod), "remainder with the sign of the dividend")
+fmod = _primitive("fmod", 2, evaluations.checked(evaluations.numpy("fmod")), "remainder with the sign of the dividend")
 PRIMITIVES["pow"] = power = Primitive(
     "pow", ("number",) * 2, "number", evaluations.power, "power", evaluate_half=evaluations.plain_power
 )
-neg = _primitive("neg", 1, np.negative, "negation")
-absolute = _primitive("abs", 1, np.abs, "absolute value")
+neg = _primitive("neg", 1, "negative", "negation")
+absolute = _primitive("abs", 1, "abs", "absolute value")
 sign = _primitive("sign", 1, evaluations.sign, "-1, 0 or 1; 0 for NaN")
-maximum = _primitive("maximum", 2, np.maximum, "the larger, the second of equals; NaN if either is NaN")
-minimum = _primitive("minimum", 2, np.minimum, "the smaller, the second of equals; NaN if either is NaN")
+maximum = _primitive("maximum", 2, "maximum", "the larger, the second of equals; NaN if either is NaN")
+minimum = _primitive("minimum", 2, "minimum", "the smaller, the second of equals; NaN if either is NaN")
 fmax = _primitive(
     "fmax",
     2,
-    evaluations.preferring_numbers(np.maximum, np.fmax),
+    evaluations.preferring_numbers(evaluations.numpy("maximum"), evaluations.numpy("fmax")),
     "the larger, the first of equals; the other where one is NaN",
 )
 fmin = _primitive(
     "fmin",
     2,
-    evaluations.preferring_numbers(np.minimum, np.fmin),
+    evaluations.preferring_numbers(evaluations.numpy("minimum"), evaluations.numpy("fmin")),
     "the smaller, the first of equals; the other where one is NaN",
 )
 
-sqrt = _floating("sqrt", 1, np.sqrt, "square root")
+sqrt = _floating("sqrt", 1, "sqrt", "square root")
 rsqrt = _floating("rsqrt", 1, evaluations.rsqrt, "1 over the square root")
-exp = _floating("exp", 1, np.exp, "e to the x")
-exp2 = _floating("exp2", 1, np.exp2, "2 to the x")
-expm1 = _floating("expm1", 1, np.expm1, "exp(x) - 1 without cancellation")
-log = _floating("log", 1, np.log, "natural logarithm")
-log2 = _floating("log2", 1, np.log2, "logarithm to base 2")
-log10 = _floating("log10", 1, np.log10, "logarithm to base 10")
-log1p = _floating("log1p", 1, np.log1p, "log(1 + x) without cancellation")
-sin = _floating("sin", 1, np.sin, "sine")
-cos = _floating("cos", 1, np.cos, "cosine")
-tan = _floating("tan", 1, np.tan, "tangent")
-asin = _floating("asin", 1, np.arcsin, "inverse sine")
-acos = _floating("acos", 1, np.arccos, "inverse cosine")
-atan = _floating("atan", 1, np.arctan, "inverse tangent")
-atan2 = _floating("atan2", 2, np.arctan2, "angle of the point (second, first)")
-sinh = _floating("sinh", 1, np.sinh, "hyperbolic sine")
-cosh = _floating("cosh", 1, np.cosh, "hyperbolic cosine")
-tanh = _floating("tanh", 1, np.tanh, "hyperbolic tangent")
-asinh = _floating("asinh", 1, np.arcsinh, "inverse hyperbolic sine")
-acosh = _floating("acosh", 1, np.arccosh, "inverse hyperbolic cosine")
-atanh = _floating("atanh", 1, np.arctanh, "inverse hyperbolic tangent")
+exp = _floating("exp", 1, "exp", "e to the x")
+exp2 = _floating("exp2", 1, "exp2", "2 to the x")
+expm1 = _floating("expm1", 1, "expm1", "exp(x) - 1 without cancellation")
+log = _floating("log", 1, "log", "natural logarithm")
+log2 = _floating("log2", 1, "log2", "logarithm to base 2")
+log10 = _floating("log10", 1, "log10", "logarithm to base 10")
+log1p = _floating("log1p", 1, "log1p", "log(1 + x) without cancellation")
+sin = _floating("sin", 1, "sin", "sine")
+cos = _floating("cos", 1, "cos", "cosine")
+tan = _floating("tan", 1, "tan", "tangent")
+asin = _floating("asin", 1, "arcsin", "inverse sine")
+acos = _floating("acos", 1, "arccos", "inverse cosine")
+atan = _floating("atan", 1, "arctan", "inverse tangent")
+atan2 = _floating("atan2", 2, "arctan2", "angle of the point (second, first)")
+sinh = _floating("sinh", 1, "sinh", "hyperbolic sine")
+cosh = _floating("cosh", 1, "cosh", "hyperbolic cosine")
+tanh = _floating("tanh", 1, "tanh", "hyperbolic tangent")
+asinh = _floating("asinh", 1, "arcsinh", "inverse hyperbolic sine")
+acosh = _floating("acosh", 1, "arccosh", "inverse hyperbolic cosine")
+atanh = _floating("atanh", 1, "arctanh", "inverse hyperbolic tangent")
 sigmoid = _floating("sigmoid", 1, evaluations.sigmoid, "1 / (1 + exp(-x))")
-hypot = _floating("hypot", 2, np.hypot, "sqrt(x*x + y*y) without overflow")
+hypot = _floating("hypot", 2, "hypot", "sqrt(x*x + y*y) without overflow")
 erf = _floating("erf", 1, evaluations.scipy("erf"), "error function")
 erfc = _floating("erfc", 1, evaluations.scipy("erfc"), "1 - erf(x) without cancellation")
 erfinv = _floating("erfinv", 1, evaluations.erfinv, "inverse of erf")
@@ -272,35 +284,35 @@ bessel_i0e = _floating("bessel_i0e", 1, evaluations.scipy("i0e"), "exp(-|x|) tim
 bessel_i1 = _floating("bessel_i1", 1, evaluations.scipy("i1"), "modified Bessel function of order 1")
 bessel_i1e = _floating("bessel_i1e", 1, evaluations.scipy("i1e"), "exp(-|x|) times bessel_i1")
 
-floor = _primitive("floor", 1, evaluations.of_floats(np.floor), "largest integer not above")
-ceil = _primitive("ceil", 1, evaluations.of_floats(np.ceil), "smallest integer not below")
-round_even = _primitive("round", 1, evaluations.of_floats(np.rint), "nearest integer, ties to even")
-trunc = _primitive("trunc", 1, evaluations.of_floats(np.trunc), "integer part")
-copysign = _floating("copysign", 2, np.copysign, "magnitude of the first with the sign bit of the second")
-nextafter = _floating("nextafter", 2, np.nextafter, "next representable number towards the second")
+floor = _primitive("floor", 1, evaluations.of_floats(evaluations.numpy("floor")), "largest integer not above")
+ceil = _primitive("ceil", 1, evaluations.of_floats(evaluations.numpy("ceil")), "smallest integer not below")
+round_even = _primitive("round", 1, evaluations.of_floats(evaluations.numpy("rint")), "nearest integer, ties to even")
+trunc = _primitive("trunc", 1, evaluations.of_floats(evaluations.numpy("trunc")), "integer part")
+copysign = _floating("copysign", 2, "copysign", "magnitude of the first with the sign bit of the second")
+nextafter = _floating("nextafter", 2, "nextafter", "next representable number towards the second")
 
-eq = _primitive("eq", 2, np.equal, "equal; False with NaN", "bool")
-ne = _primitive("ne", 2, np.not_equal, "not equal; True with NaN", "bool")
-lt = _primitive("lt", 2, np.less, "less; False with NaN", "bool")
-le = _primitive("le", 2, np.less_equal, "less or equal; False with NaN", "bool")
-gt = _primitive("gt", 2, np.greater, "greater; False with NaN", "bool")
-ge = _primitive("ge", 2, np.greater_equal, "greater or equal; False with NaN", "bool")
-isnan = _primitive("isnan", 1, np.isnan, "whether NaN", "bool")
-isinf = _primitive("isinf", 1, np.isinf, "whether infinite", "bool")
-signbit = _primitive("signbit", 1, np.signbit, "whether the sign bit is set", "bool")
+eq = _primitive("eq", 2, "equal", "equal; False with NaN", "bool")
+ne = _primitive("ne", 2, "not_equal", "not equal; True with NaN", "bool")
+lt = _primitive("lt", 2, "less", "less; False with NaN", "bool")
+le = _primitive("le", 2, "less_equal", "less or equal; False with NaN", "bool")
+gt = _primitive("gt", 2, "greater", "greater; False with NaN", "bool")
+ge = _primitive("ge", 2, "greater_equal", "greater or equal; False with NaN", "bool")
+isnan = _primitive("isnan", 1, "isnan", "whether NaN", "bool")
+isinf = _primitive("isinf", 1, "isinf", "whether infinite", "bool")
+signbit = _primitive("signbit", 1, "signbit", "whether the sign bit is set", "bool")
 
-bit_and = _primitive("and", 2, np.bitwise_and, "bitwise and", "same")
-bit_or = _primitive("or", 2, np.bitwise_or, "bitwise or", "same")
-bit_xor = _primitive("xor", 2, np.bitwise_xor, "bitwise exclusive or", "same")
-bit_not = _primitive("not", 1, np.invert, "bitwise complement; logical of bools", "same")
-shift_left = _primitive("shl", 2, np.left_shift, "shift left; 0 by the width or more")
-shift_right = _primitive("shr", 2, np.right_shift, "arithmetic shift right")
+bit_and = _primitive("and", 2, "bitwise_and", "bitwise and", "same")
+bit_or = _primitive("or", 2, "bitwise_or", "bitwise or", "same")
+bit_xor = _primitive("xor", 2, "bitwise_xor", "bitwise exclusive or", "same")
+bit_not = _primitive("not", 1, "invert", "bitwise complement; logical of bools", "same")
+shift_left = _primitive("shl", 2, "left_shift", "shift left; 0 by the width or more")
+shift_right = _primitive("shr", 2, "right_shift", "arithmetic shift right")
 
 PRIMITIVES["where"] = where = Primitive(
-    "where", ("bool", "number", "number"), "number", np.where, "the second where the first holds, else the third"
+    "where", ("bool", "number", "number"), "number", "where", "the second where the first holds, else the third"
 )
 PRIMITIVES["number"] = to_number = Primitive(
-    "number", ("bool",), "number", np.asarray, "a bool as 0 or 1 in the dtype in which the op computes"
+    "number", ("bool",), "number", "asarray", "a bool as 0 or 1 in the dtype in which the op computes"
 )
 LIMITS: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "largest": lambda dtype: _limits(dtype).max,

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..types.dtypes import BOOL, DEFAULT_FLOAT, INT64
+from ..types.lazy_numpy import np
 from .arrays import Array, dtype_of
 
 PRECISION = 4

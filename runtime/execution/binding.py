@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.arrays import dtype_of
+from ...compiler.types.lazy_numpy import np
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import is_tensor
 from ...lang.diagnostics import did_you_mean

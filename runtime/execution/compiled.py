@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from threading import RLock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ...compiler.autodiff.unrecorded import Unrecorded, unrecorded
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.emit import emit_unit
 from ...compiler.emit.outside import Environment, nothing
 from ...compiler.ir.graph import Callee, GradPair, Graph
@@ -20,13 +18,26 @@ from ...lang.diagnostics import Diagnostics
 from ...lang.parser import parse
 from ...lang.source import Source
 from ..failures.failure import RuntimeFailure
-from ..plans.build import PlanCache
 from ..values.arrays import to_user
 from ..values.recorded import RecordedCall
 from .binding import Binder
-from .function_executor import FunctionExecutor
+
+if TYPE_CHECKING:
+    from ...compiler.autodiff.unrecorded import Unrecorded
+    from ..plans.build import PlanCache
+    from .function_executor import FunctionExecutor
 
 _MAKING = RLock()
+
+
+class SharedPlans:
+    """The plans of what several functions call: the cache is made, and what builds them loaded, with the first run."""
+
+    @cached_property
+    def cache(self) -> PlanCache:
+        from ..plans.build import PlanCache
+
+        return PlanCache()
 
 
 class Compiled:
@@ -35,9 +46,9 @@ class Compiled:
     What else a call may take (tensors of torch, Variables, tracing values) is decided above, by `Function`.
     """
 
-    def __init__(self, callee: Callee, plans: PlanCache | None = None) -> None:
+    def __init__(self, callee: Callee, plans: SharedPlans | None = None) -> None:
         self._callee = callee
-        self._plans = PlanCache() if plans is None else plans
+        self._shared = SharedPlans() if plans is None else plans
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Self:
@@ -96,17 +107,21 @@ class Compiled:
 
     @cached_property
     def executor(self) -> FunctionExecutor:
-        """What runs the function: made at the first call."""
+        """What runs the function: made, and loaded, at the first call."""
+        from .function_executor import FunctionExecutor
+
         with _MAKING:
             # Stored here and not behind the lock: threads that meet at the first call share one executor.
             if "executor" not in self.__dict__:
-                self.__dict__["executor"] = FunctionExecutor(self.graph, self._plans, self._differentiable)
+                self.__dict__["executor"] = FunctionExecutor(self.graph, self._shared.cache, self._differentiable)
             made: FunctionExecutor = self.__dict__["executor"]
             return made
 
     @cached_property
     def unrecorded(self) -> Unrecorded | None:
         """What is true of the function where gradients are not recorded; None if no result keeps one."""
+        from ...compiler.autodiff.unrecorded import unrecorded
+
         return unrecorded(self.graph)
 
     @cached_property
@@ -119,6 +134,8 @@ class Compiled:
 
     def _differentiable(self) -> Graph:
         """What a tape records in the place of the graph."""
+        from ...compiler.autodiff.wrapper import differentiable_graph
+
         return differentiable_graph(self._callee)
 
     @cached_property

@@ -7,20 +7,17 @@ from functools import cached_property
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from numpy import ndarray
-
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.link import reachable
+from ...compiler.types.lazy_numpy import np
 from ...compiler.types.schema import Argument
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ..execution.backend import register_kernels
 from ..execution.binding import Binder
-from ..execution.compiled import Compiled, unwrapped
-from ..execution.executor import DebugState, Entry, GraphExecutor
+from ..execution.compiled import Compiled, SharedPlans, unwrapped
 from ..execution.last import LAST
 from ..failures.failure import RuntimeFailure
-from ..plans.build import PlanCache
 from ..settings.counters import HITS
 from ..settings.modes import TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, describe_argument, maker_of, to_user
@@ -32,6 +29,7 @@ from .stages import STAGES
 
 if TYPE_CHECKING:
     from ...compiler.recompute import Policy
+    from ..execution.executor import DebugState, Entry, GraphExecutor
     from ..kernels.c.entry import Calls
     from ..kernels.c.graph import CGraph
     from ..kernels.listing import KernelListing
@@ -61,7 +59,7 @@ class Function(Compiled):
     gradient_calls: Calls | None = None
 
     def __init__(
-        self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: PlanCache | None = None
+        self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: SharedPlans | None = None
     ) -> None:
         super().__init__(callee, plans)
         self._definition = definition
@@ -135,7 +133,7 @@ class Function(Compiled):
         if not TOUCHED.any:
             key: list[Any] = []
             for value in args:
-                if type(value) is not ndarray:
+                if type(value) is not np.ndarray:
                     break
                 key.append(value.dtype)
                 key.append(value.ndim)
@@ -166,7 +164,7 @@ class Function(Compiled):
         results = self.executor.run_entry(entry.plan, args)
         if len(results) == 1:
             (result,) = results
-            return result if type(result) is ndarray else to_user(result, None)
+            return result if type(result) is np.ndarray else to_user(result, None)
         return tuple([to_user(result, None) for result in results])
 
     def _run_bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -293,8 +291,10 @@ class Function(Compiled):
 
     @cached_property
     def _halves(self) -> tuple[GraphExecutor, GraphExecutor]:
-        pair = self._own_pair()
-        return GraphExecutor(pair.forward, self._plans), GraphExecutor(pair.backward, self._plans)
+        from ..execution.executor import GraphExecutor
+
+        pair, plans = self._own_pair(), self._shared.cache
+        return GraphExecutor(pair.forward, plans), GraphExecutor(pair.backward, plans)
 
     @cached_property
     def _torch_halves(self) -> tuple[Half, Half]:
@@ -358,7 +358,7 @@ def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Dtypes and ranks of arrays in a row; None where an argument is no array."""
     key: list[Any] = []
     for value in args:
-        if type(value) is not ndarray:
+        if type(value) is not np.ndarray:
             return None
         key += (value.dtype, value.ndim)
     return tuple(key)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -29,7 +28,7 @@ def allow_in_graph(function: Callable[..., Any]) -> None:
         _watch()
 
 
-class _Watch(MetaPathFinder):
+class _Watch:
     """Sees the import of torch.compile's module, and is gone after that."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Self
 
 from ...compiler.ir import graph
-from ...compiler.unparse import unparse_pair
 
 
 class GradPair(graph.GradPair):
@@ -29,4 +28,6 @@ class GradPair(graph.GradPair):
     @property
     def code(self) -> str:
         """The pair as two plain functions in source."""
+        from ...compiler.unparse import unparse_pair
+
         return unparse_pair(self)

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from ...compiler.formulas.library import formula
-from ...compiler.ops.composite import Composite
 from ...compiler.types.schema import FunctionSchema
 from ..failures.failure import RuntimeFailure
 from .build import build_plan
@@ -31,6 +30,3 @@ def run_composite(schema: FunctionSchema, arguments: Sequence[Any]) -> Any:
         inside = "" if failure.code == "R102" else f"{failure.op}: "
         raise RuntimeError(inside + failure.message) from failure
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-
-Composite.runner = run_composite

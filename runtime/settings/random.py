@@ -6,11 +6,11 @@ with gs.random.local_seed(0): …           # the calls in the block draw from a
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from secrets import randbits
 from threading import Lock
 
 from ...compiler.ops.draw import Draw
@@ -29,7 +29,7 @@ class Generator:
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = Lock()
-        self._state = randbits(64) if seed is None else seed & _WORD
+        self._state = int.from_bytes(os.urandom(8)) if seed is None else seed & _WORD
 
     def restart(self, seed: int) -> None:
         """Go on as a generator that was made with this seed."""

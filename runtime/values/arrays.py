@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
-
-import numpy as np
 
 from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
 from ...compiler.types.dtypes import DTYPES, DType
+from ...compiler.types.lazy_numpy import np
 from .containers import alike, parts
 from .describe import describe
 from .foreign import from_foreign, is_foreign, maker_for
@@ -22,16 +22,20 @@ from .tensor_memory import NoMemory, memory_of, refuse_constants
 from .torch_dtypes import dtypes_of_torch, tensor_of, torch_name
 from .unsuitable import Unsuitable
 
-NATIVE = frozenset(numpy_dtype(dtype) for dtype in DTYPES)
-"""The NumPy dtypes that ops compute with."""
 SUPPORTED = ", ".join(dtype.name for dtype in DTYPES)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 """Of int64. A range would be walked to find an int of a subclass in it."""
 
 
+@cache
+def native() -> frozenset[np.dtype[Any]]:
+    """The NumPy dtypes that ops compute with."""
+    return frozenset(numpy_dtype(dtype) for dtype in DTYPES)
+
+
 def to_array(value: Any) -> Array:
     """A tensor argument as a native NumPy array; Unsuitable for what is none."""
-    if type(value) is np.ndarray and value.dtype in NATIVE:
+    if type(value) is np.ndarray and value.dtype in native():
         return value
     if isinstance(value, np.ndarray | np.generic):
         return _native(value)
@@ -48,8 +52,9 @@ def to_array(value: Any) -> Array:
 
 def all_native(values: Sequence[Any]) -> bool:
     """Whether `to_array` would return every value as it is: the usual case, made quick."""
+    dtypes = native()
     for value in values:  # noqa: SIM110 - a generator would take as long as all the rest of a small call
-        if type(value) is not np.ndarray or value.dtype not in NATIVE:
+        if type(value) is not np.ndarray or value.dtype not in dtypes:
             return False
     return True
 
@@ -99,9 +104,9 @@ def _native(value: Any) -> Array:
         raise Unsuitable("a masked array has no tensor that keeps its mask", "fill it first: `x.filled(0)`", kind=True)
     array = np.asarray(value)
     dtype = array.dtype.newbyteorder("=")
-    if dtype not in NATIVE:
+    if dtype not in native():
         raise Unsuitable(f"dtype {array.dtype} is not supported", _dtype_advice(array.dtype), kind=True)
-    return array if array.dtype in NATIVE else array.astype(dtype)
+    return array if array.dtype in native() else array.astype(dtype)
 
 
 def _dtype_advice(dtype: np.dtype[Any]) -> str:
@@ -203,7 +208,7 @@ def dtype_code(value: Any) -> int | None:
         return value.code
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         dtype = np.dtype(value).newbyteorder("=")
-        if dtype not in NATIVE:
+        if dtype not in native():
             raise Unsuitable(f"dtype {dtype} is not supported", f"supported are {SUPPORTED}")
         return dtype_of(np.empty(0, dtype)).code
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":

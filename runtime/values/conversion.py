@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from ...compiler.types.lazy_numpy import np
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import (
     BOOL,
@@ -35,10 +34,7 @@ def argument_converter(argument: Argument, tensor: Convert = to_array) -> Conver
     convert, size = converter(argument.type, tensor), argument.fixed_size
     if size is None:
         return convert
-    return lambda value: convert([value] * size if isinstance(value, _NUMBERS) else value)
-
-
-_NUMBERS = (int, float, np.integer, np.floating)
+    return lambda value: convert([value] * size if isinstance(value, int | float | np.integer | np.floating) else value)
 
 
 def converter(type: Type, tensor: Convert = to_array) -> Convert:

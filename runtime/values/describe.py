@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...compiler.ir.node import Node
 from ...compiler.ops.meta import UNKNOWN, Meta
+from ...compiler.types.lazy_numpy import np
 from .recorded import Recorded
 from .torch_dtypes import torch_name
 

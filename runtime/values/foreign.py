@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...compiler.ops.arrays import Array
+from ...compiler.types.lazy_numpy import np
 from .containers import parts
 from .unsuitable import Unsuitable
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numpy as np
-
 from ...compiler.ops.arrays import Array, numpy_dtype
-from .torch_dtypes import BFLOAT16, dtypes_of_torch
+from ...compiler.types.dtypes import BFLOAT16
+from ...compiler.types.lazy_numpy import np
+from .torch_dtypes import dtypes_of_torch
 from .unsuitable import Unsuitable
 
 _TYPES: dict[Any, str] = {}
@@ -64,12 +64,12 @@ def memory_of(tensor: Any) -> Array:
         "data": (address, False),
     }
     array: Array = np.asarray(lent)
-    return array.view(BFLOAT16) if dtype in _AS_INTS else array
+    return array.view(numpy_dtype(BFLOAT16)) if dtype in _AS_INTS else array
 
 
 def _type_of(dtype: Any) -> str:
     native = numpy_dtype(dtypes_of_torch()[dtype])
-    if native == BFLOAT16:
+    if native == numpy_dtype(BFLOAT16):
         _AS_INTS.add(dtype)
         native = np.dtype(np.int16)
     return _TYPES.setdefault(dtype, native.str)

@@ -6,14 +6,9 @@ import sys
 from functools import cache
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
-from ...compiler.ops.arrays import Array
-from ...compiler.types.dtypes import DTYPES, DType
-
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-"""NumPy's, which torch neither takes nor shows: as int16 it passes."""
+from ...compiler.ops.arrays import Array, numpy_dtype
+from ...compiler.types.dtypes import BFLOAT16, DTYPES, DType
+from ...compiler.types.lazy_numpy import np
 
 
 @cache
@@ -40,6 +35,7 @@ def tensor_of(array: Array) -> Any:
     # An array of one element counts as contiguous with any strides, and torch looks at them all.
     if not array.flags.behaved or min(array.strides, default=0) < 0:
         array = array.copy()
-    if array.dtype == BFLOAT16:
+    if array.dtype == numpy_dtype(BFLOAT16):
+        # torch neither takes it nor shows it: as int16 it passes.
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

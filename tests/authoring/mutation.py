@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 import gradscript as gs  # noqa: E402
 from gradscript.authoring.check import Checker  # noqa: E402
 from gradscript.authoring.trials.leaves import floating_leaves  # noqa: E402
+from gradscript.authoring.trials.report import CheckReport  # noqa: E402
 from gradscript.compiler.formulas.library import compile_formula, definition_of, formula_name  # noqa: E402
 from gradscript.compiler.ops import OPS  # noqa: E402
 from gradscript.compiler.ops.registry import Trait  # noqa: E402
@@ -109,7 +110,11 @@ def check_mutants(work: Sequence[tuple[Subject, Change]], limit: int, until: flo
         made = mutant(function, change)
         if made is None or f"{function.name}:{made.line}: {made.what}" in EQUIVALENT:
             continue
-        report = Checker(made.function).run(examples)
+        try:
+            report = Checker(made.function).run(examples)
+        except Exception as error:  # a mistake of the check's, which is to be seen and to stop nothing
+            print(f"crashed: {where} {function.name}:{made.line}: {made.what}: {error!r}", flush=True)
+            report = CheckReport(function.name)
         named = [f for f in report.failures if f.argument in made.arguments or f.argument is None]
         lines = [f.span.line for f in report.failures if f.span is not None]
         placed = any(made.line <= line <= made.end_line for line in lines)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ...ops import scalar as s
 from ...ops import shapes
+from ...types.lazy_numpy import np
 from ..arguments import Shape
 from ..arrays import Array
 from ..elementwise import pointwise

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...ops import scalar as s
+from ...types.lazy_numpy import np
 from ..arrays import dtype_of, element
 from ..elementwise import pointwise
 from ..registry import Trait

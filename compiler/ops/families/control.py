@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BOOL, DEFAULT_FLOAT, INT64
+from ...types.lazy_numpy import np
 from ...types.types import TensorType
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import (
     ALIASES,
@@ -19,6 +17,7 @@ from ...types.dtypes import (
     UINT8,
     DType,
 )
+from ...types.lazy_numpy import np
 from ...types.types import TensorType, Type
 from ..arrays import Array, cast, dtype_of
 from ..registry import Trait, declare

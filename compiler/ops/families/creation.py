@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from math import ceil, isfinite
 from typing import Any
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import (
     BOOL,
@@ -20,6 +18,7 @@ from ...types.dtypes import (
     INT64,
     DType,
 )
+from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from ..registry import Trait, declare

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BOOL, INT32, INT64, UINT8, DType
+from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, result_dtype, widen
 from ..dims import along, at_least_1d, wrap_dim

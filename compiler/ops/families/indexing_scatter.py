@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BOOL
+from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
@@ -21,16 +20,16 @@ from ..registry import Trait, declare
 from .indexing import checked, cropped, located, require_fit, subscript
 
 Number = bool | int | float
-_FOLDS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "sum": np.add,
-    "mean": np.add,
-    "multiply": np.multiply,
-    "prod": np.multiply,
-    "amax": np.maximum,
-    "amin": np.minimum,
+_FOLDS = {
+    "add": "add",
+    "sum": "add",
+    "mean": "add",
+    "multiply": "multiply",
+    "prod": "multiply",
+    "amax": "maximum",
+    "amin": "minimum",
 }
-"""What combines the values that meet at one place, by torch's names."""
+"""What of NumPy's combines the values that meet at one place, by torch's names."""
 
 
 def _source(self: Array, src: Array | Number, index: Array) -> Array:
@@ -73,7 +72,7 @@ def _scatter_add(self: Array, dim: int, index: Array, src: Array) -> Array:
 def _identity(reduce: str, array: Array) -> Number:
     """What a fold starts from where it does not include the tensor's own element."""
     if reduce not in ("amax", "amin"):
-        return int(_FOLDS[reduce].identity)
+        return int(getattr(np, _FOLDS[reduce]).identity)
     if np.issubdtype(array.dtype, np.floating):
         return -inf if reduce == "amax" else inf
     limits = (False, True) if array.dtype == bool else (np.iinfo(array.dtype).min, np.iinfo(array.dtype).max)
@@ -90,7 +89,7 @@ def _scatter_reduce(self: Array, dim: int, index: Array, src: Array | Number, re
     places, source = _places(result, dim, at), widen(_source(self, src, at))
     if not include_self:
         result[places] = _identity(reduce, result)
-    _FOLDS[reduce].at(result, places, source)
+    getattr(np, _FOLDS[reduce]).at(result, places, source)
     if reduce == "mean":
         result = _divided(result, places, include_self)
     return cast(result, dtype_of(self)).reshape(self.shape)

@@ -11,8 +11,7 @@ from functools import cmp_to_key
 from math import prod
 from typing import Any
 
-import numpy as np
-
+from ...types.lazy_numpy import np
 from ..arrays import Array
 from ..registry import Trait, declare
 
@@ -203,19 +202,19 @@ for kind in ("int", "float", "bool"):
 # --- Python's functions of what it goes over, of the rows of a tensor ---
 
 
-def _rows_all(name: str, test: Any) -> Any:
+def _rows_all(name: str) -> Any:
     def evaluate(self: Array) -> bool:
         if self.ndim == 0:
             raise TypeError(f"{name}(): a 0-d tensor has no rows; write `bool(x)`")
         if self.size > len(self):
             raise ValueError(f"{name}(): a row of shape {list(self.shape[1:])} is no condition; write `x.{name}()`")
-        return bool(test(self != 0)) if self.size == len(self) else name == "all"
+        return bool(getattr(np, name)(self != 0)) if self.size == len(self) else name == "all"
 
     return evaluate
 
 
-declare("aten::_all_rows(Tensor self) -> bool", _rows_all("all", np.all), traits=Trait.NONDIFFERENTIABLE)
-declare("aten::_any_row(Tensor self) -> bool", _rows_all("any", np.any), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_all_rows(Tensor self) -> bool", _rows_all("all"), traits=Trait.NONDIFFERENTIABLE)
+declare("aten::_any_row(Tensor self) -> bool", _rows_all("any"), traits=Trait.NONDIFFERENTIABLE)
 
 # --- ranges ---
 

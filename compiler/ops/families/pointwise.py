@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ...ops import scalar as s
+from ...types.lazy_numpy import np
 from ..elementwise import pointwise
 from ..registry import Trait
 from ..scalar import Scalar

@@ -15,43 +15,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BY_CODE, FLOAT32, INT64, DType
+from ...types.lazy_numpy import np
 from ..arrays import Array, cast, numpy_dtype
 from ..composite import composite
 from ..draw import draw_seed
 from ..registry import Trait, declare
 
 ROUNDS = 10
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 """Of the words 0 and 2. Source: Salmon et al. 2011, as are the next two."""
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 """What the halves of the key grow by each round."""
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_LOW, _HALF = 0xFFFFFFFF, 32
 _BLOCK = 1 << 14
 """Elements made at a time: their temporaries stay in the cache."""
-_UNIT = np.float32(4.6566127342e-10)
+_UNIT = 4.6566127342e-10
 """The largest float32 whose product with 2^31 is below 1."""
 
 
 def philox(seed: int, counters: Array, word: int = 0) -> Array:
     """One word (0 to 3), as uint64 below 2^32, of the Philox blocks at integer counters, in their shape."""
     wide = counters.astype(np.uint64)
-    key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+    key = [seed & _LOW, seed >> _HALF & _LOW]
+    low, half = np.uint64(_LOW), np.uint64(_HALF)
+    first, second = map(np.uint64, _MULTIPLIERS)
     zero = np.zeros((1,) * wide.ndim, np.uint64)
-    words: list[Array] = [wide & _LOW, wide >> _HALF, zero, zero]
+    words: list[Array] = [wide & low, wide >> half, zero, zero]
     for _ in range(ROUNDS):
-        left, right = words[0] * _MULTIPLIERS[0], words[2] * _MULTIPLIERS[1]
+        left, right = words[0] * first, words[2] * second
         words = [
-            (right >> _HALF) ^ words[1] ^ np.uint64(key[0]),
-            right & _LOW,
-            (left >> _HALF) ^ words[3] ^ np.uint64(key[1]),
-            left & _LOW,
+            (right >> half) ^ words[1] ^ np.uint64(key[0]),
+            right & low,
+            (left >> half) ^ words[3] ^ np.uint64(key[1]),
+            left & low,
         ]
-        key = [(half + step) & 0xFFFFFFFF for half, step in zip(key, _WEYL, strict=True)]
+        key = [(part + step) & _LOW for part, step in zip(key, _WEYL, strict=True)]
     return words[word]
 
 
@@ -61,7 +61,7 @@ def uniform_at(seed: int, counters: Array, word: int = 0) -> Array:
     A negative word stands for its complement, as in Triton.
     """
     signed = np.asarray(philox(seed, counters, word)).astype(np.uint32).view(np.int32)
-    return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * _UNIT)
+    return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * np.float32(_UNIT))
 
 
 def _bits_at(seed: int, counters: Array, word: int) -> Array:

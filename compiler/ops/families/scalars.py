@@ -12,9 +12,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ...ops import fitting
+from ...types.lazy_numpy import np
 from ..arrays import Array
 from ..registry import Trait, declare
 
@@ -208,11 +207,11 @@ for result, functions in MATH.items():
 
 def _as_tensor(name: str) -> Callable[[Numeric], float]:
     """A function of one number as it is of a tensor's elements: off its domain NaN, at a pole infinite."""
-    function = getattr(np, name.replace("a", "arc", 1) if name[0] == "a" else name)
+    ufunc = name.replace("a", "arc", 1) if name[0] == "a" else name
 
     def evaluate(a: Numeric) -> float:
         with np.errstate(all="ignore"):
-            return float(function(np.float64(a)))
+            return float(getattr(np, ufunc)(np.float64(a)))
 
     return evaluate
 

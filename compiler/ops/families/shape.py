@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BY_CODE
+from ...types.lazy_numpy import np
 from ...types.types import TensorType, Type
 from ..arguments import Arguments, Shape
-from ..arrays import Array, cast, dtype_of, numpy_dtype, widen
+from ..arrays import Array, cast, dtype_of, numpy_dtype, plain_floats, widen
 from ..dims import along, at_least_1d, infer_size, wrap_dim, wrap_dims
 from ..registry import Trait, declare
 from ..rules import TypeRule, tensor_at
@@ -91,12 +90,9 @@ def _movedim_int(self: Array, source: int, destination: int) -> Array:
     return _movedim(self, [source], [destination])
 
 
-_PLAIN = frozenset(map(np.dtype, (np.float32, np.float64)))
-
-
 def _expand(self: Array, size: Sequence[int], implicit: bool = False) -> Array:
     del implicit
-    if not self.ndim and self.dtype in _PLAIN and all(s >= 0 for s in size):
+    if not self.ndim and self.dtype in plain_floats() and all(s >= 0 for s in size):
         # One number everywhere, as the gradient of a sum is: np.broadcast_to takes ten times as long for the same view.
         view: Array = np.ndarray(tuple(size), self.dtype, self, 0, (0,) * len(size))
         view.flags.writeable = False
@@ -223,8 +219,7 @@ def _ravel(self: Array) -> Array:
 
 
 def _atleast(rank: int) -> Callable[[Array], Array]:
-    grow = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[rank - 1]
-    return lambda self: grow(self)
+    return lambda self: (np.atleast_1d, np.atleast_2d, np.atleast_3d)[rank - 1](self)
 
 
 def _each(evaluate: Callable[[Array], Array]) -> Callable[[Sequence[Array]], list[Array]]:

@@ -11,10 +11,9 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ...ops import fitting, rules, shapes
 from ...types.dtypes import INT64, promote
+from ...types.lazy_numpy import np
 from ...types.types import ListType, TensorType, Type
 from ..arguments import Arguments, Check, Shape, ShapeRule
 from ..arrays import Array, cast, dtype_of

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from ...types.lazy_numpy import np
 from ..registry import Trait, declare
 from ..tensor_text import tensor_text
 from .scalars import item

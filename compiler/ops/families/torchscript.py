@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ...ops import rules, shapes
 from ...types.dtypes import BFLOAT16, BY_CODE, FLOAT16, FLOAT32, INT64, UINT8, DType
+from ...types.lazy_numpy import np
 from ...types.types import INT, NONE, TensorType, Type
 from ..arguments import Arguments, Shape, Shapes
 from ..arrays import Array, cast, dtype_of, numpy_dtype

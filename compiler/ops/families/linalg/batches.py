@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ....ops import shapes
+from ....types.lazy_numpy import np
 from ....types.types import TENSOR_LIST, ListType, TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
-from ...arrays import Array
+from ...arrays import Array, plain_floats
 from ...registry import OPS, Trait, declare
 
 MAX_NUMEL = 1 << 14
 """Operands with more elements are not worth the copy that joining them takes."""
 MAX_PAIRS = 32
 """So many pairs of operands are gathered before they are multiplied."""
-_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def _products(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
@@ -27,7 +25,7 @@ def _products(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
 
 def _are_alike(arrays: Sequence[Array]) -> bool:
     first = arrays[0]
-    if first.ndim != 2 or first.dtype not in _FLOATS or first.size > MAX_NUMEL:
+    if first.ndim != 2 or first.dtype not in plain_floats() or first.size > MAX_NUMEL:
         return False
     return all(array.shape == first.shape and array.dtype == first.dtype for array in arrays)
 

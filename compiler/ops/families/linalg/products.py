@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ....ops import rules, shapes
+from ....types.lazy_numpy import np
 from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen

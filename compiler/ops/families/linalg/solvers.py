@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules, shapes
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, ShapeRule, Shapes
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare

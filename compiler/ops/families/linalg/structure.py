@@ -6,22 +6,20 @@ Source: torch's documentation of each op.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 
 from ....ops import fitting, rules, shapes
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
 from ...arrays import Array, cast, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
 
 
-def _triangle(name: str, keep: Callable[..., Any]) -> Callable[[Array, int], Array]:
+def _triangle(name: str) -> Callable[[Array, int], Array]:
     def evaluate(self: Array, diagonal: int) -> Array:
         if self.ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, but its shape is {self.shape}")
-        kept = keep(np.ones(self.shape[-2:], bool), diagonal)
+        kept = getattr(np, name)(np.ones(self.shape[-2:], bool), diagonal)
         return np.where(kept, self, np.zeros((), self.dtype))
 
     return evaluate
@@ -94,10 +92,10 @@ def _diag_embed_shape(a: Arguments) -> Shape:
     return tuple(result)
 
 
-for _name, _keep in (("tril", np.tril), ("triu", np.triu)):
+for _name in ("tril", "triu"):
     declare(
         f"aten::{_name}(Tensor self, int diagonal=0) -> Tensor",
-        _triangle(_name, _keep),
+        _triangle(_name),
         result=rules.same(),
         shape=shapes.same("self"),
         fits=fitting.is_matrix,

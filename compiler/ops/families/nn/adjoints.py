@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules, shapes
+from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare
 from ..indexing_scatter import sum_rows

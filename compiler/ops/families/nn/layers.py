@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ....ops import fitting, rules, shapes
 from ....types.dtypes import BOOL
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import along, wrap_dim

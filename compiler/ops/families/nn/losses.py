@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules, shapes
 from ....types.dtypes import DType, promote
+from ....types.lazy_numpy import np
 from ....types.schema import parse_schema
 from ...arguments import Check, ElementRule, ShapeRule
 from ...arrays import Array, cast, dtype_of, result_dtype, widen

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from ....ops import fitting, rules, shapes
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape, Shapes
 from ...arrays import Array, cast, dtype_of
 from ...registry import Trait, declare

@@ -11,9 +11,8 @@ from functools import reduce
 from math import floor, prod
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules, shapes
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
 from ...arrays import Array, cast, dtype_of, widen
 from ...registry import Trait, declare

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules
+from ....types.lazy_numpy import np
 from ...arguments import Arguments
 from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare

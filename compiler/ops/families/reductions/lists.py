@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ....ops import shapes
+from ....types.lazy_numpy import np
 from ....types.types import ListType, TensorType, Type
 from ...arrays import Array
 from ...registry import OPS, declare

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ....ops import rules
 from ....types.dtypes import DType
+from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of
 from ...dims import axes_of, count
 from ...registry import Trait, declare
@@ -59,6 +58,10 @@ def _identity(variance: Array) -> Array:
     return variance
 
 
+def _root(variance: Array) -> Array:
+    return np.asarray(np.sqrt(variance))
+
+
 def _moment(
     finish: Callable[[Array], Any], with_mean: bool
 ) -> Callable[[Array, Dims, float, bool], Array | tuple[Array, Array]]:
@@ -76,9 +79,9 @@ def _moment(
 
 for _name, _finish, _with_mean in (
     ("var", _identity, False),
-    ("std", np.sqrt, False),
+    ("std", _root, False),
     ("var_mean", _identity, True),
-    ("std_mean", np.sqrt, True),
+    ("std_mean", _root, True),
 ):
     _moments = _moment(_finish, _with_mean)
     _returns = "(Tensor, Tensor)" if _with_mean else "Tensor"

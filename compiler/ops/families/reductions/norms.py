@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-import numpy as np
-
 from ....ops import rules, shapes
 from ....types.dtypes import BY_CODE, DType
+from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...composite import composite
 from ...dims import axes_of, count

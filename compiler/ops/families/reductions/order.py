@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ....ops import fitting, rules, shapes
+from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
 from ...arrays import Array, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim

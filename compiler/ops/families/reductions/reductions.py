@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from ....ops import fitting, rules, shapes
 from ....types.dtypes import BY_CODE, INT64, DType
 from ....types.dtypes import UINT8 as UINT8_DTYPE
-from ...arrays import Array, cast, dtype_of, float_dtype, result_dtype, widen
+from ....types.lazy_numpy import np
+from ...arrays import Array, cast, dtype_of, float_dtype, plain_floats, result_dtype, widen
 from ...dims import at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare
 from .shapes import reduced
@@ -50,11 +49,8 @@ def require_float(name: str, dtype: DType) -> DType:
     return dtype
 
 
-_PLAIN = frozenset(map(np.dtype, (np.float32, np.float64)))
-
-
 def _sum(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
-    if dim is None and dtype is None and not keepdim and self.dtype in _PLAIN:
+    if dim is None and dtype is None and not keepdim and self.dtype in plain_floats():
         # The sum of everything, as losses are: the same, without the way there.
         return np.asarray(np.add.reduce(self, axis=None, dtype=np.float64), self.dtype)
     target = total_dtype(self, dtype)
@@ -103,9 +99,9 @@ def extreme(fold: Callable[..., Any], array: Array, axes: tuple[int, ...], keepd
     return cast(fold(widen(array), axis=axes, keepdims=keepdim), dtype_of(array))
 
 
-def _extreme(fold: Callable[..., Any]) -> Callable[..., Array]:
+def _extreme(fold: str) -> Callable[..., Array]:
     def evaluate(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        return extreme(fold, self, axes_of(dim, self.ndim), keepdim)
+        return extreme(getattr(np, fold), self, axes_of(dim, self.ndim), keepdim)
 
     return evaluate
 
@@ -115,21 +111,21 @@ def _aminmax(self: Array, dim: int | None, keepdim: bool) -> tuple[Array, Array]
     return extreme(np.min, self, axes, keepdim), extreme(np.max, self, axes, keepdim)
 
 
-def _binary_extreme(fold: Callable[..., Any]) -> Callable[[Array, Array], Array]:
+def _binary_extreme(fold: str) -> Callable[[Array, Array], Array]:
     def evaluate(self: Array, other: Array) -> Array:
         dtype = result_dtype(self, other)
-        return cast(fold(widen(cast(self, dtype)), widen(cast(other, dtype))), dtype)
+        return cast(getattr(np, fold)(widen(cast(self, dtype)), widen(cast(other, dtype))), dtype)
 
     return evaluate
 
 
-def _arg_extreme(find: Callable[..., Any]) -> Callable[[Array, int | None, bool], Array]:
+def _arg_extreme(find: str) -> Callable[[Array, int | None, bool], Array]:
     def evaluate(self: Array, dim: int | None, keepdim: bool) -> Array:
         wide = widen(self).reshape(-1) if dim is None else at_least_1d(widen(self))
         axis = 0 if dim is None else wrap_dim(dim, self.ndim)
         if wide.shape[axis] == 0:
-            raise IndexError(f"{find.__name__}(): cannot reduce dimension {axis} of an empty tensor {self.shape}")
-        found = np.asarray(find(wide, axis=axis), np.int64)
+            raise IndexError(f"{find}(): cannot reduce dimension {axis} of an empty tensor {self.shape}")
+        found = np.asarray(getattr(np, find)(wide, axis=axis), np.int64)
         if self.ndim == 0:
             return found.reshape(())
         if not keepdim:
@@ -139,7 +135,7 @@ def _arg_extreme(find: Callable[..., Any]) -> Callable[[Array, int | None, bool]
     return evaluate
 
 
-def _extreme_along(find: Callable[..., Any]) -> Callable[[Array, int, bool], tuple[Array, Array]]:
+def _extreme_along(find: str) -> Callable[[Array, int, bool], tuple[Array, Array]]:
     locate = _arg_extreme(find)
 
     def evaluate(self: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
@@ -167,9 +163,9 @@ def _logsumexp(self: Array, dim: Dims, keepdim: bool) -> Array:
     return cast(total if keepdim else np.squeeze(total, axes), dtype)
 
 
-def _truth(fold: Callable[..., Any]) -> Callable[..., Array]:
+def _truth(fold: str) -> Callable[..., Array]:
     def evaluate(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        found = np.asarray(fold(self != 0, axis=axes_of(dim, self.ndim), keepdims=keepdim))
+        found = np.asarray(getattr(np, fold)(self != 0, axis=axes_of(dim, self.ndim), keepdims=keepdim))
         return cast(found, UINT8_DTYPE) if dtype_of(self) == UINT8_DTYPE else found
 
     return evaluate
@@ -270,8 +266,8 @@ declare(
 )
 
 for _name, _fold, _find, _binary in (
-    ("max", np.max, np.argmax, np.maximum),
-    ("min", np.min, np.argmin, np.minimum),
+    ("max", "max", "argmax", "maximum"),
+    ("min", "min", "argmin", "minimum"),
 ):
     declare(
         f"aten::a{_name}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
@@ -305,20 +301,20 @@ for _name, _fold, _find, _binary in (
         shape=reduced,
     )
 
-for _name, _test in (("all", np.all), ("any", np.any)):
+for _name in ("all", "any"):
     declare(
-        f"aten::{_name}(Tensor self) -> Tensor", _truth(_test), traits=_TRUTH, result=rules.truth(rank=0), shape=reduced
+        f"aten::{_name}(Tensor self) -> Tensor", _truth(_name), traits=_TRUTH, result=rules.truth(rank=0), shape=reduced
     )
     declare(
         f"aten::{_name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
-        _truth(_test),
+        _truth(_name),
         traits=_TRUTH,
         result=rules.truth(),
         shape=reduced,
     )
     declare(
         f"aten::{_name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        _truth(_test),
+        _truth(_name),
         traits=_TRUTH,
         result=rules.truth(),
         shape=reduced,

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from math import inf
 from typing import Any
 
-import numpy as np
-
 from ....ops import fitting, rules, shapes
 from ....types.dtypes import BY_CODE, FLOAT32
+from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, widen
 from ...dims import at_least_1d, wrap_dim
 from ...registry import Trait, declare
@@ -21,14 +20,14 @@ from .reductions import accumulator, require_float, total_dtype
 _R = Trait.REDUCTION
 
 
-def _scan(fold: np.ufunc) -> Callable[[Array, int, int | None], Array]:
+def _scan(fold: str) -> Callable[[Array, int, int | None], Array]:
     """A running sum or product, in the accumulator of the result's dtype."""
 
     def evaluate(self: Array, dim: int, dtype: int | None) -> Array:
         target = total_dtype(self, dtype)
         wide = at_least_1d(widen(cast(self, target)))
-        scanned = fold.accumulate(wide, wrap_dim(dim, self.ndim), dtype=accumulator(target))
-        if fold is np.add and target.is_floating and self.ndim:
+        scanned = getattr(np, fold).accumulate(wide, wrap_dim(dim, self.ndim), dtype=accumulator(target))
+        if fold == "add" and target.is_floating and self.ndim:
             scanned += 0  # A sum starts from 0: of zeros of either sign it is 0. Without dimensions nothing is added.
         return cast(scanned, target).reshape(self.shape)
 
@@ -42,13 +41,13 @@ def _logcumsumexp(self: Array, dim: int) -> Array:
     return cast(found + 0 if self.ndim else found, dtype).reshape(self.shape)
 
 
-def _running_extreme(fold: np.ufunc) -> Callable[[Array, int], tuple[Array, Array]]:
+def _running_extreme(fold: str) -> Callable[[Array, int], tuple[Array, Array]]:
     """cummax and cummin: of equal elements the last one counts, and NaN once met stays."""
 
     def evaluate(self: Array, dim: int) -> tuple[Array, Array]:
         whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
         wide = widen(whole)
-        best = fold.accumulate(wide, axis)
+        best = getattr(np, fold).accumulate(wide, axis)
         reached = (wide == best) | (wide != wide)
         shape = [-1 if i == axis else 1 for i in range(wide.ndim)]
         places = np.where(reached, np.arange(wide.shape[axis]).reshape(shape), 0)
@@ -115,7 +114,7 @@ def _log_softmax_vjp(grad: Array, output: Array, axis: int) -> Array:
     return grad - np.exp(output) * _total(grad, axis)
 
 
-for _name, _fold in (("cumsum", np.add), ("cumprod", np.multiply)):
+for _name, _fold in (("cumsum", "add"), ("cumprod", "multiply")):
     declare(
         f"aten::{_name}(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
         _scan(_fold),
@@ -133,7 +132,7 @@ declare(
     shape=shapes.same("self"),
     fits=fitting.has_dimension,
 )
-for _name, _extreme in (("cummax", np.maximum), ("cummin", np.minimum)):
+for _name, _extreme in (("cummax", "maximum"), ("cummin", "minimum")):
     declare(
         f"aten::{_name}(Tensor self, int dim) -> (Tensor values, Tensor indices)",
         _running_extreme(_extreme),

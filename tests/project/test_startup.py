@@ -1,0 +1,63 @@
+"""What starting costs, counted in what is loaded: nothing that the work at hand does not use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from gradscript.compiler.ops.index import KEPT, Index
+from gradscript.compiler.ops.registry import FAMILIES
+
+HEAVY = {"numpy", "ml_dtypes", "scipy", "torch", "triton", "lark", "click", "rich", "tempfile", "secrets", "hashlib"}
+MUL = """
+def mul(self, other):
+    def backward(grad_output):
+        grad_self = (grad_output * other).sum_to_size(self.size())
+        grad_other = (grad_output * self).sum_to_size(other.size())
+        return grad_self, grad_other
+    return self * other, backward
+"""
+UNIT = f"import gradscript as gs\nunit = gs.CompilationUnit({MUL!r})"
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that are loaded after running the code in a new process."""
+    text = subprocess.check_output(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules, sep='\\n')"], text=True, timeout=120
+    )
+    return set(text.split())
+
+
+def test_a_first_unit_loads_what_compiles_it() -> None:
+    loaded = loaded_by(UNIT)
+    assert not loaded & HEAVY
+    ours = {name.removeprefix("gradscript.") for name in loaded if name.startswith("gradscript.")}
+    assert len(ours) <= 180
+    rooms = {name.split(".")[1] for name in ours if name.startswith("compiler.")}
+    assert not rooms & {"autodiff", "codegen", "formulas", "fusion", "recompute", "shapes", "specialize", "unparse"}
+
+
+def test_a_first_unit_loads_the_families_of_its_ops() -> None:
+    families = {name for name in loaded_by(UNIT) if name.startswith("gradscript.compiler.ops.families.")}
+    known = {f"gradscript.compiler.ops.families.{name}" for name in FAMILIES} & families
+    stale = {f"gradscript.compiler.ops.families.{name}" for name in Index(FAMILIES).unknown}
+    names = ("control", "prim", "pointwise", "lists", "scalars", "shape", "reductions.reductions", "shape_parts")
+    assert known - stale <= {f"gradscript.compiler.ops.families.{name}" for name in names}
+
+
+def test_declaring_every_op_loads_no_numbers() -> None:
+    assert not loaded_by("from gradscript.compiler.ops import OPS; OPS.load()") & {"numpy", "ml_dtypes", "scipy"}
+
+
+def test_the_command_says_its_version_without_the_compiler() -> None:
+    code = "from gradscript.authoring.cli.main import main; main(['--version'], standalone_mode=False)"
+    loaded = loaded_by(code)
+    assert not {name for name in loaded if name.startswith(("gradscript.compiler", "gradscript.runtime", "numpy"))}
+
+
+def test_the_index_is_of_the_families() -> None:
+    code = "from gradscript.compiler.ops.write_index import index_text; print(index_text())"
+    made = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120))
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert (kept["names"], kept["ops"]) == (made["names"], made["ops"]), "run `make tables`"
