@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .authoring.check import check
+    from .authoring.convert.converter import convert
     from .authoring.derive.derivation import derive
     from .authoring.registration import register_formula
     from .compiler.parse_ir import parse_ir
@@ -44,6 +45,7 @@ _HOMES = {
     "TracerWarning": "runtime.tracing.traced",
     "check": "authoring.check",
     "compiler_debug": "runtime.face",
+    "convert": "authoring.convert.converter",
     "derive": "authoring.derive.derivation",
     "grad": "runtime.face.transforms",
     "load": "runtime.face.files",
@@ -75,6 +77,7 @@ __all__ = [
     "__version__",
     "check",
     "compiler_debug",
+    "convert",
     "derive",
     "grad",
     "load",

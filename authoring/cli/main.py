@@ -38,7 +38,7 @@ TEXTS = click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", hel
 DTYPE = click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
 
 
-BENCH = {"derive": "deriving", "explain": "linting", "fmt": "formatting", "lint": "linting"}
+BENCH = {"convert": "converting", "derive": "deriving", "explain": "linting", "fmt": "formatting", "lint": "linting"}
 """Commands that stand in modules of their own, which are loaded when they are asked for."""
 
 

@@ -1,0 +1,405 @@
+"""`gs.convert`: the Functions and scripted functions of a file of Python, as source in the language."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from ...lang.diagnostics import CompileError
+from ...lang.source import Source
+from ...runtime.face.unit import CompilationUnit
+from ..format.formatter import format_source
+from .function_class import Converted, convert_class, helpers_of, mark_as_written
+from .guessing import candidates
+from .reading import Method, PythonFile, Unconvertible, bound_names, read_python
+from .writing import Comments, Writer
+
+_SUFFIX = re.compile(r"(Autograd)?(Function|Func|Fn|Op)$")
+_RESERVED = frozenset((*dir(builtins), "torch", "math", "gs", "F"))
+"""Names that a function would take from the others of its file."""
+_ONE_WORD = re.compile(r"[A-Z][a-z]*G?LU")
+"""SwiGLU, GeLU."""
+_IDLE_DECORATORS = (
+    "custom_fwd",
+    "custom_bwd",
+    "script",
+    "staticmethod",
+    "once_differentiable",
+    "compile",
+    "no_grad",
+    "export",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to say of a name in the file, and in which line."""
+
+    name: str
+    line: int
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "line": self.line, "message": self.message}
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What became of a file: the text, which functions stand for what, what was guessed or left out, what failed."""
+
+    filename: str
+    text: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    """By the name in Python, those in the text."""
+    notes: list[Remark] = field(default_factory=list)
+    failures: list[Remark] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all that could be asked for is there."""
+        return not self.failures
+
+    def told(self, remark: Remark) -> str:
+        return f"{self.filename}:{remark.line}: {remark.name}: {remark.message}"
+
+    def to_dict(self) -> dict[str, Any]:
+        remarks = {"notes": self.notes, "failures": self.failures}
+        told = {kind: [remark.to_dict() for remark in found] for kind, found in remarks.items()}
+        return {"file": self.filename, "text": self.text, "names": self.names, **told}
+
+
+def convert(text: str, filename: str = "<string>") -> Conversion:
+    """What a Python source text holds of `torch.autograd.Function`s and scripted functions, in the language.
+
+        print(gs.convert(open("swish.py").read()).text)
+
+    The text is read and never run. ValueError, with the line, for what is no Python.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"gs.convert takes the text of a file, not {type(text).__name__}")
+    try:
+        return _Conversions(text, read_python(text), filename).made()
+    except SyntaxError as error:
+        raise ValueError(f"{filename}:{error.lineno}: this is no Python: {error.msg}") from None
+    except RecursionError:
+        raise ValueError(f"{filename}: its expressions are nested too deeply to be read") from None
+
+
+@dataclass(slots=True)
+class _Piece:
+    """One function on its way into the text."""
+
+    name: str
+    made: Converted
+    needs: list[str]
+    """What it calls, by the names in the text."""
+    constants: list[str]
+    text: str = ""
+
+
+class _Conversions:
+    """The functions of one file, each after those that it calls."""
+
+    def __init__(self, text: str, file: PythonFile, filename: str) -> None:
+        self._text = text
+        self._file = file
+        self._comments = Comments.of(text)
+        self._found = Conversion(filename)
+        self._names = {name: self._name_of(name) for name in file.classes}
+        self._failed: dict[str, Remark] = {}
+        self._pieces: dict[str, _Piece] = {}
+        self._constants: dict[str, str] = {}
+        self._owners: dict[str, ast.ClassDef] = {}
+        """By the names of methods that are functions here, the class that each stands in."""
+
+    def made(self) -> Conversion:
+        self._read_all()
+        self._settle_all()
+        done = {name: piece for name, piece in self._pieces.items() if piece.text}
+        in_order = sorted(done.values(), key=lambda piece: piece.made.definition.lineno)
+        used = dict.fromkeys(chain.from_iterable(piece.constants for piece in in_order))
+        text = _joined([self._constants[name] for name in self._constants if name in used], in_order)
+        if in_order:
+            self._found.text = format_source(Source(text, self._found.filename))
+        wanted = {**self._names, **{name: name for name in self._file.functions}}
+        self._found.names = {name: made for name, made in wanted.items() if made in done}
+        self._found.failures = sorted(self._failed.values(), key=lambda remark: remark.line)
+        return self._found
+
+    def _name_of(self, name: str) -> str:
+        """What a class is called as a function: as the name of its `apply`, or after itself."""
+        applied = [alias for alias, whose in self._file.applied.items() if whose == name]
+        short = _SUFFIX.sub("", name) or name
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", short)
+        made = applied[0] if applied else (short if _ONE_WORD.fullmatch(short) else words).lower().strip("_")
+        return f"{made}_function" if made in _RESERVED or made in self._file.functions else made
+
+    # --- reading ---
+
+    def _read_all(self) -> None:
+        wanted = [*self._file.classes, *dict.fromkeys(self._file.scripted)]
+        while wanted:
+            name = wanted.pop(0)
+            known = self._names.get(name, name)
+            if known in self._pieces or known in self._failed:
+                continue
+            try:
+                piece = self._read(name, known)
+            except Unconvertible as reason:
+                self._fail(known, name, reason.line or self._line_of(name), reason.message)
+                continue
+            self._pieces[known] = piece
+            by_name = {made: original for original, made in self._names.items()}
+            wanted += [by_name.get(needed, needed) for needed in piece.needs]
+
+    def _line_of(self, name: str) -> int:
+        node = self._file.classes.get(name) or self._file.functions.get(name)
+        return node.lineno if node is not None else 0
+
+    def _fail(self, known: str, name: str, line: int, message: str) -> None:
+        self._failed[known] = Remark(name, line, message)
+
+    def _read(self, name: str, known: str) -> _Piece:
+        node = self._file.classes.get(name)
+        if node is not None:
+            made = convert_class(node, known)
+            made.definition.lineno = _first_line(node)
+            self._found.notes += [Remark(name, line, said) for line, said in made.notes]
+            helpers = {method.name: method for method in helpers_of(node)}
+        else:
+            definition = copy.deepcopy(self._file.functions[name])
+            mark_as_written(definition.body)
+            made, helpers = Converted(definition), {}
+            node = self._owners.get(name)
+        self._refuse_decorators(made.definition, name)
+        renamer = _Canonical(self._file, self._names, made.definition, node.name if node is not None else "", known)
+        made.definition = renamer.visit(made.definition)
+        made.definition.decorator_list = []
+        self._read_helpers(renamer, helpers, known, node)
+        constants = [constant for constant in renamer.constants if self._enter_constant(constant, node)]
+        return _Piece(known, made, list(renamer.called), constants)
+
+    def _read_helpers(
+        self, renamer: _Canonical, helpers: dict[str, Method], known: str, node: ast.ClassDef | None
+    ) -> None:
+        """Enter the methods beside a Function's own that it uses as functions of the file."""
+        for method in [helpers[name] for name in renamer.helpers if name in helpers]:
+            plain = copy.deepcopy(method)
+            plain.name = f"{known}_{method.name}"
+            plain.decorator_list = []
+            self._file.functions.setdefault(plain.name, plain)
+            if node is not None:
+                self._owners[plain.name] = node
+
+    def _refuse_decorators(self, definition: Method, name: str) -> None:
+        for decorator in definition.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            said = self._file.dotted(called)
+            if said.rpartition(".")[2] not in _IDLE_DECORATORS:
+                message = f"the decorator `@{ast.unparse(decorator)}` is left out"
+                self._found.notes.append(Remark(name, decorator.lineno, message))
+
+    def _enter_constant(self, name: str, node: ast.ClassDef | None) -> bool:
+        if name in self._constants:
+            return True
+        inside = [n for n in node.body if isinstance(n, ast.Assign)] if node is not None else []
+        of_class = {t.id: n for n in inside for t in n.targets if isinstance(t, ast.Name)}
+        statement = self._file.constants.get(name) or of_class.get(name)
+        if statement is None:
+            return False
+        value = _Canonical(self._file, self._names, None).visit(copy.deepcopy(statement.value))
+        is_same = ast.dump(value) == ast.dump(statement.value)
+        written = ast.get_source_segment(self._text, statement.value) if is_same else ast.unparse(value)
+        for inner in ast.walk(statement.value):
+            if isinstance(inner, ast.Name) and inner.id in self._file.constants and inner.id != name:
+                self._enter_constant(inner.id, node)
+        self._constants[name] = f"{name} = {written}"
+        return True
+
+    # --- compiling ---
+
+    def _settle_all(self) -> None:
+        """Give each function a text that compiles, after those that it calls."""
+        waiting = dict(self._pieces)
+        while waiting:
+            ready = [name for name, piece in waiting.items() if not any(needed in waiting for needed in piece.needs)]
+            if not ready:
+                for name, piece in waiting.items():
+                    line = piece.made.definition.lineno
+                    self._fail(name, self._original(name), line, "it calls itself, directly or not: write a loop")
+                return
+            for name in ready:
+                self._settle(waiting.pop(name))
+
+    def _settle(self, piece: _Piece) -> None:
+        definition = piece.made.definition
+        broken = next((needed for needed in piece.needs if needed in self._failed), None)
+        if broken is not None:
+            self._fail(piece.name, piece.name, definition.lineno, f"it calls '{broken}', which is not converted")
+            return
+        first: tuple[CompileError, Writer] | None = None
+        before = self._before(piece)
+        for types in candidates(piece.made):
+            typed = _with_types(definition, types)
+            writer = Writer(self._text, self._comments.again())
+            text = writer.write_function(typed)
+            try:
+                CompilationUnit(f"{before}{text}")
+            except CompileError as error:
+                first = first or (error, writer)
+                continue
+            piece.text = text
+            self._note_types(piece, types)
+            return
+        assert first is not None
+        self._tell(piece, *first, len(before.splitlines()))
+
+    def _before(self, piece: _Piece) -> str:
+        """The text that a function needs: constants, and all that it calls."""
+        needed: dict[str, None] = {}
+        pending = [*piece.needs]
+        while pending:
+            name = pending.pop()
+            if name not in needed:
+                needed[name] = None
+                pending += self._pieces[name].needs
+        pieces = [self._pieces[name] for name in needed]
+        constants = {*piece.constants, *chain.from_iterable(p.constants for p in pieces)}
+        lines = [text for name, text in self._constants.items() if name in constants or self._is_named(name, constants)]
+        return "".join(f"{text}\n" for text in [*lines, *(p.text for p in pieces)])
+
+    def _is_named(self, name: str, constants: Iterable[str]) -> bool:
+        return any(re.search(rf"\b{name}\b", self._constants[other].partition("=")[2]) for other in constants)
+
+    def _note_types(self, piece: _Piece, types: dict[str, str]) -> None:
+        guessed = [f"'{name}' for {_article(type)}" for name, type in types.items() if "Tensor" not in type]
+        if guessed:
+            message = f"nothing says the types of all parameters; this takes {', '.join(guessed)}"
+            self._found.notes.append(Remark(self._original(piece.name), piece.made.definition.lineno, message))
+
+    def _original(self, known: str) -> str:
+        return next((name for name, made in self._names.items() if made == known), known)
+
+    def _tell(self, piece: _Piece, error: CompileError, writer: Writer, before: int) -> None:
+        diagnostic = error.diagnostics[0]
+        place = diagnostic.span.line - before - 1
+        line = writer.lines[place][1] if 0 <= place < len(writer.lines) else 0
+        written = writer.lines[place][0].strip() if 0 <= place < len(writer.lines) else ""
+        notes = "".join(f"\n  note: {note}" for note in diagnostic.notes[:2])
+        message = f"{diagnostic.code} {diagnostic.message}\n   | {written}{notes}"
+        self._fail(piece.name, self._original(piece.name), line or piece.made.definition.lineno, message)
+
+
+class _Canonical(ast.NodeTransformer):
+    """Names as the language has them: of modules, of Functions that are applied, of annotations."""
+
+    def __init__(
+        self, file: PythonFile, names: dict[str, str], definition: Method | None, owner: str = "", known: str = ""
+    ) -> None:
+        self._file = file
+        self._names = names
+        self._owner = owner
+        self._known = known
+        self.called: dict[str, None] = {}
+        self.constants: dict[str, None] = {}
+        self.helpers: dict[str, None] = {}
+        self._local = set(_all_bound(definition)) if definition is not None else set()
+
+    def visit_FunctionDef(self, node: Method) -> Method:
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            argument.annotation = self._annotation(argument.annotation)
+        node.returns = self._annotation(node.returns)
+        node.args.args, node.args.posonlyargs = [*node.args.posonlyargs, *node.args.args], []
+        self.generic_visit(node)
+        return node
+
+    def _annotation(self, node: ast.expr | None) -> ast.expr | None:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                return ast.parse(node.value, mode="eval").body
+            except SyntaxError:
+                return None
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        function = node.func
+        match function:
+            case ast.Attribute(value=ast.Name(id=name), attr="apply") if name in self._file.classes:
+                node.func = self._function(self._names[name])
+            case ast.Name(id=name) if name in self._file.applied and self._file.applied[name] in self._names:
+                node.func = self._function(self._names[self._file.applied[name]])
+            case ast.Name(id=name) if name in self._file.functions and name not in self._local:
+                node.func = self._function(name)
+            case ast.Attribute(value=ast.Name(id=name), attr=helper) if self._owner and name in (
+                self._owner,
+                "cls",
+                "self",
+            ):
+                self.helpers[helper] = None
+                node.func = self._function(f"{self._known}_{helper}")
+        self.generic_visit(node)
+        return node
+
+    def _function(self, name: str) -> ast.Name:
+        self.called[name] = None
+        return ast.Name(name, ast.Load())
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=constant) if name == self._owner and name:
+                self.constants[constant] = None
+                return ast.copy_location(ast.Name(constant, node.ctx), node)
+        return self._short(node) or self.generic_visit(node)  # type: ignore[return-value]
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._file.constants and node.id not in self._local:
+            self.constants[node.id] = None
+        return self._short(node) or node
+
+    def _short(self, node: ast.expr) -> ast.expr | None:
+        """An imported name as the language has it."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in self._local:
+            return None
+        said = ast.unparse(node)
+        name = self._file.short(self._file.dotted(node))
+        if name == said:
+            return None
+        made = ast.parse(name, mode="eval").body
+        return ast.copy_location(made, node)
+
+
+def _all_bound(definition: Method) -> Iterable[str]:
+    yield from bound_names(definition.body)
+    for node in ast.walk(definition):
+        if isinstance(node, ast.arg):
+            yield node.arg
+
+
+def _with_types(definition: Method, types: dict[str, str]) -> Method:
+    typed = copy.deepcopy(definition)
+    for argument in (*typed.args.args, *typed.args.kwonlyargs):
+        if argument.arg in types:
+            argument.annotation = ast.parse(types[argument.arg], mode="eval").body
+    return typed
+
+
+def _first_line(node: ast.ClassDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _article(type: str) -> str:
+    return f"an {type}" if type[0] in "aeiouI" else f"a {type}"
+
+
+def _joined(constants: list[str], pieces: list[_Piece]) -> str:
+    parts = ["\n".join(constants)] if constants else []
+    return "\n\n\n".join([*parts, *(piece.text.rstrip("\n") for piece in pieces)]) + "\n"

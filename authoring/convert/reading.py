@@ -1,0 +1,130 @@
+"""A file of Python as far as it matters here: its imports, functions, classes that are Functions, and constants."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+FUNCTION = "torch.autograd.Function"
+SCRIPT = "torch.jit.script"
+_HOMES = {"torch.autograd.function.Function": FUNCTION}
+_SHORT = (
+    (re.compile(r"^torch\.nn\.functional\b"), "F"),
+    (re.compile(r"^(typing|collections\.abc|torch)\.(?=(Optional|Union|List|Tuple|Tensor)$)"), ""),
+)
+"""What the language calls what Python has longer names for."""
+
+Method = ast.FunctionDef
+
+
+class Unconvertible(Exception):
+    """What has no counterpart, and in which line."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+@dataclass(slots=True)
+class PythonFile:
+    """The top level of a file. Names are what Python binds there; `aliases` are those that imports bind."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    """Those that are Functions."""
+    functions: dict[str, Method] = field(default_factory=dict)
+    scripted: list[str] = field(default_factory=list)
+    constants: dict[str, ast.Assign] = field(default_factory=dict)
+    applied: dict[str, str] = field(default_factory=dict)
+    """Names for the `apply` of a class."""
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name that a chain of attributes stands for; nothing for any other expression."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        name = ".".join([self.aliases.get(node.id, node.id), *reversed(parts)])
+        return _HOMES.get(name, name)
+
+    def short(self, name: str) -> str:
+        """A full name as the language has it."""
+        for pattern, replacement in _SHORT:
+            name = pattern.sub(replacement, name)
+        return name
+
+    def is_scripted(self, definition: Method) -> bool:
+        return any(self.dotted(_called(d)) == SCRIPT for d in definition.decorator_list)
+
+
+def read_python(text: str) -> PythonFile:
+    """What stands at the top level. SyntaxError and ValueError as `ast.parse`; RecursionError for what is too deep."""
+    found = PythonFile()
+    for node in _top_level(ast.parse(text)):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                _enter_import(found, node)
+            case ast.ClassDef() if any(found.dotted(base) == FUNCTION for base in node.bases):
+                found.classes[node.name] = node
+            case ast.FunctionDef():
+                found.functions[node.name] = node
+                if found.is_scripted(node):
+                    found.scripted.append(node.name)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                _enter_assignment(found, name, node)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                plain = ast.copy_location(ast.Assign([node.target], value), node)
+                _enter_assignment(found, name, plain)
+    return found
+
+
+def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of the file, and those that it holds behind an `if` or a `try`, in their order."""
+    pending: list[ast.stmt] = list(reversed(tree.body))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If | ast.Try):
+            pending += reversed([*node.body, *(s for h in getattr(node, "handlers", []) for s in h.body), *node.orelse])
+        else:
+            yield node
+
+
+def _enter_import(found: PythonFile, node: ast.Import | ast.ImportFrom) -> None:
+    module = f"{node.module}." if isinstance(node, ast.ImportFrom) and node.module and not node.level else ""
+    for alias in node.names:
+        if alias.asname:
+            found.aliases[alias.asname] = module + alias.name
+        elif module:
+            found.aliases[alias.name] = module + alias.name
+
+
+def _enter_assignment(found: PythonFile, name: str, node: ast.Assign) -> None:
+    value = node.value
+    if isinstance(value, ast.Attribute) and value.attr == "apply" and isinstance(value.value, ast.Name):
+        found.applied[name] = value.value.id
+    elif isinstance(value, ast.Call) and found.dotted(value.func) == SCRIPT and isinstance(value.args[:1], list):
+        if value.args and isinstance(value.args[0], ast.Name) and value.args[0].id in found.functions:
+            found.scripted.append(value.args[0].id)
+    else:
+        found.constants[name] = node
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def bound_names(nodes: list[ast.stmt]) -> list[str]:
+    """Every name that statements bind, as often as they do."""
+    walked = (inner for node in nodes for inner in ast.walk(node))
+    return [node.id for node in walked if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)]
+
+
+def read_names(nodes: list[ast.stmt]) -> set[str]:
+    """Every name that statements read."""
+    walked = (inner for node in nodes for inner in ast.walk(node))
+    return {node.id for node in walked if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}

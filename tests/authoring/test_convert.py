@@ -1,0 +1,203 @@
+"""Functions of torch converted: the values and gradients of the originals, the text that is left, what cannot be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import pytest
+from click.testing import CliRunner
+from gradscript.authoring.cli.main import main
+
+torch = pytest.importorskip("torch")
+
+from functions import activations, layers, numerics  # noqa: E402
+
+
+def t(*sizes: int) -> Any:
+    generator = torch.Generator().manual_seed(sum(sizes) + 7)
+    return torch.randn(*sizes, dtype=torch.float64, generator=generator)
+
+
+CASES: dict[str, tuple[Any, Callable[[], list[Any]]]] = {
+    "Swish": (activations, lambda: [t(2, 3)]),
+    "SwishJitAutoFn": (activations, lambda: [t(2, 3)]),
+    "MishFunction": (activations, lambda: [t(2, 3)]),
+    "GeLUFunction": (activations, lambda: [t(4, 3), t(3)]),
+    "LeakyClamp": (activations, lambda: [t(2, 3), -0.5, 0.5]),
+    "HardSwish": (activations, lambda: [4 * t(2, 3)]),
+    "Exp": (activations, lambda: [t(2, 3)]),
+    "ScaledTanh": (activations, lambda: [t(2, 3), t(3), t(2, 3)]),
+    "LogSpace": (activations, lambda: [t(2, 3), 2.0]),
+    "StraightThrough": (activations, lambda: [t(2, 3)]),
+    "LinearFunction": (layers, lambda: [t(2, 3), t(4, 3), t(4)]),
+    "MulConstant": (layers, lambda: [t(2, 3), 2.5]),
+    "LayerNormFunction": (layers, lambda: [t(4, 3), t(3), t(3), 1e-5]),
+    "RMSNorm": (layers, lambda: [t(4, 3), t(3)]),
+    "GRN": (layers, lambda: [t(4, 3), t(3), t(3), 0.1]),
+    "FlattenHead": (layers, lambda: [t(2, 3, 4), 1]),
+    "Gather": (layers, lambda: [t(5, 3), torch.tensor([0, 4, 0])]),
+    "Attention": (layers, lambda: [t(2, 3, 4), t(2, 3, 4), t(2, 3, 5), True]),
+    "CrossEntropy": (layers, lambda: [t(4, 3), torch.tensor([0, 2, 1, 2])]),
+    "SwiGLU": (layers, lambda: [t(2, 3), t(2, 3)]),
+    "Split": (layers, lambda: [t(2, 5), 2]),
+    "ReverseGradient": (layers, lambda: [t(2, 3), 0.5]),
+    "Clashing": (numerics, lambda: [t(2, 3), t(2, 3)]),
+    "Rebound": (numerics, lambda: [t(2, 3)]),
+    "Newton": (numerics, lambda: [t(2, 3).exp()]),
+    "Series": (numerics, lambda: [t(2, 3), 4]),
+    "CubeForward": (numerics, lambda: [t(2, 3)]),
+    "CubeBackward": (numerics, lambda: [t(2, 3), t(2, 3)]),
+    "Weighted": (numerics, lambda: [t(2, 3), t(2, 3), "mean"]),
+    "Sorted": (numerics, lambda: [t(2, 3)]),
+    "Early": (numerics, lambda: [t(2, 3), False]),
+    "AllNeeded": (numerics, lambda: [t(2, 3), t(2, 3)]),
+}
+"""By class: where it stands, and arguments for it."""
+CONVERTED = {
+    module: gs.convert(Path(str(module.__file__)).read_text(encoding="utf-8"), str(module.__file__))
+    for module in (activations, layers, numerics)
+}
+UNITS = {module: gs.CompilationUnit(found.text) for module, found in CONVERTED.items()}
+
+
+def test_there_are_many() -> None:
+    assert len(CASES) >= 25
+    for module, found in CONVERTED.items():
+        assert found.ok, found.failures
+        wanted = {name for name, (where, _) in CASES.items() if where is module}
+        assert wanted <= found.names.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gives_what_the_original_gives(name: str) -> None:
+    module, arguments = CASES[name]
+    converted = UNITS[module][CONVERTED[module].names[name]]
+    outcomes = [_outcome(call, arguments()) for call in (getattr(module, name).apply, converted)]
+    for theirs, ours in zip(*outcomes, strict=True):
+        assert (theirs is None or not theirs.any()) if ours is None else torch.allclose(ours, theirs, rtol=1e-12)
+
+
+def _outcome(call: Callable[..., Any], arguments: list[Any]) -> list[Any]:
+    """What a call gives, and the gradients of a weighted sum of it."""
+    given = [a.requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in arguments]
+    results = call(*given)
+    results = list(results) if isinstance(results, tuple) else [results]
+    total = sum((r * torch.cos(r.detach() + 1)).sum() for r in results if r.requires_grad)
+    tensors = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
+    return [*(r.detach() for r in results), *torch.autograd.grad(total, tensors, allow_unused=True)]
+
+
+def test_text_and_comments_stay() -> None:
+    text = CONVERTED[activations].text
+    assert "    return inp.mul(torch.tanh(F.softplus(inp))), backward" in text
+    assert "        # sqrt(2/pi) * 3 * 0.044715 -> 0.1070322243\n" in text
+    assert '    """x * sigmoid(x), which keeps x alone."""\n' in text
+    assert "SQRT_2_OVER_PI = 0.7978845608028654\n" in text
+    assert "ctx.save" not in text
+
+
+def test_says_what_it_guessed_and_left_out() -> None:
+    found = CONVERTED[activations]
+    said = [found.told(note) for note in found.notes]
+    assert any("Exp: vmap is left out" in line for line in said)
+    assert any("'lower' for a float" in line for line in said)
+
+
+LEFT = {
+    "mark_dirty": "def forward(ctx, x):\n        ctx.mark_dirty(x)\n        return x.add_(1)",
+    "arguments: name each": "def forward(ctx, *xs):\n        return xs[0]",
+    "returns in 2 places": "def forward(ctx, x):\n        if x.sum() > 0:\n            return x\n        return -x",
+    "on some ways only": (
+        "def forward(ctx, x):\n        if x.sum() > 0:\n            ctx.save_for_backward(x)\n        return x * 1"
+    ),
+    "'ctx' is used as a value": "def forward(ctx, x):\n        helper(ctx)\n        return x * 1",
+    "E202 unknown module 'torch.autograd.functional'": (
+        "def forward(ctx, x):\n        return torch.autograd.functional.vjp(x, x)[0]"
+    ),
+    "E201 undefined name": "def forward(ctx, x):\n        return kernel_forward(x)",
+    "ctx.save_some(…) has no counterpart": "def forward(ctx, x):\n        ctx.save_some(x)\n        return x * 1",
+}
+
+
+@pytest.mark.parametrize("reason", LEFT)
+def test_says_what_it_could_not(reason: str) -> None:
+    text = (
+        "import torch\n\n\nclass Op(torch.autograd.Function):\n    @staticmethod\n    "
+        + LEFT[reason]
+        + "\n\n    @staticmethod\n    def backward(ctx, g):\n        return g\n"
+    )
+    found = gs.convert(text, "op.py")
+    assert not found.ok and not found.text
+    (failure,) = found.failures
+    assert reason in failure.message
+    assert failure.line >= 4
+
+
+def test_what_is_unreadable() -> None:
+    with pytest.raises(ValueError, match=r"op\.py:1: this is no Python"):
+        gs.convert("def f(:", "op.py")
+    with pytest.raises(ValueError, match=r"nested too deeply|no Python"):
+        gs.convert("x = " + "(" * 5000 + ")" * 5000, "op.py")
+    with pytest.raises(TypeError, match="takes the text of a file"):
+        gs.convert(3)  # type: ignore[arg-type]
+    assert gs.convert("x = 1\n").text == ""
+
+
+def test_nothing_runs(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    text = f"open({str(marker)!r}, 'w')\n" + Path(str(activations.__file__)).read_text(encoding="utf-8")
+    assert gs.convert(text).ok
+    assert not marker.exists()
+
+
+# --- the command ---
+
+
+def _write(folder: Path, backward: str = "grad * 2") -> Path:
+    path = folder / "op.py"
+    path.write_text(
+        "from torch.autograd import Function\n\n\nclass Double(Function):\n    @staticmethod\n"
+        "    def forward(ctx, x):\n"
+        f"        return x * 2\n\n    @staticmethod\n    def backward(ctx, grad):\n        return {backward}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = _write(tmp_path)
+    result = CliRunner().invoke(main, ["convert", str(path)])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("def double(x):\n    def backward(grad):\n        return grad * 2\n")
+    assert CliRunner().invoke(main, ["convert", str(tmp_path), "--write"]).exit_code == 0
+    assert gs.check(gs.load(tmp_path / "op.grad").double).ok
+    again = CliRunner().invoke(main, ["convert", str(path), "--write", "--json"])
+    assert again.exit_code == 2
+    (found,) = json.loads(again.stdout)
+    assert found["checked"] == ["double"] and "is there already" in found["error"]
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    path = _write(tmp_path, "grad * 3")
+    wrong = CliRunner().invoke(main, ["convert", str(path)])
+    assert wrong.exit_code == 1
+    assert "should be" in wrong.output
+    assert CliRunner().invoke(main, ["convert", str(path), "--no-check"]).exit_code == 0
+    assert CliRunner().invoke(main, ["convert", str(tmp_path / "none.py")]).exit_code == 2
+    path.write_text("def f(:\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["convert", str(path)]).exit_code == 2
+    path.write_text("x = 1\n", encoding="utf-8")
+    assert "holds no torch.autograd.Function" in CliRunner().invoke(main, ["convert", str(path)]).output
+
+
+def test_torch_is_not_needed() -> None:
+    code = "import sys; sys.modules['torch'] = None; import gradscript as gs; print(gs.convert(sys.stdin.read()).names)"
+    text = Path(str(activations.__file__)).read_bytes()
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=True)
+    assert b"'Swish': 'swish'" in done.stdout
