@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed test test-fast test-kernels c-math fuzz mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed test test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
+	@echo "make plans    plan random functions of rows at every size, and run small ones beside torch, for --minutes=N"
 	@echo "make mutate   hold the check to mutants of the library's formulas and of the examples"
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
@@ -70,6 +71,10 @@ test-kernels: .venv/dev.stamp
 # An hour for everything; ARGS="exp log" for these alone, --keep writes docs/vector_math.md.
 c-math: .venv/dev.stamp
 	$(BIN)/python tests/codegen/c_math_all_floats.py $(ARGS)
+
+# What has no kernels, or other numbers than torch, is printed. ARGS="--minutes=10 --seed=0 --programs=1000".
+plans: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fusion/plan_campaign.py $(ARGS)
 
 # Hours for all mutants; ARGS="--limit=300 --seed=1" for some, --keep writes docs/mutants.md.
 mutate: .venv/dev.stamp

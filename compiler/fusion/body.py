@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from ..kernel_ir.kernel import (
     Store,
     Uniform,
 )
+from ..kernel_ir.statements import used_names
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
@@ -46,11 +47,17 @@ class Mark:
 
 @dataclass(slots=True)
 class Body:
-    """The statements so far. `dtypes` and `axes` tell those of each value."""
+    """The statements so far. `dtypes` and `axes` tell those of each value.
+
+    `ended` has the axes of the programs that have all to be through before it is there, `rows` those of rows that a
+    program reduced for it: what comes when all programs are through would have to reduce them again.
+    """
 
     statements: list[Statement] = field(default_factory=list)
     dtypes: dict[str, DType] = field(default_factory=dict)
     axes: dict[str, frozenset[str]] = field(default_factory=dict)
+    ended: dict[str, frozenset[str]] = field(default_factory=dict)
+    rows: dict[str, frozenset[str]] = field(default_factory=dict)
     memo: dict[Any, Operand] = field(default_factory=dict)
     _made: dict[Any, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
@@ -64,12 +71,13 @@ class Body:
         """Forget what came after a mark. Dicts keep the order in which they were filled."""
         for statement in self.statements[mark.statements :]:
             if isinstance(statement, Definition):
-                del self.dtypes[statement.name], self.axes[statement.name]
+                for table in (self.dtypes, self.axes, self.ended, self.rows):
+                    table.pop(statement.name, None)
                 self._taken.discard(statement.name)
         del self.statements[mark.statements :]
-        for table, count in ((self._made, mark.made), (self.memo, mark.remembered)):
-            for key in list(table)[count:]:
-                del table[key]
+        for memory, count in ((self._made, mark.made), (self.memo, mark.remembered)):
+            for key in list(memory)[count:]:
+                del memory[key]
 
     # --- names ---
 
@@ -126,10 +134,18 @@ class Body:
         key = ("uniform", repr(seed), counter)
         return self._define(key, hint, lambda name: Uniform(name, FLOAT32, axes, seed, counter))
 
-    def reduce(self, hint: str, combine: Combine, dtype: DType, operand: Operand, over: frozenset[str]) -> str:
+    def reduce(
+        self, hint: str, combine: Combine, dtype: DType, operand: Operand, over: frozenset[str], *, of_programs: bool
+    ) -> str:
+        """A reduction, `of_programs` where each has a part of what is reduced, as it has of what such a one gives."""
         axes = self.axes_of(operand) - over
         key = (combine, dtype, repr(operand), over)
-        return self._define(key, hint, lambda name: Reduce(name, dtype, axes, combine, operand, over))
+        name = self._define(key, hint, lambda name: Reduce(name, dtype, axes, combine, operand, over))
+        ended = _of(self.ended, operand)
+        if of_programs or ended:
+            self.ended[name] = ended | over
+        self.rows[name] = frozenset() if of_programs else _of(self.rows, operand) | over
+        return name
 
     def store(self, buffer: str, index: Index, operand: Operand) -> None:
         self.statements.append(Store(buffer, index, operand))
@@ -159,6 +175,11 @@ class Body:
     def axes_of(self, *operands: Operand) -> frozenset[str]:
         return frozenset[str]().union(*(self.axes[o] for o in operands if isinstance(o, str)))
 
+    def gone(self, operand: Operand) -> frozenset[str]:
+        """The axes that are there no more when an operand is, which has to wait for all programs."""
+        ended = _of(self.ended, operand)
+        return ended | _of(self.rows, operand) if ended else ended
+
     def _axes_of(self, index: Index, conditions: Sequence[Condition]) -> frozenset[str]:
         indices = [index, *(condition.index for condition in conditions)]
         direct = frozenset[str]().union(*(i.axes for i in indices))
@@ -171,6 +192,8 @@ class Body:
         name = self.reserve(hint)
         statement = make(name)
         self.dtypes[name], self.axes[name] = statement.dtype, statement.axes
+        for table in (self.ended, self.rows):
+            table[name] = frozenset[str]().union(*(_of(table, used) for used in used_names(statement)))
         self.statements.append(statement)
         self._made[key] = name
         return name
@@ -193,6 +216,10 @@ class Body:
     def _as_name(operand: Operand) -> str:
         assert isinstance(operand, str)
         return operand
+
+
+def _of(table: Mapping[str, frozenset[str]], operand: Operand) -> frozenset[str]:
+    return table.get(operand, frozenset()) if isinstance(operand, str) else frozenset()
 
 
 def _common(numbers: Sequence[Number]) -> DType:

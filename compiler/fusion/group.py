@@ -151,7 +151,7 @@ class Group:
     def _make(self, value: Value, place: Place, guards: Guards, meta: Meta) -> Walk:
         held = self.held.get(value)
         if held is not None:
-            if held.place != place or held.across & self.domain:
+            if held.place != place:
                 raise Incompatible
             yield from ()
             return held.name
@@ -181,9 +181,11 @@ class Group:
         if reduction.combine in ("argmax", "argmin"):
             return Constant(0)
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
-        return as_dtype(self, self._divided(operand, reduction), reduction.accumulate, self.known[value].dtype)
+        return as_dtype(self, self._scaled(operand, reduction), reduction.accumulate, self.known[value].dtype)
 
-    def _divided(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
+    def _scaled(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
+        if reduction.times != 1:
+            return self.body.compute(hint, "mul", reduction.accumulate, [operand, Constant(reduction.times)])
         if reduction.divisor in (None, 1):
             return operand
         return self.body.compute(hint, "div", reduction.accumulate, [operand, Constant(reduction.divisor)])
@@ -243,6 +245,7 @@ class Group:
         place = self.embed(meta.shape)
         if place is None:
             return False
+        place = tuple(place[d] if d in (*reduction.dims, *reduction.kept) else constant(0) for d in range(meta.rank))
         over = frozenset(name for d in reduction.dims for name in place[d].axes)
         inside, across = over & self.reduced, over - self.reduced
         if inside and inside != self.reduced:
@@ -260,18 +263,25 @@ class Group:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
         operand = run(self.element(reduction.operand, place, ()))
         operand = self._accumulated(operand, reduction)
+        self._require_there(operand)
         dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
-        total = f"{hint}_sum" if hint and reduction.divisor not in (None, 1) else hint
+        total = f"{hint}_sum" if hint and (reduction.times != 1 or reduction.divisor not in (None, 1)) else hint
         if isinstance(operand, Constant):
             raise Incompatible
         for axes in (inside, across):
             if axes:
-                operand = self.body.reduce(total, combine, dtype, operand, axes)
-        result = as_dtype(self, self._divided(operand, reduction, hint), dtype, self.known[value].dtype)
+                operand = self.body.reduce(total, combine, dtype, operand, axes, of_programs=axes == across)
+        result = as_dtype(self, self._scaled(operand, reduction, hint), dtype, self.known[value].dtype)
         assert isinstance(result, str)
         kept = tuple(constant(0) if dim is None else place[dim] for dim in reduction.kept)
         self.held[value] = Held(result, kept, self.body.axes[result], across)
         self._remember(value.node.span)
+
+    def _require_there(self, operand: Operand) -> None:
+        """What follows from a reduction across programs is there when all of them are through, and then none has an
+        axis of theirs any more."""
+        if self.body.gone(operand) & self.domain:
+            raise Incompatible
 
     def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
         """The operand as the reduction takes it: positions are sought among elements as they are."""
@@ -299,6 +309,7 @@ class Group:
         operand = run(self.element(value, place, ()))
         if not self.body.axes_of(operand) <= self.domain:
             raise Incompatible
+        self._require_there(operand)
         layout = self.memory.layouts[name]
         address = constant(0)
         for d, (index, stride) in enumerate(zip(place, layout.strides, strict=True)):

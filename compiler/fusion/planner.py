@@ -33,6 +33,7 @@ from .group import Group
 from .placement import BEFORE, Placement
 from .program import Argument, ExternStep, Program, Ref
 from .reductions import Reduction, is_of_rows, reduction_of
+from .uniform import UniformDims
 
 MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
@@ -142,16 +143,18 @@ class Planner:
     # --- classes of nodes ---
 
     def _classify(self) -> None:
+        uniform = UniformDims(self.memory)
         for node in self.graph.nodes:
             if node.blocks:
                 raise Unfusable(_why_left(node, self.known), node.span)
             reduction = reduction_of(node, self.known)
             if reduction is not None:
-                self.memory.reductions[node.output] = reduction
+                self.memory.reductions[node.output] = uniform.reduced(node.output, reduction)
                 continue
             rule = element_rule(node, self.known, self._supports)
             if rule is not None and checked(rule, node, self.known):
                 self.memory.rules[node] = rule
+                uniform.learn(node, rule)
 
     def _kept_for_later(self) -> set[Node]:
         """What goes into memory so that kernels beyond an op of the library need not compute it from many tensors."""

@@ -23,7 +23,8 @@ class Reduction:
     """A node that combines the elements of `operand` over the dimensions `dims`, none of which has size 1.
 
     `kept[d]` is the dimension of the operand that dimension d of the result runs along, None where it has size 1 and
-    stands for none. `divisor` is what a mean divides by.
+    stands for none. `divisor` is what a mean divides by. A sum is taken `times` over: dimensions along which all
+    elements are one are not among `dims`.
     """
 
     operand: Value
@@ -32,6 +33,7 @@ class Reduction:
     kept: tuple[int | None, ...]
     accumulate: DType
     divisor: int | None = None
+    times: int = 1
 
 
 def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:

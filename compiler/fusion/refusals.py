@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from .planner import Unfusable
 
 LARGEST = 3
 """Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
+MOST = 1 << 16
+"""Elements on which an op is asked as they are, if few do not do. Of more the rule of shapes alone is asked."""
 NUMBERS = (-1.5, 0.0, 0.5, 2.0, float("inf"), float("nan"))
 """One of these is refused by an op that looks at its numbers."""
 INTEGERS = (-2, 0, 3)
@@ -93,7 +96,7 @@ def _refused(
         rest = [3 if i in integers else 0.5 for i in numbers[2:]]
         chosen = dict(zip(numbers, (*given, *rest), strict=True))
         error = _answer(op, kinds, chosen, small)
-        if error is not None and small and _answer(op, kinds, chosen, {}) is None:
+        if error is not None and small and (_elements(kinds) > MOST or _answer(op, kinds, chosen, {}) is None):
             # Sizes and numbers of the arguments belong together.
             error = None
         if error is not None:
@@ -118,8 +121,14 @@ def _answer(op: Op, kinds: Sequence[Any], chosen: Mapping[int, float], sizes: Ma
 def _value(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
     type_of, given = kind
     if type_of in (list, tuple):
-        return type_of([_item(item, fill, sizes) for item in given])
+        return type_of([_sized(item, fill, sizes) for item in given])
     return _item(kind, fill, sizes)
+
+
+def _sized(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
+    """An item of a list, where an int that is a size of the tensors is meant as one."""
+    type_of, given = kind
+    return sizes.get(given, given) if type_of is int else _item(kind, fill, sizes)
 
 
 def _item(kind: Any, fill: Callable[..., Any], sizes: Mapping[int, int]) -> Any:
@@ -140,6 +149,12 @@ def _sizes(kinds: Sequence[Any]) -> dict[int, int]:
     flat = [item for kind in kinds if kind is not UNKNOWN for item in _items(kind)]
     large = sorted({size for type_of, given in flat if type_of is Meta for size in given.shape if size > LARGEST})
     return {size: small for small, size in enumerate(large, LARGEST + 1) if small != size}
+
+
+def _elements(kinds: Sequence[Any]) -> int:
+    """Elements of all tensors together."""
+    flat = [item for kind in kinds if kind is not UNKNOWN for item in _items(kind)]
+    return sum(prod(given.shape) for type_of, given in flat if type_of is Meta)
 
 
 def _items(kind: Any) -> tuple[Any, ...]:

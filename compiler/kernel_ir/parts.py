@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count
 
 from ..types.dtypes import DType
 from .kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
@@ -21,6 +22,20 @@ def reduced_dtype(kernel: Kernel, statement: Reduce) -> DType:
 
 def defined(kernel: Kernel, name: str) -> Definition:
     return next(s for s in kernel.body if isinstance(s, Definition) and s.name == name)
+
+
+def names_of(kernel: Kernel) -> set[str]:
+    """The names that no new value or axis may have."""
+    values = {s.name for s in kernel.body if isinstance(s, Definition)}
+    return values | {a.name for a in kernel.axes} | {p.name for p in kernel.parameters}
+
+
+def fresh(wanted: str, taken: set[str]) -> str:
+    """A name that is not taken: a number follows where it is, and always where there is no name but `v`."""
+    names = (f"{wanted}{number}" if number or wanted == "v" else wanted for number in count())
+    name = next(name for name in names if name not in taken)
+    taken.add(name)
+    return name
 
 
 def with_dependents(kernel: Kernel, finals: list[Reduce]) -> list[Statement]:

@@ -96,3 +96,17 @@ def without_unused(body: Iterable[Statement]) -> list[Statement]:
     wanted = [name for statement in statements if isinstance(statement, Store) for name in used_names(statement)]
     needed = {id(statement) for statement in slice_of(statements, wanted)}
     return [s for s in statements if isinstance(s, Store) or id(s) in needed]
+
+
+def with_axes_found(body: Iterable[Statement]) -> list[Statement]:
+    """The body with the axes of each value found anew: an index that was changed may walk along fewer than before."""
+    axes: dict[str, frozenset[str]] = {}
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Definition):
+            along = frozenset[str]().union(*(index.axes for index in indices(statement)))
+            along = along.union(*(axes.get(name, frozenset()) for name in used_names(statement)))
+            axes[statement.name] = along - statement.over if isinstance(statement, Reduce) else along
+            statement = replace(statement, axes=axes[statement.name])
+        found.append(statement)
+    return found

@@ -18,8 +18,8 @@ from ..kernel_ir.kernel import (
     Statement,
     Store,
 )
-from ..kernel_ir.parts import axes_of, defined, reduced_dtype, with_dependents
-from ..kernel_ir.statements import conditions, with_indices
+from ..kernel_ir.parts import axes_of, defined, fresh, names_of, reduced_dtype, with_dependents
+from ..kernel_ir.statements import conditions, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside
 from .partials import Partials
@@ -33,9 +33,9 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
         return [kernel]
     rest = [s for s in with_dependents(kernel, finals) if s not in finals]
     first = [s for s in kernel.body if s not in rest]
-    taken = {a.name for a in kernel.axes} | {s.name for s in kernel.body if isinstance(s, Definition)}
-    chunks = Axis(_fresh("c", taken), count)
-    step = Axis(_fresh("r", taken), min(chunk, size), kernel.axis(cut).role)
+    taken = names_of(kernel)
+    chunks = Axis(_repeated("c", taken), count)
+    step = Axis(_repeated("r", taken), min(chunk, size), kernel.axis(cut).role)
     position = axis(chunks.name) * chunk + axis(step.name)
     partials = Partials(kernel, chunks, finals)
     cut_kernel = _cut(kernel, first, cut, chunks, step, position)
@@ -45,10 +45,10 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
     return [partials.stored_by(cut_kernel, position, step.name), partials.finished(rest)]
 
 
-def _fresh(wanted: str, taken: set[str]) -> str:
-    name = wanted
+def _repeated(letter: str, taken: set[str]) -> str:
+    name = letter
     while name in taken:
-        name += wanted
+        name += letter
     taken.add(name)
     return name
 
@@ -60,7 +60,7 @@ def _cut(kernel: Kernel, body: list[Statement], cut: str, chunks: Axis, step: Ax
         axes.append(step if old.name == cut else old)
     sizes = {a.name: a.size for a in axes}
     changed = [_along(statement, cut, chunks.name, step.name, position, sizes) for statement in body]
-    return replace(kernel, axes=tuple(axes), body=tuple(changed))
+    return replace(kernel, axes=tuple(axes), body=tuple(with_axes_found(changed)))
 
 
 def _along(statement: Statement, cut: str, chunks: str, step: str, position: Index, sizes: Sizes) -> Statement:
@@ -86,12 +86,13 @@ def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Ker
     body = choose_others(_unconditional(body, condition), [names])
     known = outside(body, names)
     result: list[Statement] = []
+    taken = names_of(kernel)
     for statement in _conditional(body, kernel, step, condition):
         if isinstance(statement, Reduce) and step in statement.over and needs_mask(statement, known):
-            result += _masked(statement, kernel, chunks, step, condition)
+            result += _masked(statement, kernel, frozenset((chunks, step)), condition, taken)
         else:
             result.append(statement)
-    return kernel.with_body(result)
+    return kernel.with_body(with_axes_found(result))
 
 
 def _unconditional(body: list[Statement], condition: Condition) -> list[Statement]:
@@ -108,14 +109,13 @@ def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Co
     ]
 
 
-def _masked(statement: Reduce, kernel: Kernel, chunks: str, step: str, condition: Condition) -> list[Statement]:
-    """A reduction of what is inside, and of identities outside."""
-    name = statement.name
-    varies = frozenset({chunks, step})
+def _masked(
+    statement: Reduce, kernel: Kernel, varies: frozenset[str], condition: Condition, taken: set[str]
+) -> list[Statement]:
+    """A reduction of what is inside, and of identities outside; `varies` are the axes of the condition."""
+    name, operand = statement.name, statement.operand
     dtype = reduced_dtype(kernel, statement)
-    inside, masked = f"{name}_inside", f"{name}_masked"
-    at = f"{name}_at"
-    operand = statement.operand
+    at, inside, masked = (fresh(f"{name}_{part}", taken) for part in ("at", "inside", "masked"))
     axes = varies | (defined(kernel, operand).axes if isinstance(operand, str) else frozenset())
     neutral = Constant(identity(statement.combine, dtype))
     return [

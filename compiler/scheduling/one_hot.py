@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 
 from ..kernel_ir.index import axis
 from ..kernel_ir.kernel import Cast, Compute, Constant, Definition, Kernel, Operand, Position, Reduce, Statement
+from ..kernel_ir.parts import fresh, names_of
 from ..kernel_ir.statements import without_unused
 from ..types.dtypes import BOOL, DType
 
@@ -33,7 +33,7 @@ class _Single:
 def pick_single_terms(kernel: Kernel) -> Kernel:
     """The kernel with sums of single terms in place of reductions."""
     defined = {s.name: s for s in kernel.body if isinstance(s, Definition)}
-    taken = {*defined, *kernel.sizes, *(p.name for p in kernel.parameters)}
+    taken = names_of(kernel)
     body: list[Statement] = []
     for statement in kernel.body:
         single = _single(statement, defined)
@@ -73,12 +73,12 @@ def _varies(operand: Operand, along: str, defined: Mapping[str, Definition]) -> 
 
 def _picked(statement: Reduce, single: _Single, kernel: Kernel, taken: set[str]) -> list[Statement]:
     (along,) = statement.over
-    low, high, inside = (_fresh("v", taken), _fresh("v", taken), _fresh(f"{single.at}_inside", taken))
+    low, high, inside = (fresh("v", taken), fresh("v", taken), fresh(f"{single.at}_inside", taken))
     axes = next(s.axes for s in kernel.body if isinstance(s, Definition) and s.name == single.at)
     size = Constant(kernel.axis(along).size)
     number, rounded = single.number, []
     for dtype in single.casts:
-        rounded.append(Cast(_fresh("v", taken), dtype, statement.axes, number))
+        rounded.append(Cast(fresh("v", taken), dtype, statement.axes, number))
         number = rounded[-1].name
     return [
         *rounded,
@@ -87,11 +87,3 @@ def _picked(statement: Reduce, single: _Single, kernel: Kernel, taken: set[str])
         Compute(inside, BOOL, axes, "and", (low, high)),
         Compute(statement.name, statement.dtype, statement.axes, "where", (inside, number, Constant(0))),
     ]
-
-
-def _fresh(wanted: str, taken: set[str]) -> str:
-    """A name that is not taken: a number follows where it is, and always where there is no name but `v`."""
-    names = (f"{wanted}{number}" if number or wanted == "v" else wanted for number in count())
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
-    return name

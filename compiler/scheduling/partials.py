@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..kernel_ir.index import AxisAtom, Index, axis, value
 from ..kernel_ir.kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
-from ..kernel_ir.parts import defined, inputs_first, mentions, reduced_dtype, uses_buffer
+from ..kernel_ir.parts import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
 from ..kernel_ir.statements import slice_of, used_names
 from ..types.dtypes import INT64, DType
 
@@ -30,10 +31,21 @@ class Partials:
     def _buffer(self, final: Reduce, suffix: str = "", dtype: DType | None = None) -> Buffer:
         shape = tuple(a.size for a in self._axes(final))
         strides = contiguous_strides(shape)
-        name = f"partial_{self._stored_name(final)}{suffix}"
-        while any(buffer.name == name for buffer in self.kernel.buffers):
-            name = f"partial_{name}"
+        name = f"{self._bases[final.name]}{suffix}"
         return Buffer(name, dtype or final.dtype, shape, strides, True)
+
+    @cached_property
+    def _bases(self) -> dict[str, str]:
+        """What buffers of partial results are called, by the name of the reduction."""
+        taken = {buffer.name for buffer in self.kernel.buffers} | names_of(self.kernel)
+        found: dict[str, str] = {}
+        for final in self.finals:
+            base = f"partial_{self._stored_name(final)}"
+            while not taken.isdisjoint((base, f"{base}_at")):
+                base = f"partial_{base}"
+            taken |= {base, f"{base}_at"}
+            found[final.name] = base
+        return found
 
     def _stored_name(self, final: Reduce) -> str:
         """That of the output which the reduction alone goes into, rounded or not, else its own."""
@@ -78,13 +90,14 @@ class Partials:
         found = defined(kernel, final.name)
         assert isinstance(found, Reduce)
         moved = position.substitute(lambda a: value(final.name) if a == AxisAtom(step) else None, kernel.sizes)
+        taken = names_of(kernel)
         best = replace(
             found,
-            name=f"{final.name}_best",
+            name=fresh(f"{final.name}_best", taken),
             combine="max" if final.combine == "argmax" else "min",
             dtype=self._value_dtype(final),
         )
-        at = Position(f"{final.name}_at", INT64, found.axes, moved)
+        at = Position(fresh(f"{final.name}_at", taken), INT64, found.axes, moved)
         index = self._index(final)
         return [
             best,
@@ -117,7 +130,7 @@ class Partials:
         """The final reductions of what is loaded, and the buffers that it is loaded from."""
         body: list[Statement] = []
         buffers: list[Buffer] = []
-        over = frozenset({self.chunks.name})
+        over, taken = frozenset({self.chunks.name}), names_of(self.kernel)
         for final in self.finals:
             buffer = replace(self._buffer(final, dtype=self._value_dtype(final)), is_output=False)
             load = Load(buffer.name, buffer.dtype, final.axes | over, buffer.name, self._index(final))
@@ -127,7 +140,7 @@ class Partials:
                 continue
             where = replace(self._buffer(final, "_at"), is_output=False)
             buffers.append(where)
-            chosen = replace(final, name=f"{final.name}_chunk", operand=load.name, over=over)
+            chosen = replace(final, name=fresh(f"{final.name}_chunk", taken), operand=load.name, over=over)
             body += [load, chosen, self._chosen(final, where, chosen.name)]
         return body, buffers
 

@@ -18,14 +18,15 @@ def rows_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> 
     """A kernel of what is stored along the rows, which may be nothing, and one of the reductions across them."""
     after = with_dependents(kernel, finals)
     rows = [s for s in kernel.body if s not in after]
-    handed = _row_results(kernel, finals)
-    needed = slice_of(kernel.body, [name for final in finals for name in used_names(final)])
+    handed = _row_results(kernel, after)
+    needed = [s for s in slice_of(kernel.body, [n for s in after for n in used_names(s)]) if s not in after]
     first = _rows_kernel(kernel, rows, handed)
     return first, _across_kernel(kernel, across, needed, after, handed)
 
 
-def _row_results(kernel: Kernel, finals: list[Reduce]) -> list[Definition]:
-    """What the final reductions need of a row as a whole, once it is reduced: the last of what is known of it."""
+def _row_results(kernel: Kernel, after: list[Statement]) -> list[Definition]:
+    """What the final reductions, and what comes after, need of a row as a whole, once it is reduced: the last of what
+    is known of it."""
     along = frozenset(a.name for a in kernel.with_role("reduction"))
     reduced: set[str] = set()
     for statement in kernel.body:
@@ -33,10 +34,10 @@ def _row_results(kernel: Kernel, finals: list[Reduce]) -> list[Definition]:
             continue
         if isinstance(statement, Reduce) or reduced & set(used_names(statement)):
             reduced.add(statement.name)
-    wanted = {name for final in finals for name in used_names(final)}
+    wanted = {name for statement in after for name in used_names(statement)}
     results: list[Definition] = []
     for statement in reversed(kernel.body):
-        if isinstance(statement, Definition) and statement.name in wanted:
+        if isinstance(statement, Definition) and statement.name in wanted and statement not in after:
             if statement.name in reduced:
                 results.append(statement)
             else:

@@ -78,3 +78,19 @@ def _outcome(function: gs.Function, *arguments: Any) -> Any:
 def test_sizes_are_made_small_in_order() -> None:
     kinds = tuple([refusals._kind(Meta(shape, FLOAT32)) for shape in ((700, 2), (700, 3), (0, 1, 4096))])
     assert refusals._sizes(kinds) == {700: 4, 4096: 5}
+
+
+def test_no_op_is_asked_on_more_than_a_few_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(shape: tuple[int, ...]) -> Any:
+        made.append(int(np.prod(shape)))
+        return np.ones(shape)
+
+    monkeypatch.setattr(refusals, "FILLS", (counted,))
+    unit = gs.CompilationUnit("""
+def f(x, w):
+    return F.layer_norm(x, [x.size(-1)], w).sum(0), (x * w).flatten().sum(), x[:, 700:].amax(-1)
+""")
+    listing = unit.f.kernels(np.zeros((1024, 4096), np.float32), np.zeros(4096, np.float32))
+    assert listing.forward and max(made) <= 64

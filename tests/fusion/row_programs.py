@@ -1,0 +1,184 @@
+"""Random functions of rows, as kernel libraries have them: norms, losses, statistics and pointwise ops.
+
+The text is Python over torch as well. `x` and `y` are matrices, `w` a row, `b` a column, `c` one number, `labels` an
+index for each row; of three dimensions, rows come in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+MATRIX = (
+    "torch.exp({m} * 0.1)",
+    "torch.sigmoid({m})",
+    "torch.tanh({m})",
+    "F.silu({m})",
+    "F.gelu({m})",
+    "F.relu({m}).square()",
+    "{m} * {any}",
+    "{m} + {any}",
+    "{m} - {any}",
+    "{m} / ({any}.abs() + 1)",
+    "{any} - {m}",
+    "{m} * {any} * {any}",
+    "torch.where({m} > {any}, {m}, {any})",
+    "torch.maximum({m}, {m})",
+    "torch.softmax({m}, {dim})",
+    "F.log_softmax({m}, {dim})",
+    "F.rms_norm({m}, [{m}.size(-1)], w, 1e-6)",
+    "F.layer_norm({m}, [{m}.size(-1)], w, None, 1e-5)",
+    "{m} / {m}.norm(dim=-1, keepdim=True).clamp(min=0.1)",
+    "{m} - {m}.amax({dim}, keepdim=True)",
+    "{m} - {m}.mean({dim}, keepdim=True)",
+    "{m} / ({m}.sum({dim}, keepdim=True).abs() + 1)",
+    "{m} - {m}.max()",
+    "{m} / ({m}.square().sum() + 1)",
+    "torch.where(torch.arange({m}.size(-1)) == labels.unsqueeze(-1), {m} - 1, {m})",
+    "torch.softmax({m}, -1) * torch.log_softmax({m}, -1)",
+    "({m}.logsumexp(-1, keepdim=True) - {m})",
+    "{m}.flip([-1])",
+    "torch.tanh({m} / 30) * 30",
+    "{m}.detach() * {m}",
+)
+COLUMN = (
+    "{m}.amax(-1, keepdim=True)",
+    "{m}.sum(-1, keepdim=True)",
+    "{m}.mean(-1, keepdim=True)",
+    "{m}.logsumexp(-1, keepdim=True)",
+    "{m}.square().mean(-1, keepdim=True).rsqrt()",
+    "{m}.var(-1, keepdim=True)",
+    "{m}.gather(-1, labels.unsqueeze(-1))",
+    "{column} * {column}",
+    "{column} - {column}.max()",
+    "{column} / ({column}.sum().abs() + 1)",
+    "torch.softmax({column}, 0)",
+    "({m} * {m}).sum(-1, keepdim=True)",
+    "{m}.argmax(-1, keepdim=True).to(x.dtype) * {column}",
+    "torch.exp({column} * 0.1)",
+)
+ROW = (
+    "{m}.sum({outer})",
+    "{m}.mean({outer})",
+    "({m} * {m}).sum({outer})",
+    "{m}.amax({outer})",
+    "({m} * {column}).sum({outer})",
+    "{row} * {row}",
+    "{row} - {row}.mean()",
+    "torch.softmax({row}, -1)",
+    "{row} * {number}",
+)
+NUMBER = (
+    "{m}.sum()",
+    "{m}.mean()",
+    "{m}.max()",
+    "({m} - {any}).sum()",
+    "({m} * {any}).mean()",
+    "{column}.sum() / ({column} > 0).sum().clamp(min=1)",
+    "{column}.mean()",
+    "{row}.sum()",
+    "({row} * {row}).sum()",
+    "{number} * {number}",
+    "{number} / ({number}.abs() + 1)",
+    "{m}.sum(-1).max()",
+    "{m}.amax(-1).sum() / (labels > 0).sum().clamp(min=1)",
+    "{m}.logsumexp(-1).square().mean()",
+    "F.mse_loss({m}, {m})",
+    "F.smooth_l1_loss({m}, {m})",
+    "F.kl_div(F.log_softmax({m}, -1), torch.softmax({m}, -1), reduction='batchmean')",
+    "F.softplus({column}).sum() / (labels > 0).sum().clamp(min=1)",
+    "-F.logsigmoid({column} - {column}).mean()",
+    "{m}.square().sum().sqrt()",
+    "{m}.sum({dim}).square().sum()",
+)
+FLAT_ONLY = (
+    "F.cross_entropy({m}, labels)",
+    "F.cross_entropy({m}, labels, label_smoothing=0.1)",
+    "F.cross_entropy({m}, labels, ignore_index=1)",
+    "F.cross_entropy({m}, labels, w.detach().abs() + 1)",
+    "F.cross_entropy({m}, labels, w.detach().abs() + 1, label_smoothing=0.2, ignore_index=0)",
+    "F.cross_entropy({m}, labels, reduction='sum') / (labels > 0).sum().clamp(min=1)",
+    "F.nll_loss(F.log_softmax({m}, -1), labels)",
+)
+KINDS = {"m": MATRIX, "column": COLUMN, "row": ROW, "number": NUMBER}
+SMALL = (1, 2, 3, 5, 7, 8, 15, 16, 17)
+LARGE = (
+    *(1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 64, 127, 255, 257, 1023, 1024, 1025),
+    *(4095, 4096, 4097, 8191, 8192, 8193, 16383, 16384, 16385, 32768, 50257, 131072),
+)
+MOST = 1 << 31
+
+
+@dataclass(frozen=True)
+class RowProgram:
+    """A function `f` of `x, y, w, b, c, labels`."""
+
+    source: str
+    shape: tuple[int, ...]
+    """That of `x` and `y`: the other shapes are parts of it."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Those of the floating arguments, in order."""
+        *outer, columns = self.shape
+        return self.shape, self.shape, (columns,), (*outer, 1), ()
+
+
+def row_program(seed: int, sizes: Sequence[int] = LARGE) -> RowProgram:
+    """The program of a seed, at sizes out of some."""
+    random = Random(seed)
+    rank = random.choice((2, 2, 2, 3))
+    shape = tuple(random.choice(sizes) for _ in range(rank))
+    while shape and _points(shape) > MOST:
+        shape = tuple(random.choice(sizes) for _ in range(rank))
+    return RowProgram(_Writer(random, rank).source(), shape)
+
+
+def _points(shape: Sequence[int]) -> int:
+    points = 1
+    for size in shape:
+        points *= size
+    return points
+
+
+class _Writer:
+    def __init__(self, random: Random, rank: int) -> None:
+        self._random, self._rank = random, rank
+        self._names = {"m": ["x", "y"], "column": ["b"], "row": ["w"], "number": ["c"]}
+
+    def source(self) -> str:
+        lines = [self._line(i) for i in range(self._random.randint(2, 8))]
+        made = [name for names in self._names.values() for name in names if name[0] == "v"]
+        last = f"v{len(lines) - 1}"
+        more = self._random.sample(made, min(len(made), self._random.choice((0, 0, 1, 2))))
+        results = dict.fromkeys((*more, last))
+        return f"def f(x, y, w, b, c, labels):\n{chr(10).join(lines)}\n    return {', '.join(results)}\n"
+
+    def _line(self, number: int) -> str:
+        kind = self._random.choices(list(KINDS), (5, 2, 2, 4))[0]
+        templates = KINDS[kind]
+        if kind == "number" and self._rank == 2 and self._random.random() < 0.3:
+            templates = FLAT_ONLY
+        text = self._filled(self._random.choice(templates))
+        self._names[kind].append(f"v{number}")
+        return f"    v{number} = {text}"
+
+    def _filled(self, template: str) -> str:
+        dims = [str(d) for d in range(self._rank)] + ["-1"]
+        parts = template.split("{")
+        text = parts[0]
+        for part in parts[1:]:
+            slot, rest = part.split("}", 1)
+            text += self._slot(slot, dims) + rest
+        return text
+
+    def _slot(self, slot: str, dims: list[str]) -> str:
+        if slot == "dim":
+            return self._random.choice(dims)
+        if slot == "outer":
+            return str(list(range(self._rank - 1)))
+        if slot == "any":
+            slot = self._random.choice(list(KINDS))
+        names = self._names[slot]
+        return self._random.choice(names[-2:] if self._random.random() < 0.6 else names)

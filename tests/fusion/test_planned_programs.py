@@ -1,0 +1,69 @@
+"""Functions of rows have kernels at every size, and the kernels give what torch gives: `make plans` tries more."""
+
+from __future__ import annotations
+
+import pytest
+from row_program_running import SPLITS, difference, few_elements, planned
+from row_programs import SMALL, RowProgram, row_program
+
+SAMPLES = {
+    "means that share a count": """
+        count = (labels > 0).sum().clamp(min=1)
+        return x.amax(-1).sum() / count, x.sum(-1).sum() / count
+    """,
+    "a number that is taken away before a sum": "return (x - c).sum()",
+    "the whole's maximum taken away before a sum": "return (x - x.max()).sum()",
+    "columns' maxima taken away before a sum": "return F.silu(x), (F.silu(x) - x.amax(0)).sum()",
+    "a softmax of columns, and a weighted sum": "return (torch.softmax(x, 0) * y).sum(0)",
+    "a result that later values follow from": """
+        total = x.flip([-1]).amax(-1).sum() / (labels > 0).sum().clamp(min=1)
+        return total, (w - w.mean()) * total
+    """,
+    "columns' means, softened": """
+        normal = F.rms_norm(x, [x.size(-1)], w, 1e-6)
+        return normal.mean(), torch.softmax(normal.mean(0), -1)
+    """,
+    "columns' means without their own mean": "return w - F.rms_norm(x, [x.size(-1)], w, 1e-6).mean(0).mean()",
+    "where rows are largest": "return (torch.where(x > w, y, w) * w * b).argmax(-1, keepdim=True).to(x.dtype) * b",
+    "sums of what is the same in each row": """
+        return (b.expand_as(x) * c).sum(-1), (w.expand_as(x) * 2).mean(0), (w * c).sum()
+    """,
+    "names that others are made of": """
+        total_inside, total_at, partial_total = x * 2, x + 1, x.sum(0)
+        total = (x * total_inside * total_at).sum()
+        return total, partial_total, x.argmax(-1, keepdim=True).to(x.dtype) * total_at.sum()
+    """,
+}
+SIZES = ((1, 1), (17, 15), (33, 1025), (64, 20_000), (4097, 7), (2, 131_072), (96, 64))
+
+
+def _sample(name: str, shape: tuple[int, ...]) -> RowProgram:
+    lines = [line.strip() for line in SAMPLES[name].strip().splitlines()]
+    return RowProgram("def f(x, y, w, b, c, labels):\n    " + "\n    ".join(lines) + "\n", shape)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_have_kernels(name: str) -> None:
+    for shape in SIZES:
+        for split in SPLITS.values():
+            planned(_sample(name, shape), split)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_give_what_torch_gives(name: str) -> None:
+    for seed, shape in enumerate(((1, 1), (5, 3), (17, 16), (2, 17), (3, 1))):
+        with few_elements() as split:
+            assert not difference(_sample(name, shape), split, seed)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_random_programs_have_kernels(first: int) -> None:
+    for seed in range(first, first + 10):
+        planned(row_program(seed), SPLITS["for processors" if seed % 2 else "for GPUs"])
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_programs_give_what_torch_gives(first: int) -> None:
+    for seed in range(first, first + 10):
+        with few_elements() as split:
+            assert not difference(row_program(seed, SMALL), split, seed)
