@@ -32,7 +32,7 @@ from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .positions import Positions
-from .primitives import CHOICE, SUM, TYPES, cast, literal, power, spelling, suffix
+from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
 from .uses import is_of_computed_index, uses
 
 INDENT = "    "
@@ -193,7 +193,10 @@ class CBody:
     def value(self, name: str) -> Text:
         """A value: its variable, or its element in an array."""
         found = self._values.get(name)
-        return found if found is not None else self._element(name)
+        if found is not None:
+            return found
+        element = self._element(name)
+        return loaded_bool(element) if self.nest.definitions[name].dtype == BOOL else element
 
     def _operand(self, operand: Operand, dtype: DType) -> Text:
         if isinstance(operand, Constant):
@@ -284,11 +287,12 @@ class CBody:
         if statement.dtype.is_half:
             self.helpers[f"gs_load_{statement.dtype.name}"] = None
             text = f"gs_load_{statement.dtype.name}({text})"
+        element = loaded_bool(Text(text)) if statement.dtype == BOOL else Text(text)
         condition = self.positions.condition(statement.conditions, self._known)
         if not condition:
-            return Text(text)
+            return element
         other = literal(statement.other, FLOAT32 if statement.dtype.is_half else statement.dtype)
-        return Text(f"{condition} ? {text} : {other.at(SUM)}", CHOICE)
+        return Text(f"{condition} ? {element.at(SUM)} : {other.at(SUM)}", CHOICE)
 
     def _told(self, statement: Definition) -> list[str]:
         """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""
@@ -338,7 +342,7 @@ class CBody:
             return self._filled(self._array(reduce.name), reduce, start)
         variable = self._variable(reduce)
         self._values[reduce.name] = Text(variable)
-        return [f"{TYPES[reduce.dtype]} {variable} = {start};"]
+        return [f"{COMBINED[reduce.dtype]} {variable} = {start};"]
 
     def _filled(self, array: str, reduce: Reduce, start: str) -> list[str]:
         count = 1

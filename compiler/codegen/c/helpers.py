@@ -17,8 +17,8 @@ typedef union { double real; int64_t integer; } gs_number;
 """.strip()
 
 _HALVES = """
-typedef struct { uint16_t bits; } gs_float16;
-typedef struct { uint16_t bits; } gs_bfloat16;
+typedef uint16_t gs_float16;
+typedef uint16_t gs_bfloat16;
 typedef union { float number; uint32_t bits; } gs_word;
 """.strip()
 
@@ -27,17 +27,18 @@ _PLAIN: dict[str, str] = {
         /* Exact; numbers without a leading one are scaled by a product. */
         INLINE float gs_load_float16(gs_float16 half)
         {
-            const uint32_t magnitude = (uint32_t)(half.bits & 0x7fff) << 13;
+            const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
             const gs_word scale = {.bits = 0x77800000};
             const gs_word plain = {.bits = magnitude};
             gs_word found = {.number = plain.number * scale.number};
             found.bits |= magnitude >= 0x0f800000 ? 0x7f800000 : 0;
-            found.bits |= (uint32_t)(half.bits & 0x8000) << 16;
+            found.bits |= (uint32_t)(half & 0x8000) << 16;
             return found.number;
         }
         """,
     "gs_store_float16": """
-        /* To the nearest, ties to even: a sum aligns the last bit that a half has. */
+        /* To the nearest, ties to even: a sum aligns the last bit that a half has. The bits move to their places last of
+           all, for gcc does not compute choices of 16 bits side by side by conditions of 32. */
         INLINE gs_float16 gs_store_float16(float number)
         {
             const gs_word word = {.number = number};
@@ -45,10 +46,10 @@ _PLAIN: dict[str, str] = {
             const gs_word positive = {.bits = magnitude};
             const gs_word denormal = {.number = positive.number + 0.5f};
             const uint32_t normal = magnitude + 0xc8000fff + (magnitude >> 13 & 1);
-            uint32_t bits = magnitude < 0x38800000 ? denormal.bits - 0x3f000000 : normal >> 13;
-            bits = magnitude >= 0x477ff000 ? 0x7c00 : bits;
-            bits = magnitude > 0x7f800000 ? 0x7e00 : bits;
-            return (gs_float16){(uint16_t)(bits | sign >> 16)};
+            uint32_t bits = magnitude < 0x38800000 ? (denormal.bits - 0x3f000000) << 13 : normal;
+            bits = magnitude >= 0x477ff000 ? 0x0f800000 : bits;
+            bits = magnitude > 0x7f800000 ? 0x0fc00000 : bits;
+            return (gs_float16)((bits | sign >> 3) >> 13);
         }
         """,
     "gs_rounded_float16": """
@@ -60,7 +61,7 @@ _PLAIN: dict[str, str] = {
     "gs_load_bfloat16": """
         INLINE float gs_load_bfloat16(gs_bfloat16 half)
         {
-            const gs_word word = {.bits = (uint32_t)half.bits << 16};
+            const gs_word word = {.bits = (uint32_t)half << 16};
             return word.number;
         }
         """,
@@ -70,7 +71,7 @@ _PLAIN: dict[str, str] = {
         {
             const gs_word word = {.number = number};
             const uint32_t rounded = word.bits + 0x7fff + (word.bits >> 16 & 1);
-            return (gs_bfloat16){(uint16_t)((word.bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded >> 16)};
+            return (gs_bfloat16)((word.bits & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded >> 16);
         }
         """,
     "gs_rounded_bfloat16": """
@@ -101,13 +102,13 @@ _PLAIN: dict[str, str] = {
         }
         """,
     "gs_philox_round": """
-        typedef struct { uint32_t w0, w1, w2, w3; } gs_philox;
+        /* Words of 32 bits in lanes of 64, for their products have as many: nothing moves between lanes. */
+        typedef struct { uint64_t w0, w1, w2, w3; } gs_philox;
 
         INLINE gs_philox gs_philox_round(gs_philox c, uint32_t k0, uint32_t k1)
         {
-            const uint64_t left = (uint64_t)c.w0 * 0xD2511F53u, right = (uint64_t)c.w2 * 0xCD9E8D57u;
-            const uint32_t w0 = (uint32_t)(right >> 32) ^ c.w1 ^ k0, w2 = (uint32_t)(left >> 32) ^ c.w3 ^ k1;
-            return (gs_philox){w0, (uint32_t)right, w2, (uint32_t)left};
+            const uint64_t left = c.w0 * 0xD2511F53u, right = c.w2 * 0xCD9E8D57u;
+            return (gs_philox){right >> 32 ^ c.w1 ^ k0, (uint32_t)right, left >> 32 ^ c.w3 ^ k1, (uint32_t)left};
         }
         """,
     "gs_uniform": """
@@ -116,7 +117,7 @@ _PLAIN: dict[str, str] = {
         INLINE float gs_uniform(int64_t seed, int64_t counter)
         {
             const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
-            gs_philox c = {(uint32_t)counter, (uint32_t)((uint64_t)counter >> 32), 0, 0};
+            gs_philox c = {(uint32_t)counter, (uint64_t)counter >> 32, 0, 0};
             c = gs_philox_round(c, k0, k1);
             c = gs_philox_round(c, k0 + 1u * 0x9E3779B9u, k1 + 1u * 0xBB67AE85u);
             c = gs_philox_round(c, k0 + 2u * 0x9E3779B9u, k1 + 2u * 0xBB67AE85u);

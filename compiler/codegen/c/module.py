@@ -38,7 +38,7 @@ from .body import INDENT, CBody
 from .functions import functions_of
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
 from .positions import Positions
-from .primitives import STORED, TYPES, supports
+from .primitives import KEPT, STORED, TYPES, supports
 
 __all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count", "supports"]
 
@@ -207,7 +207,7 @@ class _Function:
         on_stack = scratch = 0
         for name, dtype, count in self.body.arrays:
             size = -(-count * (4 if dtype.is_half else dtype.itemsize) // ALIGNMENT) * ALIGNMENT
-            type = TYPES[dtype]
+            type = KEPT[dtype]
             if on_stack + size <= STACK:
                 on_stack += size
                 lines.append(f"{type} {name}[{count}] __attribute__((aligned({ALIGNMENT})));")

@@ -45,8 +45,12 @@ TYPES = {
     FLOAT64: "double",
 }
 """Of values."""
-STORED = {**TYPES, FLOAT16: "gs_float16", BFLOAT16: "gs_bfloat16"}
-"""Of elements in memory."""
+STORED = {**TYPES, BOOL: "uint8_t", FLOAT16: "gs_float16", BFLOAT16: "gs_bfloat16"}
+"""Of elements in memory. Bools are bytes there, which gcc loads side by side where it loads no bools so."""
+KEPT = {**TYPES, BOOL: "uint8_t"}
+"""Of elements of a kernel's own arrays."""
+COMBINED = {**TYPES, BOOL: "int"}
+"""Of what a reduction has so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +241,18 @@ def _integer(value: int, dtype: DType) -> Text:
     return Text(shown, UNARY if value < 0 else ATOM)
 
 
+def loaded_bool(element: Text) -> Text:
+    """A bool of the byte that holds it."""
+    return _COMPARISONS["ne"].apply([element, literal(0, UINT8)])
+
+
 def cast(operand: Text, dtype: DType, to: DType) -> Text:
     """A value of one dtype in another, as torch converts: floats to integers by way of 64 bits."""
     if to == BOOL:
         return _COMPARISONS["ne"].apply([operand, literal(0, dtype)])
+    if dtype == BOOL:
+        # Not a conversion, which gcc does not compute side by side.
+        return _ANY["where"].apply([operand, *(literal(n, FLOAT32 if to.is_half else to) for n in (1, 0))])
     if to.is_half and to != dtype:
         narrow = "" if TYPES[dtype] == "float" else "(float)"
         return Text(f"gs_rounded_{to.name}({narrow}{operand.at(UNARY if narrow else ANY)})")

@@ -21,6 +21,8 @@ FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
     # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv"),
+    # gcc makes branches of choices between constants and values, which then are not made side by side.
+    *("-fno-thread-jumps",),
 )
 WITHOUT = "apt-get install gcc (Debian, Ubuntu), xcode-select --install (macOS), or pip install ziglang"
 """How to get a compiler."""

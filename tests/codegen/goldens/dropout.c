@@ -6,7 +6,7 @@ int dropout(
 {
     const float *restrict x_ptr = buffers[0];
     float *restrict result_ptr = buffers[1];
-    bool *restrict mask_ptr = buffers[2];
+    uint8_t *restrict mask_ptr = buffers[2];
     const int64_t seed = numbers[0].integer;
     for (int64_t ij_block = begin; ij_block < end; ++ij_block) {
         const int64_t ij_first = 8192 * ij_block;

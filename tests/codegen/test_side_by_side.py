@@ -1,0 +1,127 @@
+"""Loops of kernels in C go through several points at once: gcc tells which of them it could not make so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from gradscript.compiler.codegen.c.primitives import supports
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.ops.scalar import PRIMITIVES
+from gradscript.compiler.types.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT8,
+    DType,
+)
+from gradscript.runtime.kernels.c.compiler import FLAGS, compiler
+from gradscript.runtime.kernels.c.kernel import module_of
+from kernel_building import KernelBuilder
+from kernel_cases import dropout
+
+SHAPE = (64, 1000)
+POINT_BY_POINT = {"floordiv", "remainder", "fmod", "nextafter", "lgamma"}
+"""Functions of C's library, and one whose ways part too far."""
+OF_INTEGERS = {"pow"}
+FLOATS = (FLOAT32, FLOAT64, FLOAT16, BFLOAT16)
+DTYPES = (*FLOATS, INT64, INT32, UINT8, BOOL)
+
+
+def is_gcc() -> bool:
+    made_by = compiler()
+    if made_by is None:
+        return False
+    shown = subprocess.run([*made_by.command, "--version"], capture_output=True, text=True, check=False).stdout
+    return "Free Software Foundation" in shown
+
+
+@pytest.mark.parametrize("dtype", DTYPES if is_gcc() else [], ids=lambda dtype: dtype.name)
+def test_primitives_are_computed_side_by_side(dtype: DType) -> None:
+    kernels = [primitive(name, dtype) for name in PRIMITIVES if is_tried(name, dtype)]
+    assert len(kernels) > 5
+    assert alone(kernels) == []
+
+
+@pytest.mark.parametrize("dtype", FLOATS if is_gcc() else [], ids=lambda dtype: dtype.name)
+def test_reductions_draws_and_masks_are_computed_side_by_side(dtype: DType) -> None:
+    kernels = [reduction(combine, dtype) for combine in ("sum", "max", "min", "prod", "any", "all")]
+    assert alone([*kernels, dropout(*SHAPE, dtype), masked(dtype)]) == []
+
+
+def is_tried(name: str, dtype: DType) -> bool:
+    computed = FLOAT32 if dtype.is_half else dtype
+    lacks = POINT_BY_POINT if dtype.is_floating else OF_INTEGERS
+    return bool(PRIMITIVES[name].operands) and supports(name, computed) and name not in lacks
+
+
+def primitive(name: str, dtype: DType) -> Kernel:
+    k = KernelBuilder(f"of_{name}", i=SHAPE[0], j=SHAPE[1])
+    operands = []
+    for number, kind in enumerate(PRIMITIVES[name].operands):
+        k.input(f"x{number}", BOOL if kind == "bool" else dtype, SHAPE)
+        operands.append(k.load(f"x{number}", "ij"))
+    k.output("result", BOOL if PRIMITIVES[name].result == "bool" else dtype, SHAPE)
+    k.store("result", "ij", k.compute(name, *operands))
+    return k.build()
+
+
+def reduction(combine: str, dtype: DType) -> Kernel:
+    """A row less what is combined of it; of bools, where that holds."""
+    k = KernelBuilder(f"less_{combine}", i=SHAPE[0], j=(SHAPE[1], "reduction"))
+    k.input("x", dtype, SHAPE)
+    k.output("result", dtype, SHAPE)
+    x = k.load("x", "ij")
+    if combine in ("any", "all"):
+        found = k.reduce(combine, k.compute("gt", x, 0.0), "j", name="found")
+        k.store("result", "ij", k.compute("where", found, x, 0.0))
+    else:
+        k.store("result", "ij", k.compute("sub", x, k.reduce(combine, x, "j", name="found")))
+    return k.build()
+
+
+def masked(dtype: DType) -> Kernel:
+    """The largest of a row where a mask is, less that, and elsewhere what is lowest."""
+    k = KernelBuilder("masked", i=SHAPE[0], j=(SHAPE[1], "reduction"))
+    k.input("x", dtype, SHAPE)
+    k.input("mask", BOOL, SHAPE)
+    k.output("result", dtype, SHAPE)
+    x = k.compute("where", k.load("mask", "ij"), k.load("x", "ij"), -1e4)
+    largest = k.reduce("max", k.compute("exp", x, name="power"), "j", name="largest")
+    k.store("result", "ij", k.compute("sub", x, largest))
+    return k.build()
+
+
+def alone(kernels: list[Kernel]) -> list[str]:
+    """The functions with a loop that goes point by point."""
+    lines = module_of(kernels).text.splitlines()
+    # Nothing is left out because another function has it, or because the library copies memory.
+    flags = [*FLAGS, "-fno-ipa-icf", "-fno-tree-loop-distribute-patterns", "-fopt-info-vec-optimized"]
+    made_by = compiler()
+    assert made_by is not None
+    found = subprocess.run(
+        [*made_by.command, *flags, "-x", "c", "-", "-o", "/dev/null", "-lm"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    at = {int(number) for number in re.findall(r":(\d+):\d+: optimized: loop vectorized", found.stderr)}
+    names: list[str] = []
+    name = ""
+    for number, line in enumerate(lines):
+        name = line.removeprefix("int ").removesuffix("(") if line.startswith("int ") else name
+        if "#pragma omp simd" in line and not at & set(range(number + 2, end_of_loop(lines, number + 1) + 2)):
+            names.append(name)
+    return names
+
+
+def end_of_loop(lines: list[str], start: int) -> int:
+    indent = re.match(" *", lines[start])
+    assert indent is not None
+    return next(n for n in range(start, len(lines)) if lines[n] == indent.group() + "}")
