@@ -7,13 +7,14 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed test test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make demo-distributed train a small transformer of formulas on four processes, beside plain torch"
 	@echo "make test     run the tests"
+	@echo "make test-c   run the tests with kernels in C, as GRADSCRIPT_BACKEND=c has every call run"
 	@echo "make test-fast run those that find most in a minute"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
@@ -51,6 +52,10 @@ demo-distributed: .venv/dev.stamp
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal
+
+# Each program that is new is compiled, which takes an hour; ARGS="tests/tape -k lists" for some.
+test-c: .venv/dev.stamp
+	GRADSCRIPT_BACKEND=c OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Random programs on every road beside torch, texts before and after each pass, the face, the syntax, the rooms.
 FAST := tests/fuzz/test_generated_programs.py tests/passes tests/project tests/runtime tests/lang tests/docs/test_diagnostics.py

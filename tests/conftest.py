@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
@@ -76,3 +76,12 @@ def _monitored(run: Callable[[], object]) -> int:
 def steps() -> Callable[[Callable[[], object]], int]:
     """How many bytecode instructions a call takes: how work grows, whatever else the machine is doing."""
     return _monitored if hasattr(sys, "monitoring") else _traced
+
+
+@pytest.fixture
+def op_by_op() -> Iterator[None]:
+    """For what is tested of the interpreter itself, whichever backend the suite runs on."""
+    import gradscript as gs
+
+    with gs.settings.backend("numpy"):
+        yield

@@ -35,7 +35,7 @@ def findings() -> list[Finding]:
         _headers(),
         _cache(),
         Finding("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
-        Finding("threads", True, f"{thread_count()} (OMP_NUM_THREADS says how many)"),
+        Finding("threads", True, f"{thread_count()} (gs.settings.num_threads or OMP_NUM_THREADS says how many)"),
     ]
 
 

@@ -7,6 +7,7 @@ Each is an attribute that is called, assigned to or asked:
     with gs.settings.optimize(False): …      # in the block only
     if gs.settings.optimize: …               # what holds here
     gs.settings.backend = "c"                # one of several
+    gs.settings.num_threads = 4              # a number
     if gs.settings.backend == "c": …
 
 A setting belongs to the thread or asynchronous task that made it.
@@ -28,6 +29,7 @@ AUTOTUNE: ContextVar[bool] = ContextVar("autotuning", default=False)
 BACKENDS = ("numpy", "c")
 _CHOSEN = os.environ.get("GRADSCRIPT_BACKEND") or "numpy"
 BACKEND: ContextVar[str] = ContextVar("backend", default=_CHOSEN)
+NUM_THREADS: ContextVar[int | None] = ContextVar("num_threads", default=None)
 DEFAULTS: dict[ContextVar[Any], object] = {
     OPTIMIZE: True,
     PROFILING: False,
@@ -36,6 +38,7 @@ DEFAULTS: dict[ContextVar[Any], object] = {
     AUTOTUNE: False,
     BACKEND: "numpy",
 }
+"""Of those that a call has to look at before anything else."""
 
 
 class _Touched:
@@ -72,8 +75,8 @@ def runs_c() -> bool:
 class Setting:
     """A setting that holds from now on; used in `with`, until the end of the block."""
 
-    def __init__(self, variable: ContextVar[Any], value: bool | str) -> None:
-        self._weight = int(value != DEFAULTS[variable])
+    def __init__(self, variable: ContextVar[Any], value: bool | str | int | None) -> None:
+        self._weight = int(value != DEFAULTS.get(variable, value))
         TOUCHED.add(self._weight)
         self._is_over = False
         self._variable = variable
@@ -136,6 +139,35 @@ class OneOf:
         return f"gs.settings.{self._variable.name}: {self}"
 
 
+class Count:
+    """One of the settings: a number, or None for what holds without it. Calling it chooses."""
+
+    def __init__(self, variable: ContextVar[int | None], doc: str) -> None:
+        self._variable = variable
+        self.__doc__ = doc
+
+    def __call__(self, number: int | None) -> Setting:
+        name = self._variable.name
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise TypeError(f"{name} is a number from 1, or None, not {number!r}")
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is a number from 1, or None, not {number}")
+        return Setting(self._variable, number)
+
+    @property
+    def value(self) -> int | None:
+        return self._variable.get()
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == (other.value if isinstance(other, Count) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return f"gs.settings.{self._variable.name}: {self.value}"
+
+
 class Settings:
     """What a thread or task has chosen.
 
@@ -143,9 +175,9 @@ class Settings:
     """
 
     __slots__ = ("_choices",)
-    _choices: dict[str, Choice | OneOf]
+    _choices: dict[str, Choice | OneOf | Count]
 
-    def __init__(self, **choices: Choice | OneOf) -> None:
+    def __init__(self, **choices: Choice | OneOf | Count) -> None:
         object.__setattr__(self, "_choices", choices)
 
     def __getattr__(self, name: str) -> Any:
@@ -205,6 +237,14 @@ settings = Settings(
         Kernels are built by the system's compiler of C when a function is first called on arguments of some shapes,
         and kept in the cache directory. What has no kernels, and everything where there is no compiler, runs op by
         op. $GRADSCRIPT_BACKEND says with which one a process begins.
+        """,
+    ),
+    num_threads=Count(
+        NUM_THREADS,
+        """How many threads kernels in C share, the calling one among them. Results are the same for any number.
+
+        None, from the start: as many as torch has, where it is imported, else as $OMP_NUM_THREADS says, else one for
+        each processor that the process may use.
         """,
     ),
 )

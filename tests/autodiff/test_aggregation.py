@@ -188,6 +188,7 @@ def test_a_gradient_of_two_arguments_is_copied() -> None:
         restore()
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("cap", [2, 3, 8, 9, 20])
 def test_sums_of_fewer_terms_than_the_cap_are_added_at_once(cap: int) -> None:
     restore = gs.compiler_debug.choose_aggregation(cap=cap)

@@ -130,6 +130,7 @@ def _in_loops(graph: Graph) -> Counter[str]:
     return Counter(node.kind for loop in loops for block in loop.blocks for node in walk(block.nodes))
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("name", ["rnn", "constant", "until"])
 def test_nothing_in_a_round_asks_whether_a_gradient_is_there(name: str) -> None:
     _, backward = _pullback_graph(name)
@@ -137,6 +138,7 @@ def test_nothing_in_a_round_asks_whether_a_gradient_is_there(name: str) -> None:
     assert not {"prim::GradOf", "prim::AutogradAdd", "prim::grad_defined", "prim::If", "aten::dim"} & {*kinds}
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("name", ["rnn", "constant", "until"])
 def test_the_same_in_each_round_is_computed_once(name: str) -> None:
     forward, backward = _pullback_graph(name)
@@ -154,6 +156,7 @@ def test_the_same_in_each_round_is_computed_once(name: str) -> None:
     assert all(n.owner is not None and n.owner.node is not None and n.owner.node.kind == "prim::If" for n in inside)
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("name", ["rnn", "constant", "until"])
 def test_products_of_rounds_are_multiplied_at_once(name: str) -> None:
     _, backward = _pullback_graph(name)
@@ -166,6 +169,7 @@ def test_products_of_rounds_are_multiplied_at_once(name: str) -> None:
     )
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_what_is_kept_of_rounds_has_types() -> None:
     forward, backward = _pullback_graph("rnn")
     lists = [str(v.type) for v in backward.inputs if str(v.type).startswith("List[Tensor")]

@@ -138,5 +138,6 @@ def f(x):
         gs.vjp(gs.grad(f), x)
     tensor = torch.from_numpy(x).requires_grad_()
     (slope,) = torch.autograd.grad(f(tensor), tensor, create_graph=True)
-    with pytest.raises(gs.RuntimeFailure, match=r"zeta.* has no gradient: call .detach\(\)"):
+    # Kernels meet it as a node of their own, single ops where the plan of the backward runs.
+    with pytest.raises((gs.CompileError, gs.RuntimeFailure), match=r"zeta.* has no gradient[\s\S]*call .detach\(\)"):
         torch.autograd.grad(slope.sum(), tensor)

@@ -37,8 +37,8 @@ _PLAIN: dict[str, str] = {
         }
         """,
     "gs_store_float16": """
-        /* To the nearest, ties to even: a sum aligns the last bit that a half has. The bits move to their places last of
-           all, for gcc does not compute choices of 16 bits side by side by conditions of 32. */
+        /* To the nearest, ties to even: a sum aligns the last bit that a half has. The bits move to their places
+           last, for gcc does not compute choices of 16 bits side by side by conditions of 32. */
         INLINE gs_float16 gs_store_float16(float number)
         {
             const gs_word word = {.number = number};

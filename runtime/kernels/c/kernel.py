@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ import numpy as np
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
+from ...settings.modes import NUM_THREADS
 from .launcher import Launch, Number, launcher
 from .library import load_module
 
@@ -131,9 +133,19 @@ def _grain(programs: int, points: int) -> int:
     return max(-(-PIECE // max(points, 1)), programs // 64, 1)
 
 
-@cache
 def thread_count() -> int:
-    """Threads that kernels share: what OMP_NUM_THREADS said, else one for each processor that this process may use."""
+    """Threads that kernels share: as the settings say, else as torch has them where it is, else as the system says."""
+    chosen = NUM_THREADS.get()
+    if chosen is not None:
+        return chosen
+    torch = sys.modules.get("torch")
+    found = getattr(torch, "get_num_threads", None)
+    return int(found()) if found is not None else _threads_of_process()
+
+
+@cache
+def _threads_of_process() -> int:
+    """What OMP_NUM_THREADS says, else one for each processor that this process may use."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if given.isdigit() and int(given):
         return int(given)
