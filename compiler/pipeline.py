@@ -250,8 +250,17 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         check_in_place,
     ),
     "autodiff": (),
-    # Several rounds at a time, where nothing is to be differentiated any more.
-    "decompose": (inline_functions, remove_hints, decompose_ops, unroll_loops, eliminate_common_subexpressions),
+    # Several rounds at a time, where nothing is to be differentiated any more; what written out rounds put into lists
+    # is at hand where others read it.
+    "decompose": (
+        inline_functions,
+        remove_hints,
+        decompose_ops,
+        unroll_loops,
+        fold_constants,
+        fold_lists,
+        eliminate_common_subexpressions,
+    ),
     "batch": (batch_rounds, batch_matmuls, accumulate_slices),
     "fuse": (),
     "aggregate": (aggregate_gradients,),

@@ -314,6 +314,7 @@ def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node,
     empty = new_lists(builder, round.kept_types())
     loop = builder.node("prim::Loop", [trips, condition, *initial, *counts, *empty], blocks=1)
     index, state = _parameters(loop, node)
+    loop.blocks[0].param.span = node.blocks[0].param.span
     count, lists = _more_parameters(loop, counts, "count"), _more_parameters(loop, empty)
     b = Builder(loop.blocks[0], span=node.span)
     results, values = round.run(b, index, state)

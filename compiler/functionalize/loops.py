@@ -118,6 +118,7 @@ class _LoopWalk:
         self.initial = [f.places[value] for value in entering(node)]
         self.made = f.builder.node("prim::Loop", attrs=dict(node.attrs), blocks=1)
         (self.block,) = self.made.blocks
+        self.block.param.span = node.blocks[0].param.span
         self.params: dict[int, Value] = {}
         self.cells: dict[Cell, Value] = {}
         self.own: set[Cell] = set()

@@ -177,7 +177,10 @@ class Node:
 
 
 class Block:
-    """A list of nodes between a Param node and a Return node."""
+    """A list of nodes between a Param node and a Return node.
+
+    The Param of a loop whose rounds are those of a loop in source says where that stands.
+    """
 
     __slots__ = ("node", "param", "ret")
 
@@ -302,6 +305,7 @@ def _shallow_copy(node: Node, env: dict[Value, Value], span: Span | None) -> Nod
 def _copy_block_shallow(
     block: Block, into: Block, env: dict[Value, Value], span: Span | None = None
 ) -> list[tuple[Node, Node]]:
+    into.param.span = block.param.span
     for value in block.inputs:
         env[value] = into.add_input(value.type, value.name_hint)
     pairs = []

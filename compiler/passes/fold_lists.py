@@ -25,6 +25,8 @@ from ..ops.registry import OPS
 from ..types.types import ListType, TensorType, VariableType
 
 LIST = "prim::ListConstruct"
+MAX_LENGTH = 1024
+"""A list that would be longer is left as it is: each append to one makes another of them."""
 _OF_ANYTHING = ListType(VariableType("t"))
 
 
@@ -49,7 +51,7 @@ def _fold(node: Node) -> Node | None:
         return None
     if isinstance(result, Value):
         return replace_node(node, [result])
-    if not isinstance(result, list) or not all(isinstance(item, Value) for item in result):
+    if not isinstance(result, list) or len(result) > MAX_LENGTH or not all(isinstance(item, Value) for item in result):
         return None
     assert node.owner is not None
     made = Builder(node.owner, node, node.span).node(LIST, result, [node.output.type])

@@ -26,7 +26,7 @@ from ...compiler.types.types import (
     is_tensor,
     strip_optional,
 )
-from .uniform import is_uniform, sums_broadcasts
+from .uniform import uniformity
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ArgumentSpec:
     grad_mode: bool
     arguments: tuple[ArgumentPart, ...]
     is_uniform: bool = False
-    """Whether all tensors and sizes are known to be of one shape, in a backward for which that matters."""
+    """Whether all tensors and sizes are known to be of one shape, in a graph that sums to sizes."""
 
     def types(self, declared: Sequence[Type]) -> list[Type]:
         """The types of a graph's inputs, made as precise as the arguments are known."""
@@ -149,19 +149,19 @@ def _describer(type: Type) -> Describe:
 class Signature:
     """How the arguments of one graph are described. What its types say already, a key leaves out."""
 
-    def __init__(self, graph: Graph, *, sums_gradients: bool = False) -> None:
+    def __init__(self, graph: Graph) -> None:
         types = [value.type for value in graph.inputs]
         self.only_tensors = bool(types) and all(is_tensor(type) for type in types)
         self._describers = [_describer(type) for type in types]
         is_open = [(i, v.type) for i, v in enumerate(graph.inputs) if _is_open(v)]
         self._tensors = [i for i, type in is_open if is_tensor(strip_optional(type))]
         self._others = [(i, _key_part(type)) for i, type in is_open if i not in self._tensors]
-        self._asks_for_shape = sums_gradients and sums_broadcasts(graph)
+        self.uniform = uniformity(graph)
 
     def key(self, values: Sequence[Any]) -> Hashable:
         """What tells apart arguments of different specs, without gradients, and is quick to make."""
         # What comes first tells it from the keys of those who know more of their arguments: no dtype does.
-        key: list[Hashable] = [self._asks_for_shape and is_uniform(values)]
+        key: list[Hashable] = [self.uniform is not None and self.uniform(values)]
         for i in self._tensors:
             value = values[i]
             if value is None:
@@ -177,7 +177,7 @@ class Signature:
         """The spec of arguments; gradients count only where the mode is on and one argument at least needs one."""
         flags = [*requires_grad] if grad_mode and requires_grad else [False] * len(values)
         parts = [d(v, f) for d, v, f in zip(self._describers, values, flags, strict=True)]
-        uniform = self._asks_for_shape and is_uniform(values)
+        uniform = self.uniform is not None and self.uniform(values)
         return ArgumentSpec(any(_needs_gradient(part) for part in parts), tuple(parts), uniform)
 
 

@@ -94,9 +94,7 @@ class Program:
     def _made(self) -> GraphExecutor:
         with COMPILING:
             if self._executor is None:
-                self._executor = GraphExecutor(
-                    self.graph, self._callees, known=self._known, sums_gradients=True, exact=self._exact
-                )
+                self._executor = GraphExecutor(self.graph, self._callees, known=self._known, exact=self._exact)
             return self._executor
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
@@ -177,7 +175,7 @@ class Differentiated:
     @cached_property
     def forward(self) -> GraphExecutor:
         """What runs f."""
-        return GraphExecutor(self.gradient.f, sums_gradients=True, exact=self._shapes is not None)
+        return GraphExecutor(self.gradient.f, exact=self._shapes is not None)
 
     @cached_property
     def wiring(self) -> Wiring:

@@ -79,9 +79,8 @@ def forget_plans() -> None:
 class GraphExecutor:
     """Runs a graph. `plans` holds the plans of functions that it calls and that were not inlined.
 
-    `known` are abstract values of the inputs, for a graph that runs on such alone. `sums_gradients` says that it is
-    worth asking whether all that goes in has one shape, as it is for a backward that sums what was broadcast; `exact`
-    that its results are the same to the bit however a policy has cut up its loops.
+    `known` are abstract values of the inputs, for a graph that runs on such alone. `exact` says that its results are
+    the same to the bit however a policy has cut up its loops.
     """
 
     def __init__(
@@ -90,12 +89,11 @@ class GraphExecutor:
         plans: PlanCache | None = None,
         *,
         known: Sequence[Abstract] | None = None,
-        sums_gradients: bool = False,
         exact: bool = False,
     ) -> None:
         CONSTRUCTED.add()
         self.graph = graph
-        self.signature = Signature(graph, sums_gradients=sums_gradients)
+        self.signature = Signature(graph)
         self.known: dict[Hashable, Entry] = {}
         self._abstract = known
         self._exact = exact

@@ -5,12 +5,13 @@
       %3 : Tensor = aten::sum_to_size(%2, %1)                     ─▶     return (%2)
       return (%3)
 
-Whether the shapes and sizes that go in are one is asked at each run.
+Whether the shapes and sizes that go in are one is asked at each run, of lists' tensors too; tensors of no dimension, as
+the gradient of a loss, stand beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from ...compiler.ir.builder import Builder
@@ -19,31 +20,50 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.pipeline import run_recipe
-from ...compiler.types.types import INT_LIST, is_tensor
+from ...compiler.types.types import INT_LIST, TensorType, is_tensor, is_tensor_list
+
+_ITEM = "aten::__getitem__.t"
 
 
-def is_uniform(values: Iterable[Any]) -> bool:
-    """Whether tensors and sizes are all of one shape; None stands for a gradient that is undefined."""
-    shape: tuple[int, ...] | None = None
-    for value in values:
-        if value is not None:
-            found = tuple(value) if isinstance(value, list | tuple) else value.shape
-            if found != shape:
-                if shape is not None:
+class Uniformity:
+    """Says of what goes into a graph whether it is all of one shape, but for tensors of no dimension and the unused.
+
+    None stands for a gradient that is undefined, and for what another branch than the one taken makes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        used = [(index, value.type) for index, value in enumerate(graph.inputs) if value.use_count]
+        self._tensors = [index for index, type in used if is_tensor(type)]
+        self._lists = [index for index, type in used if is_tensor_list(type)]
+        self._sizes = [index for index, type in used if type == INT_LIST]
+
+    def __call__(self, values: Sequence[Any]) -> bool:
+        shape: tuple[int, ...] = ()
+        for index in self._tensors:
+            value = values[index]
+            if value is not None:
+                found = value.shape
+                if found != shape and found:
+                    if shape:
+                        return False
+                    shape = found
+        for index in self._lists:
+            for value in values[index] or ():
+                if value is not None and value.shape != shape:
                     return False
-                shape = found
-    return True
+        return all(tuple(size) == shape for size in map(values.__getitem__, self._sizes) if size is not None)
 
 
-def sums_broadcasts(graph: Graph) -> bool:
-    """Whether a graph takes tensors and sizes only, and sums to sizes."""
-    if not all(is_tensor(value.type) or value.type == INT_LIST for value in graph.inputs):
-        return False
-    return any(node.kind == "aten::sum_to_size" for node in graph.all_nodes())
+def uniformity(graph: Graph) -> Uniformity | None:
+    """What asks it of a graph that takes several tensors and sums to sizes; None where nothing hangs on it."""
+    plain = graph.without_closure()
+    if not any(node.kind == "aten::sum_to_size" for node in plain.all_nodes()):
+        return None
+    return Uniformity(plain) if any(is_tensor(value.type) for value in plain.inputs) else None
 
 
 def tie_to_one_shape(graph: Graph) -> None:
-    """Rewrite a graph for inputs that are uniform."""
+    """Rewrite a graph for inputs that are uniform, whose ranks are known by their types."""
     _tie(graph)
     run_recipe(graph, "settle_gradients")
     run_recipe(graph, "run")
@@ -54,29 +74,47 @@ def tie_to_one_shape(graph: Graph) -> None:
 
 
 def _tie(graph: Graph) -> None:
-    """Say of every input that it has the shape of the first: what follows from that is a pass's to find."""
-    tensors = [value for value in graph.inputs if is_tensor(value.type) and value.use_count]
+    """Say of every tensor that it has the shape of the first: what follows from that is a pass's to find."""
     first = graph.body.param.next
-    if not tensors or first is None:
+    assert first is not None
+    tensors = [value for value in graph.inputs if isinstance(value.type, TensorType) and value.use_count]
+    scalars = [value for value in tensors if _rank(value) == 0]
+    others = [value for value in tensors if _rank(value)]
+    for leader, *followers in filter(None, (scalars, others)):
+        size = Builder(graph, before=first).op("aten::size", leader)
+        for value in followers:
+            _tie_to(value, size, first)
+    if not others and not scalars:
         return
-    leader, *others = tensors
-    builder = Builder(graph, before=first)
-    size = builder.op("aten::size", leader)
-    for value in others:
-        _replace_uses(value, builder.op("aten::expand", value, size))
+    size = Builder(graph, before=first).op("aten::size", (others or scalars)[0])
     for value in graph.inputs:
         if value.type == INT_LIST:
             value.replace_uses_with(size)
+        elif is_tensor_list(value.type) and others:
+            for use in value.uses:
+                if use.user.kind == _ITEM and use.user.next is not None:
+                    _tie_to(use.user.output, size, use.user.next)
 
 
-def _replace_uses(value: Value, tied: Value) -> None:
+def _rank(value: Value) -> int | None:
+    return value.type.rank if isinstance(value.type, TensorType) else None
+
+
+def _tie_to(value: Value, size: Value, before: Node) -> None:
+    assert before.owner is not None
+    tied = Builder(before.owner, before).op("aten::expand", value, size)
     for use in value.uses:
         if use.user is not tied.node:
             use.user.set_input(use.index, tied)
 
 
 def _is_tie(node: Node, graph: Graph) -> bool:
-    if node.kind != "aten::expand" or node.inputs[0].node is not graph.body.param:
+    """Whether a node expands a tensor that came in to the shape of another which has the same one."""
+    if node.kind != "aten::expand" or node.inputs[1].node.kind != "aten::size":
         return False
-    size = node.inputs[1].node
-    return size.kind == "aten::size" and size.inputs[0].node is graph.body.param
+    tied, leader = node.inputs[0], node.inputs[1].node.inputs[0]
+    if leader.node is not graph.body.param:
+        return False
+    if tied.node is graph.body.param:
+        return isinstance(tied.type, TensorType) and (_rank(tied) == 0) == (_rank(leader) == 0)
+    return tied.node.kind == _ITEM and tied.node.inputs[0].node is graph.body.param and _rank(leader) != 0

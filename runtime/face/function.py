@@ -242,8 +242,9 @@ class Function(Compiled):
 
     @cached_property
     def _takes_arrays(self) -> bool:
-        """Whether every parameter is a tensor."""
-        return self.executor.signature.only_tensors
+        """Whether every parameter is a tensor, and plans hang on no more of it than dtype and rank."""
+        signature = self.executor.signature
+        return signature.only_tensors and signature.uniform is None
 
     def memory(self, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.

@@ -81,6 +81,8 @@ class PlanBuilder:
         self._slots: dict[Value, int] = {}
         self._template: list[Any] = []
         self._free: list[int] = []
+        self._preferred: dict[Value, int] = {}
+        """Where what a round ends with is best put: where the next round finds it."""
         self._owned: list[set[Value]] = []
         self._steps: list[Instruction] = []
         self._nodes: list[Node] = []
@@ -112,7 +114,10 @@ class PlanBuilder:
 
     # --- registers ---
 
-    def _allocate(self) -> int:
+    def _allocate(self, wanted: int | None = None) -> int:
+        if wanted is not None and wanted in self._free:
+            self._free.remove(wanted)
+            return wanted
         if self._free:
             return self._free.pop()
         self._template.append(None)
@@ -146,7 +151,7 @@ class PlanBuilder:
         """Registers for results, which the current block owns."""
         targets = []
         for value in values:
-            slot = self._slots[value] = self._allocate()
+            slot = self._slots[value] = self._allocate(self._preferred.get(value))
             self._owned[-1].add(value)
             targets.append(slot)
         return tuple(targets)
@@ -312,6 +317,7 @@ class PlanBuilder:
         counts = self._slot(trips)
         enter = self._emit(ENTER, condition, None, index, counts)
         start = len(self._steps)
+        self._preferred.update(zip(block.outputs[1:], carried, strict=True))
         yield self._block(block, set(block.inputs[1:]))
         self._close(node, block, targets)
         self._emit(NEXT, condition, start, index, counts)

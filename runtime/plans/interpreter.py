@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ops.families.control import is_defined
+from ...lang.source import NO_SPAN
 from ..failures.failed_node import failure_at
 from ..failures.failure import RuntimeFailure
 from .plan import (
@@ -132,4 +133,19 @@ def _failure(
 ) -> RuntimeFailure:
     operands = [registers[slot] for slot in plan.operands[address]]
     callers = [(caller.graph.title, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
-    return failure_at(plan.nodes[address], operands, error, plan.graph.title, callers)
+    rounds = _rounds(plan, registers, address)
+    for caller, kept, at, _, _ in reversed(frames):
+        rounds += _rounds(caller, kept, at - 1)
+    return failure_at(plan.nodes[address], operands, error, plan.graph.title, callers, rounds)
+
+
+def _rounds(plan: ExecutionPlan, registers: Registers, address: int) -> list[str]:
+    """Which round of which loop of the user's an instruction stands in, from the inside out."""
+    found = []
+    for at in range(address, len(plan.code)):
+        kind, _, start, index, _, _ = plan.code[at]
+        if kind == NEXT and start <= address:
+            span = plan.nodes[at].blocks[0].param.span
+            if span != NO_SPAN and not span.source.is_library:
+                found.append(f"in round {registers[index] + 1} of the loop at {span}")
+    return found

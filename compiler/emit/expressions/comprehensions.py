@@ -25,6 +25,7 @@ def emit_list_comprehension(e: Emitter, node: ast.ListComp) -> Walk:
     assert trips is not None
     loop = e.at(node).node("prim::Loop", [trips, e.builder.constant(True), empty], blocks=1)
     (block,) = loop.blocks
+    block.param.span = node.span
     index, collected = block.add_input(INT), block.add_input(ListType(INT))
     with e.block(block, node.span):
         e.at(node)

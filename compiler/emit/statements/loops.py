@@ -103,6 +103,7 @@ def _initial_values(e: Emitter, node: Loop, names: Sequence[str]) -> dict[str, V
 def _emit_body(e: Emitter, node: Loop, loop: Node, initial: dict[str, Value], start: Start, returns: bool) -> Walk:
     """Emit the body once; whether a carried type turned out wider, so that it must be emitted again."""
     (block,) = loop.blocks
+    block.param.span = node.span
     with e.block(block, node.span) as frame:
         index = block.add_input(INT, "")
         for name, value in initial.items():
