@@ -16,7 +16,7 @@ one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -29,6 +29,7 @@ from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Meta, is_known, join
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
 from .fills import Fill, Filled, fills
+from .growth import growing_lists
 from .numbers import NumberRounds
 
 Abstract: TypeAlias = Any
@@ -50,10 +51,6 @@ SAME = object()
 CUT = object()
 """What it does to a list that loses one of its elements, all of which are alike."""
 _NUMBERS = (INT, FLOAT, BOOL, NUMBER, STR)
-_PICKS = frozenset({"aten::__getitem__.t", "prim::grad_item"})
-_VERSIONS = frozenset({"aten::append.t", "aten::slice.t", "prim::unchecked_cast"})
-"""Ops that make another of a list, shorter or longer."""
-_GUARD = "prim::GradOf"
 
 
 class Visitor(Protocol):
@@ -111,7 +108,9 @@ class LoopBody:
         changing = [new is not old for old, new in zip(block.inputs[1:], block.outputs[1:], strict=True)]
         pairs = list(zip(block.inputs[1:], changing, strict=True))
         varying = [changes and value.type in _NUMBERS for value, changes in pairs]
-        growing = _growing(block, [value for value, changes in pairs if changes and isinstance(value.type, ListType)])
+        growing = growing_lists(
+            block, [value for value, changes in pairs if changes and isinstance(value.type, ListType)]
+        )
         return cls(block, _values_in(block), captures(block), varying, growing, fills(block))
 
     @property
@@ -382,44 +381,6 @@ def _varying_results(node: Node, varying: set[Value], known: Mapping[Value, Abst
     if is_loop(node):
         results += [place.parameter for place in carried(node) if place.initial in varying]
     return [value for value in results if not is_known(known.get(value))]
-
-
-def _growing(block: Block, lists: Iterable[Value]) -> set[Value]:
-    """The carried lists that are appended to, cut and picked from, and nothing else, so that their lengths have no say
-    but for when they run out."""
-    found = set()
-    for start in lists:
-        versions = {start}
-        if all(_only_grows(node, versions) for node in block.nodes):
-            found.add(start)
-    return found
-
-
-def _only_grows(node: Node, versions: set[Value]) -> bool:
-    """Whether a node does no more to a list; notes what it makes of it."""
-    if node.kind == _GUARD:
-        (inside,) = node.blocks
-        if not all(_only_grows_plainly(inner, versions) for inner in inside.nodes):
-            return False
-        pairs = zip(node.outputs, inside.outputs, strict=True)
-        versions.update([value for value, made in pairs if made in versions])
-        return True
-    return _only_grows_plainly(node, versions)
-
-
-def _only_grows_plainly(node: Node, versions: set[Value]) -> bool:
-    if node.blocks:
-        returned = (value for inner in walk([node]) for block in inner.blocks for value in block.outputs)
-        taken = (value for inner in walk([node]) for value in inner.inputs)
-        return versions.isdisjoint(taken) and versions.isdisjoint(returned)
-    if versions.isdisjoint(node.inputs):
-        return True
-    if not versions.isdisjoint(node.inputs[1:]):
-        return False
-    if node.kind in _VERSIONS:
-        versions.update(node.outputs)
-        return True
-    return node.kind in _PICKS
 
 
 def _values_in(block: Block) -> list[Value]:

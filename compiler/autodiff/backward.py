@@ -1,0 +1,184 @@
+"""The backward half: `df`, built against the forward's values and then cut apart from it.
+
+What df uses of the forward becomes its captures: inputs of the function, and temporaries, which the forward gives too.
+Of a tensor that is captured for its size alone, it gives the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..analysis.definedness import is_sure, may_be_uninitialized
+from ..ir.builder import Builder
+from ..ir.graph import Graph, backward_of
+from ..ir.node import Node, Value, copy_node
+from ..ops.registry import OPS, Trait
+from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..pipeline import run_recipe
+from ..types.types import TensorType, is_tensor
+from .aggregation import copy_repeated
+from .control_flow import sure_type
+from .forward import Forward
+from .gradient import Gradient
+from .reverse import Reverse, gradient_type
+
+_SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
+"""Ops that bring a tensor to a size."""
+
+
+class Backward:
+    """Builds `df` against the forward's values, then cuts the two apart."""
+
+    def __init__(self, forward: Forward, wanted: Sequence[int], temporaries: bool) -> None:
+        self.forward = forward
+        self.temporaries = temporaries
+        self.wanted = wanted
+        # A value that is returned twice takes two gradients, one per output.
+        self.seeded = [i for i, v in enumerate(forward.graph.outputs) if v in forward.active]
+        self.seeds = [forward.graph.outputs[i] for i in self.seeded]
+
+    def build(self) -> Gradient:
+        """Build until no further temporary is captured: each captured one takes a gradient itself."""
+        while True:
+            df = self._reverse()
+            captured = self._captured(df)
+            more = [v for v in captured if v in self.forward.active and v not in self.seeds and not self._is_input(v)]
+            if not more or not self.temporaries:
+                return self._cut(df, captured)
+            self.seeds += more
+            for node in reversed(list(df.nodes)):
+                df.body.ret.replace_inputs(())
+                node.destroy()
+
+    def _reverse(self) -> Graph:
+        f = self.forward.graph
+        df = Graph(f"{f.name}_gradient", self.forward.functions, f.span, backward_of(f.title))
+        builder = Builder(df, span=f.span)
+        reverse = Reverse(
+            df, builder, self.forward.active, self.forward.functions, aggregation=self.forward.aggregation
+        )
+        reverse.is_certain = len(self.seeds) == len(self.seeded)
+        for value in self.seeds:
+            name = f"grad_{value.name_hint}" if value.name_hint else ""
+            reverse.add(value, df.body.add_input(gradient_type(value), name))
+        reverse.run(self.forward.rules)
+        reverse.builder.current_span = f.span
+        reverse.settle(f.inputs)
+        results = [reverse.gradient_or_zero(f.inputs[i]) for i in self.wanted]
+        reverse.builder.returns(*results)
+        if self.forward.aggregation.copy is not None:
+            copy_repeated(df, self.forward.aggregation.copy)
+        run_recipe(df, "after_autodiff", is_part=True)
+        self._hoist_sizes(df)
+        return df
+
+    def _is_input(self, value: Value) -> bool:
+        return value.node is self.forward.graph.body.param
+
+    def _captured(self, df: Graph) -> list[Value]:
+        """Values of the forward that df uses, constants left out: inputs first, each group in forward order."""
+        used = {v for v in _used(df) if v.node.owner is self.forward.graph.body and v.node.kind != "prim::Constant"}
+        graph = self.forward.graph
+        ordered = [v for v in graph.inputs if v in used]
+        ordered += [v for node in graph.nodes for v in node.outputs if v in used]
+        return ordered
+
+    def _hoist_sizes(self, df: Graph) -> None:
+        """Take sizes of tensors that nothing else captures in the forward, so that the tensors are not kept."""
+        f = self.forward.graph
+        shape_nodes = [n for n in df.all_nodes() if _is_shape_query(n) and self._is_forward(n.inputs[0])]
+        shape_nodes = [n for n in shape_nodes if not may_be_uninitialized(n.inputs[0])]
+        if self.forward.lacks:
+            # What is asked for where a gradient is there is not to be asked of one that is not.
+            shape_nodes = [n for n in shape_nodes if n.kind == "prim::grad_defined" or is_sure(n.inputs[0])]
+        asked = set(shape_nodes)
+        kept = {v for v, user in _uses(df) if user not in asked}
+        known: dict[tuple[object, ...], list[Value]] = {}
+        for node in shape_nodes:
+            if node.inputs[0] in kept or not all(v.node.kind == "prim::Constant" for v in node.inputs[1:]):
+                continue
+            constants = tuple(repr(v.node.attrs["value"]) for v in node.inputs[1:])
+            key = (node.kind, node.inputs[0], constants)
+            if key not in known:
+                # Right behind the tensor, which need not live to the end for this.
+                builder = Builder(f, before=node.inputs[0].node.next, span=f.span)
+                env: dict[Value, Value] = {}
+                for value in node.inputs[1:]:
+                    copy_node(value.node, env, builder.insert)
+                known[key] = copy_node(node, env, builder.insert).outputs
+            for old, new in zip(node.outputs, known[key], strict=True):
+                _keep_rank(node.inputs[0], old)
+                old.replace_uses_with(new)
+            node.destroy()
+
+    def _is_forward(self, value: Value) -> bool:
+        return value.node.owner is self.forward.graph.body or value.node.kind == "prim::Constant"
+
+    def _cut(self, df: Graph, captured: Sequence[Value]) -> Gradient:
+        f = self.forward.graph
+        inputs = [v for v in captured if self._is_input(v)]
+        temporaries = [v for v in captured if not self._is_input(v)]
+        tensors = [v for v in temporaries if v in self.forward.active]
+        temporaries = [*tensors, *(v for v in temporaries if v not in self.forward.active)]
+        outputs = {v: i for i, v in reversed(list(enumerate(f.outputs)))}
+        for value in (*self.seeds, *temporaries):
+            if value not in outputs:
+                outputs[value] = len(f.outputs)
+                f.body.ret.add_input(value)
+        self._replace_captures(df, [*inputs, *temporaries])
+        eliminate_dead_code(f)
+        position = {v: i for i, v in enumerate(f.inputs)}
+        real = f.outputs[: self.forward.num_real_outputs]
+        return Gradient(
+            f,
+            df,
+            self.forward.num_real_outputs,
+            (*self.seeded, *(outputs[v] for v in self.seeds[len(self.seeded) :])),
+            tuple(self.wanted),
+            tuple(position[v] for v in inputs),
+            tuple(outputs[v] for v in temporaries),
+            tuple(v in self.forward.active for v in real),
+        )
+
+    def _replace_captures(self, df: Graph, captured: Sequence[Value]) -> None:
+        """Make the captures inputs of df, and repeat the constants that it uses."""
+        env = {v: df.body.add_input(sure_type(v), v.name_hint) for v in captured}
+        first = df.body.param.next
+        assert first is not None
+        builder = Builder(df, before=first)
+        for value, _ in _uses(df):
+            if value not in env and value.node.owner is self.forward.graph.body:
+                copy_node(value.node, env, builder.insert)
+        for node in _users(df):
+            for i, value in enumerate(node.inputs):
+                if value in env:
+                    node.set_input(i, env[value])
+
+
+def _users(graph: Graph) -> list[Node]:
+    """Every node of a graph, the Return nodes of all blocks included."""
+    nodes = list(graph.all_nodes())
+    return [*nodes, *(b.ret for n in nodes for b in n.blocks), graph.body.ret]
+
+
+def _uses(graph: Graph) -> Iterable[tuple[Value, Node]]:
+    return [(value, node) for node in _users(graph) for value in node.inputs]
+
+
+def _used(graph: Graph) -> set[Value]:
+    return {value for value, _ in _uses(graph)}
+
+
+def _keep_rank(tensor: Value, size: Value) -> None:
+    """Write the rank of a tensor into the types of gradients that are brought to its size."""
+    rank = tensor.type.rank if isinstance(tensor.type, TensorType) else None
+    for use in size.uses if rank is not None else ():
+        for value in use.user.outputs if use.user.kind in _SIZED and use.index == 1 else ():
+            if isinstance(value.type, TensorType) and value.type.rank is None:
+                value.type = TensorType(value.type.dtype, rank, value.type.requires_grad)
+
+
+def _is_shape_query(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    is_query = op is not None and op.has(Trait.SHAPE_ONLY) and bool(node.inputs)
+    return is_query and not any(is_tensor(value.type) for value in node.outputs)

@@ -1,0 +1,232 @@
+"""The forward half: a rule for each node through which a gradient may pass, and what its backward needs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.trampoline import Walk
+from ..analysis.captures import captures
+from ..formulas.library import formula
+from ..ir.builder import Builder
+from ..ir.graph import Callee, GradPair, Graph
+from ..ir.node import Node, Value, copy_nodes
+from ..ir.rewrite import replace_node
+from ..ops.meta import UNKNOWN
+from ..ops.registry import OPS, Trait
+from ..types.types import NONE, is_differentiable
+from .aggregation import Aggregation
+from .control_flow import prepare_branch
+from .draws import settle_draws
+from .gradient import Gradient
+from .loops import prepare_loop
+from .registered import registered
+from .reverse import Rule
+from .rounds import Abstract, Rounds
+from .rules import (
+    STRUCTURAL,
+    MissingRule,
+    PairRule,
+    PartialRule,
+    StructuralRule,
+    context_values,
+    is_op_itself,
+)
+
+_NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("FloatImplicit", "ScalarImplicit")}
+"""A number made of a tensor for an argument, and the op that refuses to where a gradient is asked for."""
+
+
+class Forward:
+    """The forward graph, rewritten so that every context is at hand, and a rule for each active node, in order.
+
+    `inside` differentiates what branches and loops hold.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        active: set[Value],
+        temporaries: bool,
+        rounds: Rounds | None,
+        known: dict[Value, Abstract],
+        aggregation: Aggregation,
+        lacks: bool,
+        inside: Callable[..., Walk],
+    ) -> None:
+        self.graph = graph
+        self.aggregation = aggregation
+        self.temporaries = temporaries
+        self.lacks = lacks
+        self._choose = rounds
+        self._differentiate_graph = inside
+        self._known = known
+        self._around: Node | None = None
+        self.active = active
+        self.functions: dict[str, Callee] = dict(graph.functions)
+        graph.functions = self.functions
+        self.rules: list[Rule] = []
+        self.num_real_outputs = len(graph.outputs)
+        self._bodies: dict[Node, list[Value]] = {}
+        self._rebuilt: dict[Value, Value] = {}
+
+    def prepare(self) -> Walk:
+        node = self.graph.body.param.next
+        while node is not None and node is not self.graph.body.ret:
+            if node.blocks:
+                node = yield self._visit_blocks(node)
+            elif any(value in self.active for value in node.inputs):
+                node = self._visit(node)
+            else:
+                node = node.next
+        for rule in self.rules:
+            # What computes part of a context may have been rebuilt since, or replaced by its definition.
+            formula = rule.formula if isinstance(rule, PartialRule) else rule
+            if isinstance(formula, PairRule):
+                formula.context = [self._current(value) for value in formula.context]
+            if isinstance(rule, PartialRule):
+                rule.body = [self._current(value) for value in rule.body]
+
+    def _current(self, value: Value) -> Value:
+        """What stands for a value now that nodes have been rebuilt and replaced."""
+        while value in self._rebuilt:
+            value = self._rebuilt[value]
+        return value
+
+    def _differentiate(self, body: Graph, requires_grad: Sequence[bool]) -> Walk:
+        """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
+        shapes = self._shapes_inside()
+        gradient: Gradient = yield self._differentiate_graph(
+            body, requires_grad, self.temporaries, self._choose, shapes, self.aggregation, lacks=self.lacks
+        )
+        if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
+            gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
+        self.functions.update(gradient.f.functions)
+        return gradient
+
+    def _shapes_inside(self) -> list[Abstract]:
+        """What is known of the inputs of the body that is differentiated next, as `body_graph` makes them."""
+        if self._choose is None or self._around is None:
+            return []
+        blocks = self._around.blocks
+        outside = dict.fromkeys(v for block in blocks for v in captures(block))
+        return [self._known.get(value, UNKNOWN) for value in (*blocks[0].inputs, *outside)]
+
+    def _visit_blocks(self, node: Node) -> Walk:
+        """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
+        outputs = list(node.outputs)
+        self._around = node
+        prepare = {"prim::If": prepare_branch, "prim::Loop": prepare_loop}[node.kind]
+        rule: Rule | None = yield prepare(node, self.graph, self.active, self._differentiate, lacks=self.lacks)
+        if rule is None:
+            return node.next
+        self.rules.append(rule)
+        self._rebuilt.update(zip(outputs, rule.node.outputs, strict=False))
+        self._known.update((new, self._known[v]) for v, new in self._rebuilt.items() if v in self._known)
+        return rule.node.next
+
+    def _visit(self, node: Node) -> Node | None:
+        """Give an active node its rule; the node to visit next."""
+        op = OPS.of(node.schema)
+        if node.kind == "prim::TupleConstruct":
+            _refuse_in_list(node)
+        if node.kind in _NUMBER_OF_TENSOR:
+            following = node.next
+            checked = Builder(self.graph, before=node, span=node.span).op(_NUMBER_OF_TENSOR[node.kind], *node.inputs)
+            self._rebuilt[node.output] = checked
+            replace_node(node, [checked])
+            return following
+        outputs = [value for value in node.outputs if is_differentiable(value.type)]
+        if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)):
+            return node.next
+        before = node.previous
+        assert before is not None
+        if op is not None:
+            self._prepare_op(node)
+        elif node.kind == "prim::CallFunction":
+            self._prepare_call(node)
+        elif node.kind in STRUCTURAL:
+            self.rules.append(StructuralRule(node, STRUCTURAL[node.kind]))
+        else:
+            self.rules.append(MissingRule(node))
+        if node.owner is None or node in self._bodies:
+            # Replaced by its definition, or preceded by a body now: go on with those.
+            return before.next if node.owner is None or before.next is not node else node.next
+        self.active.update(outputs)
+        return node.next
+
+    def _prepare_op(self, node: Node) -> None:
+        assert node.schema is not None
+        own = registered(node.schema)
+        callee = own or formula(node.schema, [value.type for value in node.inputs])
+        if callee is None:
+            self.rules.append(MissingRule(node))
+        elif callee.pair is None:
+            self._replace(node, callee.graph)
+        else:
+            # A user's formula goes by its own name: its gradients are made to fit, as those of any pair of a user's.
+            name = node.kind if own is None else own.schema.name
+            if not is_op_itself(callee.pair, node):
+                # A call of the formula's forward; it is inlined once nothing more is to be differentiated.
+                self.functions[name] = callee
+                node.kind, node.schema, node.attrs = "prim::CallFunction", None, {"callee": name}
+            self.rules.append(PairRule(node, name, callee.pair, self._context(node, callee.pair)))
+
+    def _prepare_call(self, node: Node) -> None:
+        callee = self.functions[node.attr("callee")]
+        if callee.pair is None:
+            # A context is computed by copies of what the function does, its calls of helpers too.
+            self._replace(node, callee.graph.without_closure())
+            return
+        name = settle_draws(node, self.functions)
+        pair = self.functions[name].pair
+        assert pair is not None
+        if pair.body is None:
+            self.rules.append(PairRule(node, name, pair, self._context(node, pair)))
+        elif node not in self._bodies:
+            self._bodies[node] = self._insert_body(node, pair)
+        else:
+            results = self._bodies.pop(node)
+            rule = PairRule(node, name, pair, self._context(node, pair))
+            self.rules.append(PartialRule(node, rule, results))
+
+    def _insert_body(self, node: Node, pair: GradPair) -> list[Value]:
+        """Compute the body of a partial pair in front of the node, on detached gradients."""
+        assert pair.body is not None
+        builder = Builder(self.graph, before=node, span=node.span)
+        arguments = list(node.inputs)
+        for i, value in enumerate(pair.backward.outputs):
+            if value.type != NONE:
+                arguments[i] = builder.op("aten::detach", arguments[i])
+        env: dict[Value, Value] = dict(zip(pair.body.inputs, arguments, strict=True))
+        return copy_nodes(pair.body.body, env, builder.insert)
+
+    def _context(self, node: Node, pair: GradPair) -> list[Value]:
+        assert node.next is not None
+        return context_values(pair, node, Builder(self.graph, before=node.next, span=node.span))
+
+    def _replace(self, node: Node, definition: Graph) -> None:
+        builder = Builder(self.graph, before=node, span=node.span)
+        env: dict[Value, Value] = dict(zip(definition.inputs, node.inputs, strict=True))
+        results = copy_nodes(definition.body, env, builder.insert, node.span)
+        for old, new in zip(node.outputs, results, strict=True):
+            old.replace_uses_with(new)
+            self._rebuilt[old] = new
+        node.destroy()
+
+
+def _refuse_in_list(node: Node) -> None:
+    """CompileError for a tuple with tensors that is put into a list, through which no gradient would come back.
+
+    It may be put there in tuples, which hold it.
+    """
+    if any(is_differentiable(value.type) for value in node.inputs):
+        holders = [node]
+        for holder in holders:
+            for use in holder.output.uses:
+                if use.user.kind == "prim::TupleConstruct":
+                    holders.append(use.user)
+                elif use.user.kind == "prim::ListConstruct" or use.user.schema is not None:
+                    message = f"no gradient flows through a list of {holder.output.type}"
+                    note = "keep one list for each place of the tuples"
+                    raise CompileError([Diagnostic("E408", message, node.span, (note,))])
