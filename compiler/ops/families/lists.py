@@ -128,12 +128,12 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _require_single(*elements: Any) -> None:
-    """RuntimeError unless each is a number, a string, or a tensor of one element."""
+    """ValueError unless each is a number, a string, or a tensor of one element."""
     for element in elements:
         shape = getattr(element, "shape", ())
         if prod(shape) != 1:
             advice = "`torch.equal(a, b)` says whether all elements are, `(a == b).any()` whether one is"
-            raise RuntimeError(f"a tensor of shape {list(shape)} is not equal, less or more as a whole: {advice}")
+            raise ValueError(f"a tensor of shape {list(shape)} is not equal, less or more as a whole: {advice}")
 
 
 def _compare(left: Any, right: Any) -> int:
