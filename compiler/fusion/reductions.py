@@ -69,6 +69,9 @@ def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], R
             return None
         keeps = bool(arguments.get("keepdim", False))
         kept = [None if d in dims else d for d in range(operand.rank) if keeps or d not in dims]
+        if tuple([1 if d is None else operand.shape[d] for d in kept]) != result.shape:
+            # Such as `x.all([])`, which reduces nothing.
+            return None
         divisor = prod(operand.shape[d] for d in dims) if node.kind.startswith("aten::mean") else None
         return _reduction(node.inputs[0], combine, dims, kept, operand, result, divisor)
 

@@ -142,7 +142,7 @@ def _avg_pool2d_backward(
     divisor_override: int | None,
 ) -> Array:
     return avg_pool_backward(
-        grad_output, self.shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        2, grad_output, self.shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
     )
 
 
@@ -164,14 +164,14 @@ declare(
 )
 declare(
     "aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor",
-    lambda grad_output, self: adaptive_avg_pool_backward(grad_output, self.shape, grad_output.shape[-2:]),
+    lambda grad_output, self: adaptive_avg_pool_backward(2, grad_output, self.shape),
     traits=Trait.REDUCTION,
     result=rules.same(),
     shape=shapes.same("self"),
 )
 declare(
     "aten::_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor",
-    lambda grad_output, self: adaptive_avg_pool_backward(grad_output, self.shape, grad_output.shape[-3:]),
+    lambda grad_output, self: adaptive_avg_pool_backward(3, grad_output, self.shape),
     traits=Trait.REDUCTION,
     result=rules.same(),
     shape=shapes.same("self"),

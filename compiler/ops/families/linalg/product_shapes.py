@@ -37,6 +37,12 @@ def dimension_labels(equation: str, ranks: Sequence[int]) -> tuple[list[list[str
     """The labels of each operand's dimensions, and of the result's; those that `...` stands for are numbers."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise RuntimeError(f"einsum({equation!r}): there are {len(terms)} terms for {len(ranks)} operands")
+    for i, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
+        named = len(term.replace("...", ""))
+        if named > rank or (named < rank and "..." not in term):
+            raise RuntimeError(f"einsum({equation!r}): {term!r} has {named} labels, and operand {i} {rank} dimensions")
     spans = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)]
     dots = [str(i) for i in range(max([s for term, s in zip(terms, spans, strict=True) if "..." in term], default=0))]
 

@@ -174,6 +174,10 @@ def _matrix_exp(self: Array) -> Array:
 def _multi_dot(tensors: list[Array]) -> Array:
     if len(tensors) < 2:
         raise RuntimeError("multi_dot(): expected at least 2 tensors")
+    for i, tensor in enumerate(tensors):
+        may_be_vector = i in (0, len(tensors) - 1)
+        if tensor.ndim != 2 and not (may_be_vector and tensor.ndim == 1):
+            raise RuntimeError(f"multi_dot(): tensor {i} of {len(tensors)} is no matrix: its shape is {tensor.shape}")
     dtype = dtype_of(tensors[0])
     if len(tensors) == 2:
         return product(*tensors)

@@ -157,6 +157,7 @@ def _convolution(
 
 
 def avg_pool_backward(
+    rank: int,
     grad_output: Array,
     input_size: Sequence[int],
     kernel_size: Sizes,
@@ -166,8 +167,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None = None,
 ) -> Array:
-    """Each element's share in every window that it was averaged in; the rank is that of kernel_size."""
-    rank = 1 if isinstance(kernel_size, int) else len(kernel_size)
+    """Each element's share in every window that it was averaged in, over the last `rank` dimensions."""
     shape = tuple(input_size)
     kernel, steps, ones, pad, extra = pooling(shape, rank, kernel_size, stride, padding, 1, ceil_mode)
     counts = averaged_counts(shape[len(shape) - rank :], kernel, steps, pad, extra, count_include_pad)
@@ -179,9 +179,11 @@ def avg_pool_backward(
     return cast(cropped, dtype_of(grad_output))
 
 
-def adaptive_avg_pool_backward(grad_output: Array, input_size: Sequence[int], output_size: Sizes) -> Array:
-    """Each element's share in the bins that cover it, one dimension after the other."""
-    rank = 1 if isinstance(output_size, int) else len(output_size)
+def adaptive_avg_pool_backward(
+    rank: int, grad_output: Array, input_size: Sequence[int], output_size: Sizes | None = None
+) -> Array:
+    """Each element's share in the bins that cover it, one of the last `rank` dimensions after the other."""
+    del output_size  # It is that of the gradient.
     result = grad_output.astype(np.float64)
     for axis in range(result.ndim - rank, result.ndim):
         size, bins = input_size[axis], result.shape[axis]
@@ -190,6 +192,13 @@ def adaptive_avg_pool_backward(grad_output: Array, input_size: Sequence[int], ou
         shares = inside / (ends - starts)[:, None]
         result = np.moveaxis(np.tensordot(result, shares, (axis, 0)), -1, axis)
     return cast(result, dtype_of(grad_output))
+
+
+def _of_rank(adjoint: Callable[..., Array], rank: int) -> Callable[..., Array]:
+    def evaluate(*arguments: Any) -> Array:
+        return adjoint(rank, *arguments)
+
+    return evaluate
 
 
 def _pad_backward(grad_output: Array, input_size: Sequence[int], pad: Sequence[int], mode: str) -> Array:
@@ -246,14 +255,14 @@ for _rank in (1, 2, 3):
     declare(
         f"gs::avg_pool{_rank}d_adjoint(Tensor grad_output, int[] input_size, {_n} kernel_size, {_n} stride,"
         f" {_n} padding, bool ceil_mode, bool count_include_pad{_divisor}) -> Tensor",
-        avg_pool_backward,
+        _of_rank(avg_pool_backward, _rank),
         traits=Trait.REDUCTION,
         result=rules.same(),
         shape=shapes.sized("input_size"),
     )
     declare(
         f"gs::adaptive_avg_pool{_rank}d_adjoint(Tensor grad_output, int[] input_size, {_n} output_size) -> Tensor",
-        adaptive_avg_pool_backward,
+        _of_rank(adaptive_avg_pool_backward, _rank),
         traits=Trait.REDUCTION,
         result=rules.same(),
         shape=shapes.sized("input_size"),

@@ -20,7 +20,7 @@ from ..indexing_scatter import sum_rows
 from ..reductions.reductions import require_float
 from . import window_shapes
 from .adjoints import adaptive_avg_pool_backward, add_windows
-from .window_shapes import Sizes, expanded
+from .window_shapes import Sizes, exactly
 from .windows import adaptive_avg_pool, bin_bounds, constant_pad, place_of_largest, windows
 
 Scales = Sequence[float] | float | None
@@ -73,10 +73,11 @@ def resized(
     if (size is None) == (scales is None):
         raise ValueError("interpolate: only one of size or scale_factor should be defined")
     if size is not None:
-        sizes = expanded(size, rank)
+        sizes = exactly(size, rank)
         return [(new, old / new) for old, new in zip(spatial, sizes, strict=True)]
     given = [float(scales)] * rank if isinstance(scales, int | float) else [float(s) for s in scales or ()]
-    given = given * rank if len(given) == 1 else given
+    if len(given) != rank:
+        raise RuntimeError(f"expected a factor for each of {rank} spatial dimensions, but got {given}")
     sizes = tuple(floor(old * factor) for old, factor in zip(spatial, given, strict=True))
     if recompute:
         return [(new, old / new) for old, new in zip(spatial, sizes, strict=True)]
@@ -141,7 +142,7 @@ def _interpolate_adjoint(
     recompute_scale_factor: bool | None,
 ) -> Array:
     if mode == "area":
-        return adaptive_avg_pool_backward(grad_output, input_size, list(grad_output.shape[2:]))
+        return adaptive_avg_pool_backward(grad_output.ndim - 2, grad_output, input_size)
     result = widen(grad_output)
     target = resized(input_size[2:], size, scale_factor, recompute_scale_factor)
     for axis, (new, scale) in enumerate(target, 2):
@@ -163,7 +164,7 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Sizes], tuple[Array, Array
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_max_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")
         plane = self.shape[self.ndim - rank :]
-        bins = expanded(output_size, rank)
+        bins = exactly(output_size, rank)
         at = np.zeros((1,) * (2 * rank), np.int64)
         inside = np.ones((1,) * (2 * rank), bool)
         for i, (size, count) in enumerate(zip(plane, bins, strict=True)):
@@ -189,7 +190,7 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Sizes], tuple[Array, Array
 
 def _im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Array:
     """(N, C, H, W) → (N, C * kernel, places)."""
-    kernel, spread, pad, steps = (expanded(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
+    kernel, spread, pad, steps = (exactly(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
     if self.ndim not in (3, 4):
         raise RuntimeError(f"unfold: expected 3 or 4 dimensions, but the shape is {self.shape}")
     batch = self if self.ndim == 4 else self[None]
@@ -203,8 +204,8 @@ def _col2im(
     self: Array, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
     """(N, C * kernel, places) → (N, C, H, W), overlapping windows added up."""
-    kernel, spread, pad, steps = (expanded(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
-    spatial = expanded(output_size, 2)
+    kernel, spread, pad, steps = (exactly(sizes, 2) for sizes in (kernel_size, dilation, padding, stride))
+    spatial = exactly(output_size, 2)
     grown = [size + 2 * p for size, p in zip(spatial, pad, strict=True)]
     places = [(g - d * (k - 1) - 1) // s + 1 for g, d, k, s in zip(grown, spread, kernel, steps, strict=True)]
     if self.ndim not in (2, 3) or self.shape[-2] % prod(kernel) or self.shape[-1] != prod(places):
@@ -226,14 +227,14 @@ def _interpolate_shape(a: Arguments) -> Shape:
 def _im2col_shape(a: Arguments) -> Shape:
     """Windows as columns, each of as many rows as it has elements."""
     shape = a.shape("self")
-    kernel, spread, pad, steps = (expanded(a[n], 2) for n in ("kernel_size", "dilation", "padding", "stride"))
+    kernel, spread, pad, steps = (exactly(a[n], 2) for n in ("kernel_size", "dilation", "padding", "stride"))
     places = window_shapes.places(shape[-2:], [(p, p) for p in pad], kernel, steps, spread)
     return (*shape[:-3], shape[-3] * prod(kernel), prod(places))
 
 
 def _col2im_shape(a: Arguments) -> Shape:
     *batch, rows, _ = a.at(0)
-    return (*batch, rows // prod(expanded(a["kernel_size"], 2)), *expanded(a["output_size"], 2))
+    return (*batch, rows // prod(exactly(a["kernel_size"], 2)), *exactly(a["output_size"], 2))
 
 
 _HOW = 'str mode="nearest", bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False'

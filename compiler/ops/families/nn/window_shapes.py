@@ -18,7 +18,16 @@ def pair_widths(pad: Sequence[int]) -> list[tuple[int, int]]:
 def expanded(sizes: Sizes, rank: int) -> tuple[int, ...]:
     """One int for each spatial dimension; a single one stands for all."""
     given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if len(given) not in (1, rank):
+        raise RuntimeError(f"expected one number or {rank}, one for each spatial dimension, but got {list(given)}")
     return given * rank if len(given) == 1 else given
+
+
+def exactly(sizes: Sizes, rank: int) -> tuple[int, ...]:
+    """One int for each spatial dimension, of which one in a list does not stand for all."""
+    if not isinstance(sizes, int) and len(sizes) != rank:
+        raise RuntimeError(f"expected {rank} numbers, one for each spatial dimension, but got {list(sizes)}")
+    return expanded(sizes, rank)
 
 
 def conv_padding(
@@ -146,7 +155,7 @@ def _rank_of(a: Arguments) -> int:
 
 def adaptive_pool(a: Arguments) -> Shape:
     rank = _rank_of(a)
-    return (*a.shape("self")[:-rank], *expanded(a["output_size"], rank))
+    return (*a.shape("self")[:-rank], *exactly(a["output_size"], rank))
 
 
 def pad(a: Arguments) -> Shape:

@@ -16,7 +16,7 @@ from ...arrays import Array, cast, dtype_of, element, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
 from . import window_shapes
-from .window_shapes import Sizes, conv_padding, expanded, pair_widths, pooling
+from .window_shapes import Sizes, conv_padding, exactly, expanded, pair_widths, pooling
 
 Number = bool | int | float
 NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -227,7 +227,7 @@ def adaptive_avg_pool(rank: int) -> Callable[[Array, Sizes], Array]:
         if self.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"adaptive_avg_pool{rank}d: expected {rank + 1} or {rank + 2} dims, got {self.shape}")
         result = self.astype(np.float64)
-        for axis, size in zip(range(self.ndim - rank, self.ndim), expanded(output_size, rank), strict=True):
+        for axis, size in zip(range(self.ndim - rank, self.ndim), exactly(output_size, rank), strict=True):
             result = _average_bins(result, axis, size)
         return cast(result, dtype)
 

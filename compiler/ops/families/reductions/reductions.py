@@ -16,7 +16,7 @@ from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, float_dtype, plain_floats, result_dtype, widen
 from ...dims import at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare
-from .shapes import reduced
+from .shapes import reduced, reduced_over
 
 Dims = Sequence[int] | int | None
 _R = Trait.REDUCTION
@@ -171,6 +171,12 @@ def _truth(fold: str) -> Callable[..., Array]:
     return evaluate
 
 
+def _truth_over(fold: str) -> Callable[..., Array]:
+    """As `_truth`, but a list of no dimensions reduces nothing, as torch has it here alone."""
+    test = _truth(fold)
+    return lambda self, dim=None, keepdim=False: test(self[..., None], -1) if dim == [] else test(self, dim, keepdim)
+
+
 def _count_nonzero(self: Array, dim: Dims = None) -> Array:
     return np.asarray(np.count_nonzero(self != 0, axis=axes_of(dim, self.ndim)), np.int64)
 
@@ -314,10 +320,10 @@ for _name in ("all", "any"):
     )
     declare(
         f"aten::{_name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
-        _truth(_name),
+        _truth_over(_name),
         traits=_TRUTH,
         result=rules.truth(),
-        shape=reduced,
+        shape=reduced_over,
     )
 
 declare(

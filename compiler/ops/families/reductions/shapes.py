@@ -13,3 +13,8 @@ def reduced(a: Arguments) -> Shape:
     if a.get("keepdim", False):
         return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def reduced_over(a: Arguments) -> Shape:
+    """As `reduced`, but over a list of no dimensions nothing is."""
+    return a.shape("self") if a.get("dim") == [] else reduced(a)
