@@ -126,7 +126,8 @@ class Planner:
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.
-            raise Unfusable(f"{type(error).__name__}: {error}") from error
+            sources = error.sources if isinstance(error, InvalidKernel | Unsplittable) else ()
+            raise Unfusable(f"{type(error).__name__}: {error}", *sources[:1]) from error
         return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants, self.graph.title)
 
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:

@@ -27,7 +27,11 @@ from .printer import print_statement
 
 
 class InvalidKernel(Exception):
-    """A kernel breaks a rule; the message names the rule and shows the statement."""
+    """A kernel breaks a rule; the message names the rule and shows the statement, `sources` are the kernel's."""
+
+    def __init__(self, message: str, kernel: Kernel) -> None:
+        super().__init__(message)
+        self.sources = kernel.sources
 
 
 def verify_kernel(kernel: Kernel) -> None:
@@ -55,16 +59,17 @@ class _KernelVerifier:
     def run(self) -> None:
         names = [*(a.name for a in self.kernel.axes), *self.dtypes]
         if len(names) != len(set(names)) or len(self.buffers) != len(self.kernel.buffers):
-            raise InvalidKernel(f"{self.kernel.name}: axes and parameters, and buffers, have names of their own")
+            message = f"{self.kernel.name}: axes and parameters, and buffers, have names of their own"
+            raise InvalidKernel(message, self.kernel)
         for axis in self.kernel.axes:
             if axis.size < 0:
-                raise InvalidKernel(f"{self.kernel.name}: axis {axis.name} has the size {axis.size}")
+                raise InvalidKernel(f"{self.kernel.name}: axis {axis.name} has the size {axis.size}", self.kernel)
         for statement in self.kernel.body:
             try:
                 self._statement(statement)
             except _Broken as broken:
                 shown = print_statement(statement, self.kernel)
-                raise InvalidKernel(f"{self.kernel.name}: {broken}:\n    {shown}") from None
+                raise InvalidKernel(f"{self.kernel.name}: {broken}:\n    {shown}", self.kernel) from None
 
     def _statement(self, statement: Statement) -> None:
         _RULES[type(statement)](self, statement)

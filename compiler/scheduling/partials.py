@@ -14,7 +14,14 @@ from ..types.dtypes import INT64, DType
 
 
 class Unsplittable(Exception):
-    """A kernel that reduces over parallel axes what it uses along them: it needs a kernel before."""
+    """A kernel that reduces over parallel axes what it uses along them: it needs a kernel before.
+
+    `sources` are the kernel's.
+    """
+
+    def __init__(self, message: str, kernel: Kernel) -> None:
+        super().__init__(message)
+        self.sources = kernel.sources
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class Partials:
         body = [*slice_of(kernel.body, needed), *body, *rest]
         varying = {name for s in body if isinstance(s, Definition) for name in s.axes}
         if any(a.name in varying and self._is_reduced(a) for a in kernel.axes):
-            raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis")
+            raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis", kernel)
         kept = [replace(a, role="parallel") for a in kernel.axes if a.name in varying]
         return Kernel(
             f"{kernel.name}_finish",

@@ -74,7 +74,7 @@ def split_reductions(
     across_set = frozenset(a.name for a in across)
     finals = [s for s in kernel.body if isinstance(s, Reduce) and s.over & across_set]
     if any(not across_set <= s.over for s in finals):
-        raise Unsplittable(f"{kernel.name} reduces over different parallel axes")
+        raise Unsplittable(f"{kernel.name} reduces over different parallel axes", kernel)
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)

@@ -19,6 +19,7 @@ from .failure import KernelFailure
 MAX_SHAPES = 16
 """Programs of a group; what else it meets runs op by op, for shapes that change round by round would be planned anew in
 each."""
+TOO_MANY_SHAPES = f"it has met more than {MAX_SHAPES} shapes, and those of before have kernels"
 Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 """What makes of a group's graph what gives its results, for one value per input."""
 

@@ -55,6 +55,7 @@ from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
+from .notices import span_of
 from .parts import ListedParts, given_for, list_parts
 from .triton.compile import Binary, compile_offline
 
@@ -191,7 +192,7 @@ def list_kernels(function: Any, args: Sequence[Any], kwargs: Any) -> KernelListi
         raise misfit(error) from error
     except Unfusable as error:
         note = "ops run one by one where no kernel can be made of any stretch of them"
-        span = error.span if error.span.text and not error.span.source.is_library else graph.span
+        span = span_of(error, graph)
         raise RuntimeFailure("R101", function.title, f"no kernels: {error}", span=span, notes=[note]) from error
 
 

@@ -13,6 +13,7 @@ import torch
 
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from ...compiler.fusion.refusals import Unsettled
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
@@ -21,7 +22,8 @@ from ...compiler.shapes.propagate import ShapeError
 from ...lang.collection import collection_paused
 from ..plans.interpreter import run_plan
 from ..values.torch_dtypes import dtypes_of_torch
-from .groups import MAX_SHAPES, Group
+from .groups import MAX_SHAPES, TOO_MANY_SHAPES, Group
+from .notices import tell_of_ops
 from .program import DeviceProgram
 from .torch_ops import without_autocast
 from .whole import device_plan
@@ -40,11 +42,15 @@ class KernelGraph:
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
+        self._refusals: dict[Hashable, Unfusable] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The results."""
         program = self.fixed(values) or self._program(values, settled=True)
-        return program.run(values) if program is not None else self._by_ops(device_of(values)).run(values)
+        if program is None:
+            self._tell(values)
+            program = self._by_ops(device_of(values))
+        return program.run(values)
 
     def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
         """What runs it on values that differ from these in the elements of tensors, in seeds and in floats, which
@@ -59,6 +65,13 @@ class KernelGraph:
         has_floats = any(isinstance(value, float) for value in values)
         return has_floats and self._program(values, settled=True) is not None
 
+    def _tell(self, values: Sequence[Any]) -> None:
+        """Why such values are none for kernels, where that is not for ops to say."""
+        values = open_seeds(values, self._open)
+        reason = self._refusals.get(_described(values, True)) or self._refusals.get(_described(values, False))
+        if reason is not None:
+            tell_of_ops(self._graph, reason)
+
     def _program(self, values: Sequence[Any], *, settled: bool) -> DeviceProgram | None:
         values = open_seeds(values, self._open)
         described = _described(values, settled)
@@ -72,15 +85,22 @@ class KernelGraph:
             if key not in self._programs:
                 if not self._has_room():
                     return None
-                self._programs[key] = self._planned(values, settled)
+                self._programs[key] = self._fused(values, key, settled)
             return self._programs[key]
 
-    def _planned(self, values: Sequence[Any], settled: bool) -> DeviceProgram | None:
+    def _fused(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
         try:
-            program = fuse(self._graph, [given(value, settled) for value in values], supports)
-        except (Unfusable, ShapeError):
+            return self._planned(values, settled)
+        except (ShapeError, Unsettled):
             # What the data has wrong is told by the ops themselves, run one by one.
             return None
+        except Unfusable as refusal:
+            self._refusals[key] = refusal
+            return None
+
+    def _planned(self, values: Sequence[Any], settled: bool) -> DeviceProgram:
+        """The program of the graph. Raises: Unfusable, ShapeError."""
+        program = fuse(self._graph, [given(value, settled) for value in values], supports)
         return DeviceProgram(program, values, device_of(values))
 
     def _in_parts(self, values: Sequence[Any]) -> DevicePlan | None:
@@ -96,6 +116,8 @@ class KernelGraph:
                 if len(self._plans) >= MAX_PROGRAMS:
                     del self._plans[next(iter(self._plans))]
                 device = device_of(values)
+                if parts is None:
+                    self._tell(values)
                 made = DevicePlan(parts.graph, device, self._group) if parts is not None else self._by_ops(device)
                 self._plans.setdefault(key, made)
         return self._plans[key]
@@ -111,7 +133,9 @@ class KernelGraph:
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
         if len(self._programs) >= MAX_PROGRAMS:
-            del self._programs[next(iter(self._programs))]
+            first = next(iter(self._programs))
+            del self._programs[first]
+            self._refusals.pop(first, None)
         return True
 
 
@@ -123,7 +147,10 @@ class KernelGroup(KernelGraph):
         return self._program(values, settled=False)
 
     def _has_room(self) -> bool:
-        return len(self._programs) < MAX_SHAPES
+        if len(self._programs) < MAX_SHAPES:
+            return True
+        tell_of_ops(self._graph, TOO_MANY_SHAPES)
+        return False
 
 
 class DevicePlan:

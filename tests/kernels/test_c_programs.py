@@ -10,6 +10,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from gradscript.runtime.kernels import notices
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c import graph as graphs
 from gradscript.runtime.kernels.c import library
@@ -150,7 +151,7 @@ def test_integers_divided_by_zero_are_the_error_that_they_are_otherwise() -> Non
 
 def test_without_a_compiler_functions_run_op_by_op_and_one_notice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "compiler", lambda: None)
-    monkeypatch.setattr(graphs, "_TOLD", set())
+    monkeypatch.setattr(notices, "TOLD", set())
     unit = gs.CompilationUnit("def f(x):\n    return torch.exp(x) * 2\n\ndef g(x):\n    return x + 1\n")
     x = np.zeros(3, np.float32)
     with gs.settings.backend("c"):
@@ -167,7 +168,7 @@ def test_a_compiler_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch, tm
     script.chmod(0o700)
     monkeypatch.setenv("CC", str(script))
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(graphs, "_TOLD", set())
+    monkeypatch.setattr(notices, "TOLD", set())
     unit = gs.CompilationUnit("def f(x):\n    return torch.exp(x) * 21\n")
     with gs.settings.backend("c"), pytest.warns(RuntimeWarning, match="no such flag"):
         np.testing.assert_array_equal(unit.f(np.zeros(3, np.float32)), np.full(3, 21, np.float32))

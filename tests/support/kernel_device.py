@@ -46,7 +46,7 @@ class InterpretedGraph(KernelGraph):
         except (Unfusable, ShapeError):
             if settled:
                 self._runs.kernels.append(-1)
-            return None
+            raise
         return FixedProgram(self._runs, program)
 
     def _group(self, graph: Graph) -> KernelGraph:

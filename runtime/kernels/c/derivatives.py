@@ -32,6 +32,7 @@ from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ...failures.failure import RuntimeFailure
+from ..notices import tell_of_ops
 from .graph import CGraph, addressable, described, has_compiler, layout_of, loaded, open_seeds
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
@@ -91,8 +92,11 @@ class CPair:
         if key not in self._backward:
             with _PLANNING, collection_paused():
                 given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-                self._backward.setdefault(key, loaded(lambda: CProgram(self._pair.backward(given))))
+                self._backward.setdefault(key, loaded(lambda: CProgram(self._pair.backward(given)), self._refused))
         return self._backward[key]
+
+    def _refused(self, refusal: Exception) -> None:
+        tell_of_ops(self.gradient.df, refusal)
 
 
 class CParts:
@@ -216,7 +220,7 @@ class CDerivatives:
             return None
         except Unfusable:
             return CParts(gradient) if has_compiler() else None
-        forward = loaded(lambda: CProgram(pair.forward))
+        forward = loaded(lambda: CProgram(pair.forward), lambda refusal: tell_of_ops(gradient.f, refusal))
         return None if forward is None else CPair(pair, forward, settled=settled)
 
 

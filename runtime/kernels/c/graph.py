@@ -5,7 +5,6 @@ What is a straight line for them is one program; of any other, each straight str
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from threading import RLock
@@ -33,7 +32,8 @@ from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
 from ..failure import KernelFailure
-from ..groups import MAX_SHAPES, plan_with_kernels
+from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, plan_with_kernels
+from ..notices import tell, tell_of_ops
 from .compiler import WITHOUT, compiler
 from .entry import entry_of
 from .kernel import thread_count
@@ -42,7 +42,6 @@ from .program import CProgram, OutOfRange
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
-_TOLD: set[str] = set()
 P = TypeVar("P")
 
 
@@ -56,17 +55,20 @@ class CGraph:
         self._graph = flatten_signature(graph)
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
+        self._refusals: dict[Hashable, Exception] = {}
         _GRAPHS.add(self)
 
     def forget(self) -> None:
         """Drop what was planned."""
         self._programs.clear()
+        self._refusals.clear()
 
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results; None where no kernels do it: ops run one by one."""
         flat = addressable(leaves(values, self._input_types))
         program = self._program(flat)
         if program is None:
+            self._tell(flat)
             return None
         try:
             results = program.run(flat, thread_count())
@@ -93,6 +95,14 @@ class CGraph:
         settled = self._kept(values, settled=True)
         return settled if found is None or isinstance(settled, CProgram) else found
 
+    def _tell(self, values: Sequence[Any]) -> None:
+        """Why such values are none for kernels, where that is not for ops to say."""
+        values = open_seeds(values, self._open)
+        refusals = [self._refusals.get((settled, described(values, settled))) for settled in (True, False)]
+        reason = next(filter(None, refusals), None)
+        if reason is not None:
+            tell_of_ops(self._graph, reason)
+
     def _kept(self, values: Sequence[Any], *, settled: bool) -> CProgram | CPlan | None:
         key = (settled, described(values, settled))
         if key not in self._programs:
@@ -104,12 +114,17 @@ class CGraph:
             if key not in self._programs and self._has_room():
                 absent = tuple([i for i, value in enumerate(values) if value is None])
                 given = [layout_of(value, settled) for value in values]
-                self._programs[key] = loaded(lambda: self._made(specialize_optionals(self._graph, absent), given))
+                graph = specialize_optionals(self._graph, absent)
+                self._programs[key] = loaded(
+                    lambda: self._made(graph, given), lambda refusal: self._refusals.setdefault(key, refusal)
+                )
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
         if len(self._programs) >= MAX_PROGRAMS:
-            del self._programs[next(iter(self._programs))]
+            first = next(iter(self._programs))
+            del self._programs[first]
+            self._refusals.pop(first, None)
         return True
 
     def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram | CPlan:
@@ -148,7 +163,10 @@ class CGroup(CGraph):
         return build_plan(self._graph)
 
     def _has_room(self) -> bool:
-        return len(self._programs) < MAX_SHAPES
+        if len(self._programs) < MAX_SHAPES:
+            return True
+        tell_of_ops(self._graph, TOO_MANY_SHAPES)
+        return False
 
     def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram:
         return CProgram(fuse(graph, given, supports, split_for_cpu))
@@ -168,30 +186,29 @@ FORGETTING.add(_forget_programs)
 def has_compiler() -> bool:
     """Whether kernels can be built; where not, one notice says what is missing."""
     if compiler() is None:
-        _tell(f"there is no compiler of C, so functions run op by op: {WITHOUT}")
+        tell(f"there is no compiler of C, so functions run op by op: {WITHOUT}")
         return False
     return True
 
 
-def loaded(plan: Callable[[], P]) -> P | None:
-    """What is planned, its kernels built; None where there are none to be had, of which one notice says why."""
+def loaded(plan: Callable[[], P], refused: Callable[[Exception], Any]) -> P | None:
+    """What is planned, its kernels built; None where there are none to be had, of which one notice says why.
+
+    `refused` is told why there are none for such values in particular.
+    """
     if not has_compiler():
         return None
     try:
         return plan()
-    except (Unfusable, ShapeError, Unsupported):
+    except (ShapeError, Unsettled):
         # What the data has wrong is told by the ops themselves, run one by one.
         return None
-    except KernelFailure as error:
-        _tell(f"kernels in C cannot be built, so functions run op by op: {error}")
+    except (Unfusable, Unsupported) as error:
+        refused(error)
         return None
-
-
-def _tell(message: str) -> None:
-    """One notice of a kind."""
-    if message not in _TOLD:
-        _TOLD.add(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    except KernelFailure as error:
+        tell(f"kernels in C cannot be built, so functions run op by op: {error}")
+        return None
 
 
 def addressable(values: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,35 @@
+"""What is told of kernels in passing, once: that there are none, or none for a function, why, and on which line.
+
+RuntimeWarning: f runs op by op: a list of lists of tensors is given
+  --> norm.grad:2:5: return F.rms_norm(x * torch.sigmoid(x), [x.size(-1)], weight, 1e-6)
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from ...compiler.fusion.fuse import Unfusable
+from ...compiler.ir.graph import Graph
+from ...lang.source import NO_SPAN, Span
+
+TOLD: set[str] = set()
+
+
+def tell(message: str) -> None:
+    """One notice of a kind."""
+    if message not in TOLD:
+        TOLD.add(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def tell_of_ops(graph: Graph, reason: Exception | str) -> None:
+    """That a graph runs op by op, though kernels are to run it."""
+    span = span_of(reason, graph)
+    line = span.source.text.splitlines()[span.line - 1].strip() if span.text else ""
+    tell(f"{graph.title} runs op by op: {reason}" + (f"\n  --> {span}: {line}" if line else ""))
+
+
+def span_of(reason: Exception | str, graph: Graph) -> Span:
+    """Where in a user's source it lies that a graph has no kernels: the function at least."""
+    span = reason.span if isinstance(reason, Unfusable) else NO_SPAN
+    return span if span.text and not span.source.is_library else graph.span
