@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -57,6 +57,8 @@ class Function(Compiled):
     # What takes calls, and those of `gs.vjp`, straight to kernels in C, once there are such.
     calls: Calls | None = None
     gradient_calls: Calls | None = None
+    # What finds what was prepared for a call on tensors of the CPU, once there is such.
+    on_tensors: Callable[[tuple[Any, ...]], Any] | None = None
 
     def __init__(
         self, callee: Callee, *, definition: ast.FunctionDef | None = None, plans: SharedPlans | None = None
@@ -130,6 +132,12 @@ class Function(Compiled):
         # key only after the arguments were bound, so what is found here is bound already.
         if kwargs:
             return self._run_bound(args, kwargs)
+        on_tensors = self.on_tensors
+        if on_tensors is not None:
+            prepared = on_tensors(args)
+            if prepared is not None:
+                call, arrays = prepared
+                return call(args, arrays)
         if not TOUCHED.any:
             key: list[Any] = []
             for value in args:
@@ -226,7 +234,9 @@ class Function(Compiled):
         from ..torch.tracing import leave_to_python
 
         leave_to_python(Function.__call__, Function._run_bound)
-        return TorchCalls(self)
+        calls = TorchCalls(self)
+        self.on_tensors = calls.known
+        return calls
 
     @cached_property
     def on_device(self) -> Recorded:

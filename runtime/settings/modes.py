@@ -72,6 +72,14 @@ def runs_c() -> bool:
     return chosen == "c" and OPTIMIZE.get() and not PROFILING.get()
 
 
+def usual_backend() -> str | None:
+    """The backend, where calls are optimised and nothing else is in force that they depend on; else None."""
+    if not TOUCHED.any:
+        return BACKENDS[0]
+    is_usual = OPTIMIZE.get() and not PROFILING.get() and not SLICE_EVERYTHING.get()
+    return BACKEND.get() if is_usual else None
+
+
 class Setting:
     """A setting that holds from now on; used in `with`, until the end of the block."""
 

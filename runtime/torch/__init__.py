@@ -1,6 +1,8 @@
 """Functions called on torch tensors, and as nodes of torch's autograd.
 
 calls        one function called on tensors: binding, and whether the call is recorded
+prepared     the same, prepared for arguments of a kind that came before
+array_runs   how such calls run on the memory of CPU tensors
 node         the torch.autograd.Function of every recorded call; its backward is a recorded call again
 places       values taken apart into tensors and the layout that they stand in
 tensors      tensors as arrays and arrays as tensors, and whose memory is whose

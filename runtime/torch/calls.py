@@ -21,7 +21,8 @@ from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
-from .kinds import BY_OPS, is_recorded
+from .array_runs import ArrayRun, new_kinds, remember
+from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
@@ -43,6 +44,7 @@ class TorchCalls:
         self._function = function
         self._binder = Binder.of(function.schema, function.graph, checked)
         self._prepared: dict[Hashable, PreparedCall] = {}
+        self.known = new_kinds()
         _CALLS.add(self)
         self._opaque = [(i, a.name) for i, a in enumerate(function.schema.arguments) if not _carries_gradients(a.type)]
         self._opaque_results = [r.type for r in function.schema.returns if not _carries_gradients(r.type)]
@@ -50,16 +52,21 @@ class TorchCalls:
     def forget(self) -> None:
         """Drop what was compiled."""
         self._prepared.clear()
+        self.known.clear()
         self.__dict__.pop("_program", None)
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result, several as a tuple. RuntimeFailure for data that does not fit."""
-        refuse_tracers(self._function.name, self._function.graph.span)
-        key = signature(args) if not kwargs and not is_recorded() else None
+        found = self.known(args) if not kwargs else None
+        if found is not None:
+            prepared, arrays = found
+            return prepared(args, arrays)
+        key = signature(args) if not kwargs else None
         prepared = self._prepared.get(key)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)
 
     def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Hashable) -> Any:
+        refuse_tracers(self._function.name, self._function.graph.span)
         try:
             values = self._binder.bind(args, kwargs)
         except RecordedCall as call:
@@ -76,17 +83,21 @@ class TorchCalls:
         if joins and self._opaque_results and requires_grad(values):
             raise self._no_gradient(f"a result: no gradient flows through a {self._opaque_results[0]}", "return")
         results = self._recorded(values) if joins or device != "cpu" else self._run(values)
-        if key is not None and device not in BY_OPS:
+        if key is not None and (device not in BY_OPS or device == "cpu"):
             self._prepare(device, args, values, key)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _prepare(self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable) -> None:
         """Have the next such call find what this one found out."""
-        prepared = None if self._has_tuples else prepare(self._program[0], device, args, values)
+        prepared = (
+            None if self._has_tuples else prepare(self._function.executor, self._program[0], device, args, values)
+        )
         if prepared is not None:
             if len(self._prepared) >= MAX_PREPARED:
                 del self._prepared[next(iter(self._prepared))]
             self._prepared[key] = prepared
+            if isinstance(prepared.fixed, ArrayRun):
+                remember(self.known, prepared, args, prepared.fixed)
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""
@@ -142,12 +153,13 @@ class TorchCalls:
 _CALLS: WeakSet[TorchCalls] = WeakSet()
 
 
-def _forget_calls() -> None:
+def forget_calls() -> None:
+    """Drop what was compiled for calls of any function."""
     for calls in list(_CALLS):
         calls.forget()
 
 
-FORGETTING.add(_forget_calls)
+FORGETTING.add(forget_calls)
 
 
 def _carries_gradients(type: Type) -> bool:

@@ -1,4 +1,4 @@
-"""Calls on a device, prepared: what follows from the kinds of the arguments alone is found once, and kept by them.
+"""Calls on tensors, prepared: what follows from the kinds of the arguments alone is found once, and kept by them.
 
 A call on few elements costs what the host does for it, so it does no more than to look up what it is (`signature`),
 run the program, and hand torch what the backward needs.
@@ -11,36 +11,57 @@ from typing import Any, TypeAlias
 
 import torch
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.differentiated import Program
-from .devices import DeviceMemory, FixedRun, GraphRun
+from ..execution.executor import GraphExecutor
+from ..settings.modes import TOUCHED, runs_c, usual_backend
+from .array_runs import ArrayRun, new_kinds, remember
+from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
-from .kinds import is_on_cpu
-from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed
+from .kinds import PLAIN, SYMBOLIC, kind_of
+from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed, named
 from .places import Layout, Place, each
 from .steps import Step, step_of
 
 Values = Sequence[Any]
+Run = Callable[[Values], list[Any]]
+MAX_BACKWARDS = 32
+"""Kinds of gradients of outputs, of one call; beyond, all are forgotten."""
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CONSTANTS = (int, bool, str, type(None))
+_PLAIN = PLAIN
 _grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+_finds_anomalies: Callable[[], bool] = torch.is_anomaly_enabled
+_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_trace: Callable[[], Any] = torch._C._get_tracing_state
+_keys: Callable[[Any], Any] = torch._C._dispatch_keys
+"""What a tensor is to torch's dispatcher: on which device, of which layout, batched, functional, put off negating …"""
 
 
 def signature(values: Values) -> Hashable:
-    """What decides how a call runs, apart from elements and floats; None unless all tensors are plain ones of a device
-    and nothing is transformed."""
-    if is_transformed() or forward_ad._current_level >= 0:
+    """What decides how a call runs, apart from elements and floats; None where more does: torch's modes and transforms
+    say so, or a value is none that is told of here."""
+    if is_transformed() or _modes() or _trace() is not None or forward_ad._current_level >= 0:
         return None
-    key: list[Hashable] = [_grad_enabled()]
+    records = _grad_enabled()
+    backend = usual_backend() if TOUCHED.any else ""
+    if backend is None or (records and _finds_anomalies()):
+        return None
+    key: list[Hashable] = [records, backend]
     try:
         for value in values:
             kind = type(value)
             if kind in _PLAIN:
-                if is_on_cpu(value) or value.layout is not torch.strided or value.is_neg():
-                    return None
-                key += (value.device, value.dtype, value.shape, value.stride(), value.requires_grad)
+                key += (
+                    _keys(value).raw_repr(),
+                    value.device,
+                    value.dtype,
+                    value.shape,
+                    value.stride(),
+                    value.requires_grad,
+                )
             elif kind is float:
                 key.append(float)
             elif kind in _CONSTANTS:
@@ -53,17 +74,28 @@ def signature(values: Values) -> Hashable:
     return tuple(key)
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value, one that signatures tell of, is a tensor as kernels and plans take it, or none."""
+    if not isinstance(value, torch.Tensor):
+        return True
+    return kind_of(value) not in (SYMBOLIC, "meta") and value.layout is torch.strided and not value.is_neg()
+
+
 class PlainCall:
     """Of which nothing is recorded. `rest` are the values of the arguments that a call leaves out."""
 
-    __slots__ = ("_rest", "_run")
+    __slots__ = ("_rest", "fixed")
 
     def __init__(self, fixed: FixedRun, rest: Values) -> None:
-        self._run = fixed.run
+        self.fixed = fixed
         self._rest = rest
 
-    def __call__(self, args: Values) -> Any:
-        results = self._run([*args, *self._rest])
+    def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
+        """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
+        if self._rest:
+            args = [*args, *self._rest]
+            arrays = None if arrays is None else [*arrays, *self._rest]
+        results = self.fixed.run(args) if arrays is None else self.fixed.run(args, arrays)  # type: ignore[call-arg]
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -72,8 +104,8 @@ class NodeCall:
 
     def __init__(self, device: str, step: Step, fixed: FixedRun, values: Values, rest: Values) -> None:
         self.step = step
+        self.fixed = fixed
         self._device = device
-        self._run = fixed.run
         self._rest = rest
         tensors = [i for i, output in enumerate(step.graph.outputs) if is_tensor(output.type)]
         distinct = [i for i in tensors if i not in step.repeated]
@@ -83,6 +115,7 @@ class NodeCall:
         self._num_real = sum(i < step.num_real for i in distinct)
         self._is_all_new = all(fixed.is_new[i] for i in distinct)
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        self._takes_all = len(self._tensors) == len(values)
         self._shapes = [values[i].shape for i in self._tensors]
         self._saved_inputs = [i for i in step.captured_inputs if i in self._tensors]
         self._saved_outputs = [place[i] for i in step.captured_outputs if i in place]
@@ -93,18 +126,23 @@ class NodeCall:
         self._outputs: list[Layout] = [Place(place[i]) for i in step.input_vjps]
         self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
         self._without: list[int] | None = None
-        self._backwards: dict[Hashable, GraphRun] = {}
+        self._backwards: dict[Hashable, Run | None] = {}
+        self._known_backwards = new_kinds()
+        self._apply = named(PreparedFunction, step.name).apply
 
-    def __call__(self, args: Values) -> Any:
-        values = [*args, *self._rest]
-        row = PreparedFunction.apply(self, values, *[values[i] for i in self._tensors])
+    def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
+        """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
+        if self._rest:
+            args = [*args, *self._rest]
+            arrays = None if arrays is None else [*arrays, *self._rest]
+        row = self._apply(self, args, arrays, *(args if self._takes_all else [args[i] for i in self._tensors]))
         if len(self._results) == 1:
             return row[self._results[0]]
         return tuple([row[i] for i in self._results])
 
-    def forward(self, ctx: Any, values: Values) -> tuple[Any, ...]:
+    def forward(self, ctx: Any, values: Values, arrays: list[Any] | None) -> tuple[Any, ...]:
         """The row of outputs; what backward needs is kept in `ctx`."""
-        results = self._run(values)
+        results = self.fixed.run(values) if arrays is None else self.fixed.run(values, arrays)  # type: ignore[call-arg]
         row = results if self._row is None else [results[i] for i in self._row]
         if not self._is_all_new:
             memory = DeviceMemory(values)
@@ -115,7 +153,9 @@ class NodeCall:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*[values[i] for i in self._saved_inputs], *[row[i] for i in self._saved_outputs])
         ctx.call = self
-        ctx.numbers = [(n, values[i]) for n, i in self._numbers] + [(n, results[i]) for n, i in self._computed_numbers]
+        if self._numbers or self._computed_numbers:
+            numbers = [(n, values[i]) for n, i in self._numbers]
+            ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
         return tuple(row)
 
     def _find_without(self, row: Values) -> list[int]:
@@ -124,78 +164,125 @@ class NodeCall:
         self._without = found
         return found
 
-    def gradients(self, numbers: Values, saved: Values, given: Values) -> list[Any]:
+    def gradients(self, ctx: Any, given: Values) -> Values:
         """The gradients of the tensors, in a row."""
-        vjps = [None if place is None else _negated(given[place]) for place in self._vjps]
-        captures = self._captures(numbers, saved)
-        if _grad_enabled() or is_transformed():
-            return self._kept(captures).gradients((), given)
-        pattern = tuple([None if vjp is None else vjp.dtype for vjp in vjps])
-        run = self._backwards.get(pattern) or self._backward(pattern, len(vjps) + len(captures))
+        captures = [*ctx.saved_tensors]
+        if self._numbers or self._computed_numbers:
+            for n, value in ctx.numbers:
+                captures.insert(n, value)
+        values = [*[None if place is None else given[place] for place in self._vjps], *captures]
+        found = self._known_backwards(values)
+        if found is not None:
+            run, arrays = found
+            results = run(values, arrays)
+        else:
+            run = self._backward(values)
+            if run is None:
+                return self._kept(captures).gradients((), given)
+            results = run(values)
         row: list[Any] = [None] * len(self._tensors)
-        for place, result in zip(self._arguments, run([*vjps, *captures]), strict=True):
+        for place, result in zip(self._arguments, results, strict=True):
             shape = self._shapes[place]
-            if result is not None and result.shape != shape and not fits(result.shape, shape):
+            if result is not None and result.shape != shape and not fits(shape, result.shape):
                 return self._kept(captures).gradients((), given)
             row[place] = result
         return row
 
-    def _captures(self, numbers: Values, saved: Values) -> list[Any]:
-        captures = [*saved]
-        for n, value in numbers:
-            captures.insert(n, value)
-        return captures
+    def _backward(self, values: Values) -> Run | None:
+        """What gives the gradients for these of the outputs and what was saved; None where the usual node does."""
+        if _grad_enabled() or is_transformed() or not all(map(_is_told, values)):
+            return None
+        vjps = values[: len(self._vjps)]
+        pattern = (
+            usual_backend() if TOUCHED.any else "",
+            *[None if vjp is None else (_keys(vjp).raw_repr(), vjp.dtype, vjp.shape, vjp.stride()) for vjp in vjps],
+        )
+        try:
+            return self._backwards[pattern]
+        except KeyError:
+            return self._prepare_backward(pattern, vjps, values)
 
     def _kept(self, captures: list[Any]) -> Kept:
         """What the usual node keeps, for what is differentiated in turn and for what goes wrong."""
         return Kept(self.step, captures, self._outputs, self._arguments, {}, self._shapes)
 
-    def _backward(self, pattern: Sequence[Any], count: int) -> Callable[[Values], list[Any]]:
-        if all(dtype is None for dtype in pattern):
-            return lambda values: [None] * len(self._arguments)
-        program = self.step.backward(tuple([None if dtype is None else NUMPY_DTYPE[dtype] for dtype in pattern]))
-        run = self._backwards[pattern] = step_of(program, (False,) * count).on(self._device)
+    def _prepare_backward(self, pattern: Hashable, vjps: Values, values: Values) -> Run | None:
+        if len(self._backwards) >= MAX_BACKWARDS:
+            self._backwards.clear()
+        self._backwards[pattern] = run = self._made_backward(vjps, values)
         return run
 
+    def _made_backward(self, vjps: Values, values: Values) -> Run | None:
+        if all(vjp is None for vjp in vjps):
+            return lambda values: [None] * len(self._arguments)
+        if not all(map(is_plain, values)) or usual_backend() is None:
+            return None
+        program = self.step.backward(tuple([None if vjp is None else NUMPY_DTYPE[vjp.dtype] for vjp in vjps]))
+        step = step_of(program, (False,) * len(values))
+        if self._device != "cpu":
+            return step.on(self._device)
+        fixed = step.array_run(values, passes_on=True)
+        remember(self._known_backwards, fixed.run, values, fixed)
+        return fixed.run
 
-class PreparedFunction(torch.autograd.Function):  # type: ignore[misc] # torch is not typed here
-    """The node of a NodeCall: `apply(call, values, *tensors)` gives its row."""
+
+class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed here
+    """The node of a NodeCall: `apply(call, values, arrays, *tensors)` gives its row. Under no transform."""
 
     @staticmethod
-    def forward(ctx: Any, call: NodeCall, values: Values, *tensors: Any) -> tuple[Any, ...]:
-        return call.forward(ctx, values)
+    def forward(ctx: Any, call: NodeCall, values: Values, arrays: Any, *tensors: Any) -> tuple[Any, ...]:
+        return call.forward(ctx, values, arrays)
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
-        saved, call = ctx.saved_tensors, ctx.call
-        return (None, None, *call.gradients(ctx.numbers, saved, given))
+        return (None, None, None, *ctx.call.gradients(ctx, given))
 
 
 PreparedCall: TypeAlias = PlainCall | NodeCall
 
 
-def prepare(program: Program, device: str, args: Values, values: Values) -> PreparedCall | None:
-    """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared."""
+def prepare(
+    function: GraphExecutor, program: Program, device: str, args: Values, values: Values
+) -> PreparedCall | None:
+    """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared.
+
+    `function` runs it on arrays where nothing is recorded.
+    """
     rest = values[len(args) :]
     if any(value is not arg for value, arg in zip(values, args, strict=False)) or not all(map(_is_constant, rest)):
         return None
+    if program.asks or not all(map(is_plain, values)):
+        return None
     key = gradient_key(values) if _grad_enabled() else ()
-    step = step_of(kernel_program(program, values, key), key) if True in key else None
+    records = True in key
+    by_kernels = device != "cpu" or runs_c()
+    step = step_of(kernel_program(program, values, key) if by_kernels else program, key) if records else None
     if step is None or not step.input_vjps:
-        fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
-        return None if fixed is None else PlainCall(fixed, rest)
-    fixed = step.on(device).fixed(values)
+        return _prepared_plainly(function, program, device, values, rest, owns=records)
+    fixed = step.array_run(values) if device == "cpu" else step.on(device).fixed(values)
     outputs = step.graph.outputs
     if fixed is None or not all(is_tensor(output.type) for output in outputs[: step.num_real]):
         return None
-    if any(_is_list_of_tensors(output.type) for output in outputs):
+    if any(_is_list_of_tensors(output.type) or output.node.blocks for output in outputs):
+        # What is saved of a branch is not there where another one was taken.
         return None
     return NodeCall(device, step, fixed, values, rest)
 
 
-def _negated(gradient: Any) -> Any:
-    """A gradient that torch has put off negating is negated."""
-    return gradient if gradient is None or not gradient.is_neg() else gradient.resolve_neg()
+def _prepared_plainly(
+    function: GraphExecutor, program: Program, device: str, values: Values, rest: Values, *, owns: bool
+) -> PlainCall | None:
+    """Where nothing is recorded. `owns`: torch was to record it, so that results share no memory."""
+    if device == "cpu":
+        executor = program.executor if owns else function
+        return PlainCall(ArrayRun(executor, values, owned=len(program.graph.outputs) if owns else 0), rest)
+    fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
+    return None if fixed is None else PlainCall(fixed, rest)
+
+
+def _is_told(value: Any) -> bool:
+    """Whether signatures tell all there is to know of a value, elements and floats aside."""
+    return type(value) in _PLAIN or _is_constant(value)
 
 
 def _is_list_of_tensors(type: Type) -> bool:

@@ -15,6 +15,7 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import Differentiated, Key, Pattern, Program
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
+from .array_runs import ArrayRun
 from .devices import GraphRun, graph_run
 from .symbolic import is_batchable
 
@@ -67,6 +68,12 @@ class Step:
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, on the CPU."""
         return self._executor.run(arrays)
+
+    def array_run(self, values: Sequence[Any], *, passes_on: bool = False) -> ArrayRun:
+        """What gives the outputs for values like these, on the CPU; temporaries may be views of them."""
+        return ArrayRun(
+            self._executor, values, owned=self.num_real, passes_on=passes_on, unwanted=frozenset(self.repeated)
+        )
 
     @cached_property
     def _executor(self) -> GraphExecutor:

@@ -179,8 +179,7 @@ class Memory:
         for value in values:
             if isinstance(value, torch.Tensor):
                 array = array_of(value)
-                self._keep(array, value)
-                self._given[id(array)] = value
+                self.knows(array, value)
                 found.append(array)
             elif isinstance(value, list | tuple):
                 found.append(alike(value, self.arrays(value)))
@@ -189,6 +188,15 @@ class Memory:
                     self._keep(value, None)
                 found.append(value)
         return found
+
+    def knows(self, array: Array, tensor: Any) -> None:
+        """Such an array is a view of that tensor's memory."""
+        self._keep(array, tensor)
+        self._given[id(array)] = tensor
+
+    def keeps(self, array: Array) -> None:
+        """Nobody is handed such an array's memory."""
+        self._keep(array, None)
 
     def owned(self, array: Any) -> Any:
         if not isinstance(array, np.ndarray):

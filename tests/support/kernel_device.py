@@ -15,7 +15,7 @@ from gradscript.compiler.shapes.propagate import ShapeError
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup, given
-from gradscript.runtime.torch import calls, node, prepared
+from gradscript.runtime.torch import calls, node
 from gradscript.runtime.torch.devices import Runner, register_runner
 from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
 from gradscript.runtime.torch.tensors import tensors_in
@@ -95,6 +95,8 @@ def kernel_device(monkeypatch: pytest.MonkeyPatch, runner: Runner | None = None)
             patch.setattr(module, "device_of", _device_of)
         for module in (function, transforms):
             patch.setattr(module, "any_on_device", any_torch)
-        patch.setattr(prepared, "is_on_cpu", lambda value: False)
+        # What was prepared for the CPU is not for this device, nor the other way round.
+        calls.forget_calls()
         yield runs
+    calls.forget_calls()
     remove()

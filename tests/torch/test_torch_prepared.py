@@ -8,7 +8,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.runtime.torch.prepared import NodeCall, PlainCall, signature
+from gradscript.runtime.torch.prepared import NodeCall, PlainCall, is_plain, signature
 from kernel_device import KernelRuns, kernel_device
 from torch_programs import CASES
 
@@ -97,9 +97,14 @@ def test_what_is_no_plain_tensor_is_not_prepared() -> None:
     assert signature([x, 1, 2.0, None, "a", True]) == signature([x, 1, 3.0, None, "a", True])
     assert signature([x, 1]) != signature([x, 2])
     assert signature([x, 1]) != signature([x, True])
-    assert signature([x.to_sparse()]) is None
+    plain = signature([x.detach()])
+    for odd in (
+        x.detach().to_sparse(),
+        torch._to_functional_tensor(x.detach()),
+        torch.complex(x, x).detach().conj().imag,
+    ):
+        assert not is_plain(odd) and signature([odd]) != plain
     assert signature([torch.nested.nested_tensor([x.detach()])]) is None
-    assert signature([torch.complex(x, x).conj().imag]) is None
     assert signature([[x]]) is None
     assert signature([x, object()]) is None
     assert torch.func.vmap(lambda row: row * (signature([row]) is None))(x).tolist() == x.tolist()

@@ -20,11 +20,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
 from ....compiler.ir.graph import Graph
+from ....compiler.ir.node import Node, Value
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.types.types import ListType, TupleType, is_tensor, leaf_of
 from ...execution.binding import Binder
 from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled
+from ...kernels.c.tensors import Kinds
 from ...tape.programs import program_of
 from ..calls import TorchCalls
 from ..kinds import PLAIN, has_dispatch
@@ -59,7 +61,8 @@ class RegisteredOp:
         # Of a forward and a backward, all arguments go by their place.
         placed = [replace(argument, keyword_only=False) for argument in function.schema.arguments]
         self._binder = Binder(function.title, placed, function.graph.span, checked)
-        self._is_view = _may_alias(self._program.graph)
+        self._is_view = _may_alias(self._program.graph.outputs, self._program.graph)
+        self._casts = autocast is not None
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self.op = self._define(name, schema, self._draws)
         self.forward: Any = None
@@ -116,6 +119,12 @@ class RegisteredOp:
 
     def calls_function(self, *args: Any, **kwargs: Any) -> Any:
         return self.calls(args, kwargs)
+
+    @property
+    def known(self) -> Kinds | None:
+        """What finds a call that is prepared, for who need not ask torch who else takes it; None where torch casts the
+        arguments, or the results of a function may be views."""
+        return None if self._casts or self._is_view else self.calls.known
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """One value for each argument, defaults where none is given."""
@@ -252,13 +261,17 @@ def _is_spread(values: Sequence[Any]) -> bool:
     )
 
 
-def _may_alias(graph: Graph) -> bool:
+def _may_alias(outputs: Sequence[Value], graph: Graph) -> bool:
     """Whether a result may share memory with an argument or another result, as those of an op must not."""
-    return any(
-        isinstance(output.type, ListType | TupleType) or not _makes_memory(output.node) for output in graph.outputs
-    ) or len(set(graph.outputs)) < len(graph.outputs)
+    if len(set(outputs)) < len(outputs) or any(isinstance(value.type, ListType | TupleType) for value in outputs):
+        return True
+    return not all(_makes_memory(value.node, graph) for value in outputs)
 
 
-def _makes_memory(node: Any) -> bool:
+def _makes_memory(node: Node, graph: Graph) -> bool:
+    """Whether what a node gives is no part of what it is given, there or where the function lies that it calls."""
+    if node.kind == "prim::CallFunction":
+        called = graph.functions[node.attr("callee")].graph
+        return not _may_alias(called.outputs[: len(node.outputs)], called)
     op = OPS.of(node.schema)
     return op is not None and not op.has(Trait.VIEW | Trait.MAY_ALIAS) and is_tensor(leaf_of(node.output.type))

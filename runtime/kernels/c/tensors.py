@@ -1,0 +1,80 @@
+"""Calls on CPU tensors told apart without Python: `text/tensors.c`, which asks torch by its functions for DLPack.
+
+It needs the headers of Python, beside a compiler, and a torch that has such functions. Where there are none, calls go
+the longer way, to the same results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+from ...settings.modes import usual_backend
+from ..failure import KernelFailure
+from .entry import include_folders, missing_headers
+from .library import load_module
+
+
+class Kinds(Protocol):
+    """What was prepared, by the values that it is for."""
+
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, list[Any]] | None:
+        """What was prepared for such values, with arrays for the tensors among them; None where nothing was."""
+
+    def add(self, kind: Any) -> None:
+        """Have one tried first; of too many the oldest is dropped."""
+
+    def clear(self) -> None:
+        """Drop all."""
+
+
+class TensorTypes(NamedTuple):
+    """What `text/tensors.c` has."""
+
+    kind: Callable[..., Any]
+    """Of what was prepared, the values it was for, NumPy's dtypes for those that are tensors, whether torch recorded,
+    and the backend."""
+    kinds: Callable[[], Kinds]
+    new_tensors: Callable[[list[Any], tuple[Any, ...]], list[Any] | None]
+    """Tensors of arrays that own their memory; None where one does not, is there twice, or is one of some constants."""
+
+
+@cache
+def tensor_types() -> TensorTypes | None:
+    """The types; None where they cannot be built."""
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None or missing_headers():
+        return None
+    text = files(__package__).joinpath("text", "tensors.c").read_text(encoding="utf-8")
+    # What the text compiles to depends on these as well, and a module is kept by its text.
+    versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
+    try:
+        library = load_module(versions + text, include_folders())
+    except KernelFailure:
+        return None
+    make = ctypes.PyDLL(None, handle=library._handle).gs_tensor_types
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
+    quiet = (
+        torch._C._are_functorch_transforms_active,
+        torch._C._len_torch_dispatch_stack,
+        torch._C._len_torch_function_stack,
+        torch._C._get_tracing_state,
+        torch._C._autograd._profiler_enabled,
+        torch.is_anomaly_enabled,
+    )
+    found = make(
+        (
+            *(exchange, torch.Tensor, torch.nn.Parameter),
+            *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend),
+        )
+    )
+    return None if found is None else TensorTypes(*found)

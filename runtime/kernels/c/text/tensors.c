@@ -1,0 +1,418 @@
+/* Calls on CPU tensors told apart without Python: what was prepared for tensors of some layouts is found by comparing
+   them, and their memory shown as arrays.
+
+   Kind      values of some layouts, and what was prepared for them
+   Kinds     several of these; (values) → (what was prepared for such, the values with arrays for tensors); None where
+             nothing was, or where torch is in a state in which nothing prepared runs */
+
+#define PY_SSIZE_T_CLEAN
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <Python.h>
+#include <numpy/arrayobject.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What DLPack says of a tensor, and how a library is asked for it. */
+typedef struct { uint8_t code, bits; uint16_t lanes; } gs_dtype;
+typedef struct {
+    void *data;
+    struct { int32_t kind, number; } device;
+    int32_t ndim;
+    gs_dtype dtype;
+    int64_t *sizes, *strides;
+    uint64_t offset;
+} gs_tensor;
+typedef struct {
+    struct { uint32_t major, minor; void *older; } header;
+    void *allocate, *managed_of_object, *object_of_managed;
+    int (*tensor_of_object)(void *object, gs_tensor *tensor);
+} gs_exchange;
+
+#define MOST_ITEMS 16
+#define VERSION 1
+#define ON_CPU 1
+
+typedef struct {
+    enum { TENSOR, REAL, SAME } kind;
+    PyObject *object; /* of a tensor its dtype as NumPy has it; else what is to be the same */
+    gs_dtype dtype;
+    int requires_grad, ndim;
+    int64_t *sizes; /* then strides, then strides in bytes */
+} Guard;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *prepared, *backend;
+    int records;
+    Py_ssize_t count;
+    Guard *guards;
+} Kind;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *weak;
+    Py_ssize_t count;
+    Kind *items[MOST_ITEMS]; /* the one added last first */
+} Kinds;
+
+/* What torch has, set once. */
+static const gs_exchange *exchange;
+static PyObject *tensor_type, *parameter_type, *records_now, *from_array, *quiet, *levels, *backend_now;
+static PyObject *name_requires_grad, *name_is_neg, *name_level;
+
+/* 1 if torch records no run, runs under no mode and no transform; 0 if not; FAILED */
+static int is_quiet(void)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(quiet); ++i) {
+        PyObject *found = PyObject_CallNoArgs(PyTuple_GET_ITEM(quiet, i));
+        if (!found) return -1;
+        const int is_so = found == Py_None || found == Py_False || (PyLong_CheckExact(found) && PyLong_AsLong(found) == 0);
+        Py_DECREF(found);
+        if (!is_so) return 0;
+    }
+    PyObject *level = PyObject_GetAttr(levels, name_level);
+    if (!level) return -1;
+    const int is_none = PyLong_Check(level) && PyLong_AsLong(level) < 0;
+    Py_DECREF(level);
+    return is_none;
+}
+
+static int is_tensor(PyObject *value)
+{
+    return (PyObject *)Py_TYPE(value) == tensor_type || (PyObject *)Py_TYPE(value) == parameter_type;
+}
+
+/* 1, 0, or -1 where that cannot be said */
+static int is_so(PyObject *answer)
+{
+    const int so = answer ? answer == Py_True : -1;
+    Py_XDECREF(answer);
+    return so;
+}
+
+/* What DLPack says of a plain tensor on the CPU; NULL, or with an error set, of any other: of those that are batched,
+   sparse, on no memory, functional, or put off to be negated. */
+static const gs_tensor *described(PyObject *value, gs_tensor *tensor)
+{
+    if (exchange->tensor_of_object(value, tensor) || tensor->device.kind != ON_CPU) return NULL;
+    int64_t count = 1;
+    for (int i = 0; i < tensor->ndim; ++i) count *= tensor->sizes[i];
+    if (!tensor->data && count) return NULL;
+    return is_so(PyObject_CallMethodNoArgs(value, name_is_neg)) ? NULL : tensor;
+}
+
+/* --- making one --- */
+
+static int guard_of(Guard *guard, PyObject *value, PyObject *dtype)
+{
+    guard->kind = is_tensor(value) ? TENSOR : PyFloat_CheckExact(value) ? REAL : SAME;
+    guard->object = Py_NewRef(guard->kind == TENSOR ? dtype : value);
+    if (guard->kind != TENSOR) return 0;
+    gs_tensor tensor;
+    if (!PyArray_DescrCheck(dtype)) return PyErr_Format(PyExc_TypeError, "a tensor has a dtype"), -1;
+    guard->requires_grad = is_so(PyObject_GetAttr(value, name_requires_grad));
+    if (guard->requires_grad < 0) return -1;
+    if (!described(value, &tensor)) return PyErr_Format(PyExc_ValueError, "no plain tensor on the CPU"), -1;
+    guard->dtype = tensor.dtype;
+    guard->ndim = tensor.ndim;
+    guard->sizes = PyMem_Calloc(3 * (size_t)tensor.ndim + 1, sizeof(int64_t));
+    if (!guard->sizes) return PyErr_NoMemory(), -1;
+    for (int i = 0; i < tensor.ndim; ++i) {
+        guard->sizes[i] = tensor.sizes[i];
+        guard->sizes[tensor.ndim + i] = tensor.strides[i];
+        guard->sizes[2 * tensor.ndim + i] = tensor.strides[i] * PyDataType_ELSIZE((PyArray_Descr *)dtype);
+    }
+    return 0;
+}
+
+/* Kind(prepared, values, dtypes, records, backend) */
+static PyObject *kind_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"prepared", "values", "dtypes", "records", "backend", NULL};
+    PyObject *prepared, *values, *dtypes, *backend;
+    int records;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "OO!O!pO", names, &prepared, &PyTuple_Type, &values, &PyTuple_Type, &dtypes, &records, &backend))
+        return NULL;
+    if (PyTuple_GET_SIZE(values) != PyTuple_GET_SIZE(dtypes))
+        return PyErr_Format(PyExc_ValueError, "one dtype per value"), NULL;
+    Kind *self = (Kind *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->prepared = Py_NewRef(prepared);
+    self->backend = Py_NewRef(backend);
+    self->records = records;
+    self->guards = PyMem_Calloc((size_t)PyTuple_GET_SIZE(values) + 1, sizeof(Guard));
+    if (self->guards) self->count = PyTuple_GET_SIZE(values);
+    else PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < self->count; ++i)
+        if (guard_of(self->guards + i, PyTuple_GET_ITEM(values, i), PyTuple_GET_ITEM(dtypes, i))) break;
+    if (PyErr_Occurred()) Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static int kind_traverse(Kind *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->prepared);
+    return 0;
+}
+
+static int kind_clear(Kind *self)
+{
+    Py_CLEAR(self->prepared);
+    return 0;
+}
+
+static void kind_dealloc(Kind *self)
+{
+    PyObject_GC_UnTrack(self);
+    kind_clear(self);
+    for (Py_ssize_t i = 0; i < self->count; ++i) {
+        Py_XDECREF(self->guards[i].object);
+        PyMem_Free(self->guards[i].sizes);
+    }
+    PyMem_Free(self->guards);
+    Py_XDECREF(self->backend);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject KindType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Kind",
+    .tp_basicsize = sizeof(Kind),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = kind_new,
+    .tp_traverse = (traverseproc)kind_traverse,
+    .tp_clear = (inquiry)kind_clear,
+    .tp_dealloc = (destructor)kind_dealloc,
+};
+
+/* --- finding one --- */
+
+/* The array of a tensor like the guard's; NULL where it is another, or with an error set. */
+static PyObject *array_of(const Guard *guard, PyObject *value)
+{
+    gs_tensor tensor;
+    if (!is_tensor(value)) return NULL;
+    if (is_so(PyObject_GetAttr(value, name_requires_grad)) != guard->requires_grad) return NULL;
+    if (!described(value, &tensor) || tensor.ndim != guard->ndim) return NULL;
+    if (tensor.dtype.code != guard->dtype.code || tensor.dtype.bits != guard->dtype.bits) return NULL;
+    const int64_t *sizes = guard->sizes, *strides = sizes + guard->ndim;
+    for (int i = 0; i < guard->ndim; ++i)
+        if (tensor.sizes[i] != sizes[i] || tensor.strides[i] != strides[i]) return NULL;
+    char *data = (char *)tensor.data + tensor.offset;
+    Py_INCREF(guard->object); /* which the array takes over */
+    PyObject *array = PyArray_NewFromDescr(
+        &PyArray_Type, (PyArray_Descr *)guard->object, guard->ndim, (npy_intp *)sizes, (npy_intp *)(strides + guard->ndim), data, 0, NULL);
+    if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(value))) Py_CLEAR(array);
+    return array;
+}
+
+/* The value as what was prepared takes it; NULL where it is of another kind, or with an error set. */
+static PyObject *taken(const Guard *guard, PyObject *value)
+{
+    switch (guard->kind) {
+    case TENSOR: return array_of(guard, value);
+    case REAL: return PyFloat_CheckExact(value) ? Py_NewRef(value) : NULL;
+    case SAME: break;
+    }
+    if (value == guard->object) return Py_NewRef(value);
+    if (Py_TYPE(value) != Py_TYPE(guard->object) || !(PyLong_CheckExact(value) || PyUnicode_CheckExact(value))) return NULL;
+    return PyObject_RichCompareBool(value, guard->object, Py_EQ) == 1 ? Py_NewRef(value) : NULL;
+}
+
+/* The values, which are of a kind; NULL where one is of another. */
+static PyObject *all_taken(const Kind *item, PyObject *const *values)
+{
+    PyObject *found = PyList_New(item->count);
+    for (Py_ssize_t i = 0; found && i < item->count; ++i) {
+        PyObject *value = taken(item->guards + i, values[i]);
+        if (value) PyList_SET_ITEM(found, i, value);
+        else Py_CLEAR(found);
+    }
+    return found;
+}
+
+/* Whether values may be of a kind, by their types alone. */
+static int may_be(const Kind *kind, PyObject *const *values, Py_ssize_t count)
+{
+    if (kind->count != count || !kind->prepared) return 0;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (is_tensor(values[i]) != (kind->guards[i].kind == TENSOR)) return 0;
+    return 1;
+}
+
+static PyObject *found_in(const Kinds *self, PyObject *const *values, Py_ssize_t count, int records, PyObject *backend)
+{
+    for (Py_ssize_t i = 0; i < self->count; ++i) {
+        Kind *kind = self->items[i];
+        if (kind->records != records || !may_be(kind, values, count)) continue;
+        Py_INCREF(kind); /* it may be dropped meanwhile */
+        const int is_same = kind->backend == backend ? 1 : PyObject_RichCompareBool(kind->backend, backend, Py_EQ);
+        PyObject *arrays = is_same == 1 ? all_taken(kind, values) : NULL;
+        PyObject *both = arrays ? PyTuple_Pack(2, kind->prepared, arrays) : NULL;
+        Py_XDECREF(arrays);
+        Py_DECREF(kind);
+        if (both) return both;
+        /* What cannot be asked is none of these; who takes the longer way is told. */
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
+/* What is found for a row of values. */
+static PyObject *found_for(const Kinds *self, PyObject *const *values, Py_ssize_t count)
+{
+    int may = 0;
+    for (Py_ssize_t i = 0; !may && i < self->count; ++i) may = may_be(self->items[i], values, count);
+    if (!may) Py_RETURN_NONE;
+    const int goes = is_quiet();
+    if (goes < 0) return NULL;
+    if (!goes) Py_RETURN_NONE;
+    PyObject *records = PyObject_CallNoArgs(records_now), *backend = records ? PyObject_CallNoArgs(backend_now) : NULL;
+    PyObject *found = backend ? found_in(self, values, count, records == Py_True, backend) : NULL;
+    Py_XDECREF(records);
+    Py_XDECREF(backend);
+    return found;
+}
+
+static PyObject *kinds_call(Kinds *self, PyObject *const *arguments, size_t flags, PyObject *keywords)
+{
+    if (PyVectorcall_NARGS(flags) != 1 || keywords) return PyErr_Format(PyExc_TypeError, "a list of values is taken"), NULL;
+    PyObject *values = arguments[0];
+    if (!self->count || (!PyTuple_CheckExact(values) && !PyList_CheckExact(values))) Py_RETURN_NONE;
+    /* A tuple: asking a value may run what changes a list. */
+    PyObject *row = PySequence_Tuple(values);
+    PyObject *found = row ? found_for(self, &PyTuple_GET_ITEM(row, 0), PyTuple_GET_SIZE(row)) : NULL;
+    Py_XDECREF(row);
+    return found;
+}
+
+static PyObject *kinds_add(Kinds *self, PyObject *kind)
+{
+    if (Py_TYPE(kind) != &KindType) return PyErr_Format(PyExc_TypeError, "not a Kind"), NULL;
+    Kind *last = self->count == MOST_ITEMS ? self->items[--self->count] : NULL;
+    memmove(self->items + 1, self->items, (size_t)self->count * sizeof(Kind *));
+    self->items[0] = (Kind *)Py_NewRef(kind);
+    ++self->count;
+    Py_XDECREF(last);
+    Py_RETURN_NONE;
+}
+
+static PyObject *kinds_clear(Kinds *self, PyObject *unused)
+{
+    while (self->count) {
+        Kind *kind = self->items[--self->count];
+        Py_DECREF(kind);
+    }
+    Py_RETURN_NONE;
+}
+
+static int kinds_traverse(Kinds *self, visitproc visit, void *arg)
+{
+    for (Py_ssize_t i = 0; i < self->count; ++i) Py_VISIT(self->items[i]);
+    return 0;
+}
+
+static int kinds_forget(Kinds *self)
+{
+    Py_XDECREF(kinds_clear(self, NULL));
+    return 0;
+}
+
+static PyObject *kinds_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    Kinds *self = (Kinds *)type->tp_alloc(type, 0);
+    if (self) self->call = (vectorcallfunc)kinds_call;
+    return (PyObject *)self;
+}
+
+static void kinds_dealloc(Kinds *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weak) PyObject_ClearWeakRefs((PyObject *)self);
+    kinds_forget(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static Py_ssize_t kinds_length(Kinds *self) { return self->count; }
+
+static PyMethodDef kinds_methods[] = {
+    {"add", (PyCFunction)kinds_add, METH_O, "Have a Kind tried first; of too many the oldest is dropped."},
+    {"clear", (PyCFunction)kinds_clear, METH_NOARGS, "Drop all."},
+    {NULL},
+};
+static PySequenceMethods kinds_sequence = {.sq_length = (lenfunc)kinds_length};
+static PyTypeObject KindsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Kinds",
+    .tp_basicsize = sizeof(Kinds),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Kinds, call),
+    .tp_weaklistoffset = offsetof(Kinds, weak),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = kinds_new,
+    .tp_traverse = (traverseproc)kinds_traverse,
+    .tp_clear = (inquiry)kinds_forget,
+    .tp_dealloc = (destructor)kinds_dealloc,
+    .tp_methods = kinds_methods,
+    .tp_as_sequence = &kinds_sequence,
+};
+
+/* --- results --- */
+
+static int is_among(PyObject *value, PyObject *const *others, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (others[i] == value) return 1;
+    return 0;
+}
+
+/* new_tensors(results, constants): tensors of arrays that own their memory, each another one and none a constant;
+   None where one is anything else. */
+static PyObject *new_tensors(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !PyList_CheckExact(arguments[0]) || !PyTuple_CheckExact(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "a list of results and a tuple of constants are taken"), NULL;
+    PyObject *results = arguments[0], *constants = arguments[1];
+    const Py_ssize_t length = PyList_GET_SIZE(results);
+    for (Py_ssize_t i = 0; i < length; ++i) {
+        PyObject *array = PyList_GET_ITEM(results, i);
+        if (!PyArray_CheckExact(array) || PyArray_BASE((PyArrayObject *)array)) Py_RETURN_NONE;
+        if (is_among(array, ((PyListObject *)results)->ob_item, i)) Py_RETURN_NONE;
+        if (is_among(array, &PyTuple_GET_ITEM(constants, 0), PyTuple_GET_SIZE(constants))) Py_RETURN_NONE;
+    }
+    PyObject *tensors = PyList_New(length);
+    for (Py_ssize_t i = 0; tensors && i < length; ++i) {
+        PyObject *tensor = PyObject_CallOneArg(from_array, PyList_GET_ITEM(results, i));
+        if (tensor) PyList_SET_ITEM(tensors, i, tensor);
+        else Py_CLEAR(tensors);
+    }
+    if (tensors || !PyErr_ExceptionMatches(PyExc_TypeError)) return tensors;
+    PyErr_Clear(); /* of a dtype that torch does not take from arrays */
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef new_tensors_method = {"new_tensors", (PyCFunction)(void (*)(void))new_tensors, METH_FASTCALL, NULL};
+
+/* From (capsule of torch's DLPack functions, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
+   torch.from_numpy, what is to give None, False or 0, the module with the level of forward mode,
+   what gives the backend) → (Kind, Kinds, new_tensors). None where torch has other functions. */
+PyObject *gs_tensor_types(PyObject *given)
+{
+    import_array();
+    PyObject *capsule;
+    if (!PyArg_ParseTuple(given, "OOOOOO!OO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now))
+        return NULL;
+    exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (!exchange) return NULL;
+    if (exchange->header.major != VERSION || !exchange->tensor_of_object) Py_RETURN_NONE;
+    Py_INCREF(given); /* for ever, as are its items */
+    name_requires_grad = PyUnicode_InternFromString("requires_grad");
+    name_is_neg = PyUnicode_InternFromString("is_neg");
+    name_level = PyUnicode_InternFromString("_current_level");
+    PyObject *function = PyCFunction_New(&new_tensors_method, NULL);
+    if (!name_requires_grad || !name_is_neg || !name_level || !function) return NULL;
+    if (PyType_Ready(&KindType) || PyType_Ready(&KindsType)) return NULL;
+    return Py_BuildValue("(OON)", &KindType, &KindsType, function);
+}

@@ -1,0 +1,181 @@
+"""Graphs on the memory of CPU tensors, for values of one signature: no question of what the values are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...compiler.ops.arrays import Array
+from ..execution.executor import GraphExecutor
+from ..execution.last import LAST
+from ..failures.failure import RuntimeFailure
+from ..kernels.c.entry import Calls, new_calls
+from ..kernels.c.tensors import Kinds, tensor_types
+from ..plans.interpreter import execute
+from ..settings.counters import HITS
+from ..settings.modes import runs_c, usual_backend
+from ..values.tensor_memory import memory_of
+from ..values.torch_dtypes import tensor_of
+from .places import each
+from .tensors import Memory
+
+MOST_TRIES = 3
+"""How often it is asked whether kernels in C run without Python in between: what is met again does."""
+_packed: Callable[[Any], Any] = torch._C._to_dlpack
+_array_of_packed: Callable[[Any], Array] = np.from_dlpack
+
+
+class Lent:
+    """A tensor as `np.from_dlpack` takes it: an array of its memory, to be read. Quicker than torch's own methods."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _packed(self._tensor)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class ArrayRun:
+    """A FixedRun by what an executor has for such values: a plan, or kernels in C.
+
+    The first of the results, as many as are `owned`, share no memory with any other value; the others may be views, by
+    torch's own means. With `passes_on`, a value that is returned as it came is the very tensor. Those at places in
+    `unwanted` are None.
+    """
+
+    def __init__(
+        self,
+        executor: GraphExecutor,
+        values: Sequence[Any],
+        *,
+        owned: int,
+        passes_on: bool = False,
+        unwanted: Collection[int] = (),
+    ) -> None:
+        self.is_new = [True] * len(executor.graph.outputs)
+        self._executor = executor
+        self._owned = owned
+        self._passes_on = passes_on
+        self._unwanted = unwanted
+        self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
+        # NumPy has no bfloat16 that DLPack could name.
+        self._lend = Lent if all(values[i].dtype != torch.bfloat16 for i in self._tensors) else None
+        self._plan = None if runs_c() else executor.plan(self.arrays(values))
+        template = () if self._plan is None else self._plan.template
+        self._constants = tuple([constant for constant in template if isinstance(constant, np.ndarray)])
+        self._entry: Calls | None = None
+        self._tries = MOST_TRIES
+        found = tensor_types()
+        self._new_tensors = None if found is None or unwanted else found.new_tensors
+
+    def run(self, values: Sequence[Any], arrays: list[Any] | None = None) -> list[Any]:
+        """The results for values, or for these with arrays of their memory for the tensors."""
+        if arrays is None:
+            arrays = self.arrays(values)
+        results = self._computed(arrays)
+        if self._new_tensors is not None:
+            row = self._new_tensors(results, self._constants)
+        else:
+            row = None if self._shares(results) else self._as_tensors(results)
+        return row if row is not None else self._told_apart(values, arrays, results)
+
+    def _shares(self, results: Sequence[Any]) -> bool:
+        """Whether a result is none of the arrays that own their memory, or is there twice, or a constant."""
+        seen = set(map(id, self._constants))
+        for i, array in enumerate(results):
+            if i in self._unwanted:
+                continue
+            if type(array) is not np.ndarray or array.base is not None or id(array) in seen:
+                return True
+            seen.add(id(array))
+        return False
+
+    def _as_tensors(self, results: Sequence[Any]) -> list[Any]:
+        unwanted = self._unwanted
+        return [None if i in unwanted else tensor_of(array) for i, array in enumerate(results)]
+
+    def arrays(self, values: Sequence[Any]) -> list[Any]:
+        """The values, with arrays of their memory for tensors, to be read."""
+        arrays = [*values]
+        lend = self._lend
+        for i in self._tensors:
+            arrays[i] = memory_of(values[i].detach()) if lend is None else _array_of_packed(lend(values[i]))
+        return arrays
+
+    def _computed(self, arrays: list[Any]) -> list[Any]:
+        plan = self._plan
+        if plan is None:
+            return self._by_kernels(arrays)
+        HITS.add()
+        LAST.plan = plan
+        try:
+            return execute(plan, [*arrays, *plan.template])
+        except RuntimeFailure as failure:
+            raise self._executor.explain(failure, arrays) from failure.__cause__
+
+    def _by_kernels(self, arrays: list[Any]) -> list[Any]:
+        if self._entry is not None:
+            found = self._entry(*arrays)
+            if found is not None:
+                return [*found] if isinstance(found, tuple) else [found]
+        results = self._executor.run(arrays)
+        if self._entry is None and self._tries:
+            self._tries -= 1
+            self._entry = self._entered(arrays)
+        return results
+
+    def _entered(self, arrays: list[Any]) -> Calls | None:
+        """What runs the kernels without Python in between; None where nothing does, or not yet."""
+        entry = self._executor.kernel_entry(arrays, len(arrays))
+        if entry is None:
+            return None
+        calls = new_calls()
+        calls.add(entry)
+        return calls
+
+    def _told_apart(self, values: Sequence[Any], arrays: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Results of which some may be views, of each other or of values."""
+        memory = Memory()
+        for array, value in zip(arrays, values, strict=True):
+            if array is not value:
+                memory.knows(array, value)
+        for constant in self._constants:
+            memory.keeps(constant)
+        results = [None if i in self._unwanted else result for i, result in enumerate(results)]
+        own = memory.passed_on if self._passes_on else memory.owned
+        return each(results[: self._owned], own) + each(results[self._owned :], memory.shared)
+
+
+class _Nothing:
+    """Kinds where such cannot be built: nothing is found."""
+
+    def __call__(self, values: Sequence[Any]) -> None:
+        return None
+
+    def add(self, kind: Any) -> None:
+        return None
+
+    def clear(self) -> None:
+        return None
+
+
+def new_kinds() -> Kinds:
+    """What finds what is prepared for calls on tensors, without Python where that can be built."""
+    types = tensor_types()
+    return _Nothing() if types is None else types.kinds()
+
+
+def remember(kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun) -> None:
+    """Have what was prepared for values found for such again."""
+    types, backend = tensor_types(), usual_backend()
+    if types is not None and backend is not None:
+        dtypes = tuple([getattr(value, "dtype", None) for value in run.arrays(values)])
+        kinds.add(types.kind(prepared, tuple(values), dtypes, torch.is_grad_enabled(), backend))
