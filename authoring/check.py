@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +14,6 @@ from ..runtime.face.function import Function
 from ..runtime.failures.failure import RuntimeFailure
 from ..runtime.settings.modes import settings
 from ..runtime.values.arrays import on_host
-from .repair.blame import returned_span, second_span
-from .repair.explain import Explainer, percent
 from .trials.evaluation import Subject, flat
 from .trials.examples import examples_beside
 from .trials.excuses import excuse_refusals, excuse_refused_shapes, forgive_negative_counts, sum_where_broadcast
@@ -26,6 +25,9 @@ from .trials.second import NotTwice, SecondFinding, check_second
 from .trials.shapes import kind_of
 from .trials.survey import Survey, way_text
 from .trials.trial import Trial, run_trial
+
+if TYPE_CHECKING:
+    from .repair.explain import Explainer
 
 ATTEMPTS = 8
 """Points tried before a finite difference that does not settle is taken as it is."""
@@ -73,16 +75,23 @@ class Checker:
         self._try(recipes)
         if self._trials:
             self._try(self._survey.recipes(self._drawn))
-        explainer = Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
-        self._forgive(explainer)
+        self._forgive()
         for trial in self._trials:
             self._record(trial)
-        self.report.failures += explainer.failures()
-        self._at_kinks(explainer)
+        if any(finding.kind is not None for trial in self._trials for finding in trial.findings):
+            self.report.failures += self._explainer.failures()
+        self._at_kinks()
         self._compare_with_autodiff()
         self._second_order()
         self._account()
         return self.report
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        """What finds words for what is wrong: loaded with the first that is."""
+        from .repair.explain import Explainer
+
+        return Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
 
     def _try(self, recipes: Sequence[Recipe]) -> None:
         for recipe in recipes:
@@ -94,12 +103,12 @@ class Checker:
                 self._trials.append(trial)
                 self._survey.see(trial)
 
-    def _forgive(self, explainer: Explainer) -> None:
+    def _forgive(self) -> None:
         """What differentiation mends, and what nobody means, is no error."""
         mended = sum_where_broadcast(self.subject, self._trials)
         for trial, finding in {finding.index: (trial, finding) for trial, finding in reversed(mended)}.values():
             message = "the gradient of '{name}' is not summed where it was broadcast; differentiation sums it"
-            self.report.warnings.append(explainer.warning("shape", finding, trial, message))
+            self.report.warnings.append(self._explainer.warning("shape", finding, trial, message))
         self.report.notes += [f"the backward refuses: {said}" for said in excuse_refusals(self._trials)[:3]]
         refused = [] if self._is_given else excuse_refused_shapes(self.subject, self._trials)
         if refused:
@@ -108,9 +117,9 @@ class Checker:
             self.report.notes.append(note)
         for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
             message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
-            self.report.warnings.append(explainer.warning(finding.kind or "value", finding, trial, message))
+            self.report.warnings.append(self._explainer.warning(finding.kind or "value", finding, trial, message))
 
-    def _at_kinks(self, explainer: Explainer) -> None:
+    def _at_kinks(self) -> None:
         """Hold gradients to the conventions where finite differences say nothing."""
         known = {failure.argument for failure in self.report.failures}
         found: dict[tuple[int, str], Any] = {}
@@ -118,7 +127,7 @@ class Checker:
             if self.names[finding.index] not in known:
                 found.setdefault((finding.index, finding.kind), finding)
         for finding in found.values():
-            failure = explainer.kink(finding)
+            failure = self._explainer.kink(finding)
             self.report.failures.append(failure)
             shapes = self._trials[0].recipe.shapes
             name = self.names[finding.index]
@@ -258,7 +267,7 @@ class Checker:
                 if not np.allclose(by_hand, by_vjp, rtol=1e-9, atol=1e-12, equal_nan=True):
                     name = self.names[index]
                     message = f"gs.vjp gives another gradient of '{name}' than {by}"
-                    self._fail(name, "autodiff", message, returned_span(self.subject, index))
+                    self._fail(name, "autodiff", message, self._explainer.returned(index))
                     return
 
     def _sound_trials(self) -> list[Trial]:
@@ -325,13 +334,13 @@ class Checker:
         if pair is not None and pair.second is not None:
             seeds = len(pair.grad_outputs)
             position = finding.index - count if finding.index >= count else finding.index + seeds
-        detail = finding.message or f"is off by {percent(finding.error)}"
+        detail = finding.message or self._explainer.off(finding.error)
         message = f"the derivative of the gradient in '{finding.name}' {detail}"
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
         if pair is not None and pair.second is None and finding.message == "":
             notes.append("a value that the backward captures must be computed from the inputs, and not be detached")
         wanted = [i for i, g in enumerate(trial.gradients[0]) if g is not None]
-        span = second_span(self.subject, position, wanted)
+        span = self._explainer.second(position, wanted)
         self._fail(finding.name, "second_order", message, span, notes, order=2)
 
     def _fail(

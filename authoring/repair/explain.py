@@ -15,7 +15,7 @@ from ..trials.recipes import PlainEntry, Recipe
 from ..trials.report import Failure
 from ..trials.shapes import signature
 from ..trials.trial import NOTICEABLE, Finding, Trial
-from .blame import Blame, blame_shape, blame_value, returned_span
+from .blame import Blame, blame_shape, blame_value, returned_span, second_span
 
 Again = Callable[[Recipe], Trial | None]
 """Another trial of a recipe, with the slope of every element."""
@@ -110,6 +110,18 @@ class Explainer:
             notes[-1] = "give the side that is not taken a harmless argument: `torch.log(torch.where(x > 0, x, 1.0))`"
         message = _MESSAGES[finding.kind].format(name=name, detail=finding.message)
         return Failure(name, finding.kind, message, self._kink_span(finding), tuple(notes))
+
+    def returned(self, index: int) -> Span:
+        """Where the gradient of a parameter is returned."""
+        return returned_span(self.subject, index)
+
+    def second(self, position: int | None, wanted: Sequence[int]) -> Span:
+        """Where a second derivative is written."""
+        return second_span(self.subject, position, wanted)
+
+    def off(self, error: float | None) -> str:
+        """By how much a gradient is wrong, as told."""
+        return f"is off by {percent(error)}"
 
     def _kink_span(self, finding: KinkFinding) -> Any:
         """The comparison of the backward that stands at the kink, if it is one; else the gradient returned."""
