@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node
 from ...lang.source import Span
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.plans.build import build_plan
@@ -25,7 +27,10 @@ from .spans import Spans
 from .steps import StepRepair, Steps
 
 MAX_REPAIRS = 40
+MAX_ELSEWHERE = 2
+"""Other lines named where the gradients do not tell which of them is wrong."""
 TURNED = "has the wrong sign"
+_NUMBER = re.compile(r"should be -?[\d.]+")
 PLAIN = 1.1
 """A repair of a lower rank is not held beside others."""
 
@@ -36,6 +41,8 @@ class Blame:
 
     span: Span | None
     message: str = ""
+    also: tuple[Span, ...] = ()
+    """Where else it may be: what stands there explains the gradients as well."""
 
 
 def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Trial] = ()) -> Blame:
@@ -53,20 +60,28 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
         return Blame(whole)
     if not any(expected.any() for expected in evidence.expected):
         return Blame(whole, f"{quoted(whole)} should be zero, as the derivative is")
-    swapped = _swapped(subject, evidence, trial, path)
-    if swapped is not None:
-        return Blame(whole, swapped)
     others_seen = [_evidence(subject, pair.forward, pair.backward, other, path) for other in others]
     beside = [Search(replace(found, tolerance=HOLDS), spans, whole) for found in others_seen if found is not None]
     steps = _steps(evidence, trial, spans)
     suspects = steps.suspects()
     made_by = {number: i for i, step in enumerate(evidence.traces[0].steps) for number in step.outputs}
     suspected = {*suspects, *([-1] if made_by.get(evidence.result(evidence.traces[0])) in suspects else [])}
-    repair = _best(Search(evidence, spans, whole), suspected, beside)
+    changes = [change for change in steps.repairs(suspects) if all(change.holds(other.evidence) for other in beside)]
+    swapped = _swapped(subject, evidence, trial, path)
+    if swapped is not None:
+        blame: Blame | None = Blame(whole, swapped)
+    else:
+        blame = _chosen(_best(Search(evidence, spans, whole), suspected, beside), changes)
+    blame = blame or Blame(_deepest(evidence, suspects, whole))
+    possible = [evidence.traces[0].steps[step].node.span for step in suspects]
+    return replace(blame, also=_elsewhere(blame, changes, [*possible, whole]))
+
+
+def _chosen(repair: Repair | None, changes: Sequence[StepRepair]) -> Blame | None:
+    """The likeliest of the changes that mend the gradient."""
     if repair is not None and repair.rank < PLAIN:
         return Blame(repair.span, repair.message)
     # Wherever a sign is wrong on the way, it may be turned: it most likely is where most is computed.
-    changes = [change for change in steps.repairs(suspects) if all(change.holds(other.evidence) for other in beside)]
     if repair is not None and repair.message.endswith(TURNED):
         turned = _likeliest([change for change in changes if change.message.endswith(TURNED)])
         if turned is not None and turned.span.line != repair.span.line:
@@ -75,9 +90,30 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     change = _likeliest(changes)
     if change is not None and (repair is None or change.rank < repair.rank):
         return Blame(change.span, change.message)
-    if repair is not None:
-        return Blame(repair.span, repair.message)
-    return Blame(_deepest(evidence, suspects, whole))
+    return Blame(repair.span, repair.message) if repair is not None else None
+
+
+def _elsewhere(blame: Blame, changes: Sequence[StepRepair], possible: Sequence[Span]) -> tuple[Span, ...]:
+    """Other lines that a change of their own mends as well, the likeliest first.
+
+    Behind them stand those of the steps that may be wrong, the ones with most of them first, unless a number is.
+    """
+    found = [change.span for change in sorted(changes, key=lambda change: change.rank)]
+    if not _NUMBER.search(blame.message):
+        lines = Counter(span.line for span in possible if span.end)
+        found += sorted(possible, key=lambda span: -lines[span.line])
+    return other_lines(blame.span, found)
+
+
+def other_lines(span: Span | None, found: Iterable[Span]) -> tuple[Span, ...]:
+    """The first spans of other lines than that one, each of a line of its own."""
+    taken = {span.line} if span is not None else set()
+    also: list[Span] = []
+    for other in found:
+        if other.end and other.line not in taken and len(also) < MAX_ELSEWHERE:
+            taken.add(other.line)
+            also.append(other)
+    return tuple(also)
 
 
 def _steps(evidence: Evidence, trial: Trial, spans: Spans) -> Steps:
@@ -156,6 +192,42 @@ def _evidence(subject: Subject, forward: Graph, backward: Graph, trial: Trial, p
     arguments = context_arrays(trial.values, names)
     others = _others(trial, path)
     return Evidence(backward, traces, path, [p.direction for p in probes], expected, others, arguments, made)
+
+
+def blame_nan(subject: Subject, trial: Trial, path: Path) -> Blame:
+    """The step whose result is not finite though what it is given is, and what is computed in front of it."""
+    pair = subject.pair
+    if pair is None:
+        return Blame(subject.function.graph.span)
+    spans = Spans(subject.function)
+    whole = spans.returned(pair.backward, path[0])
+    try:
+        *_, context = repeatable(run_plan)(build_plan(pair.forward), trial.values)
+        trace = Trace().run(pair.backward, [context, *(trial.seeds[0][i] for i in pair.grad_outputs)])
+    except (TooLong, RuntimeFailure, ValueError, TypeError, KeyError):
+        return Blame(whole)
+    for number in sorted(trace.steps_of(trace.results[path[0]])):
+        step = trace.steps[number]
+        made, given = ([trace.values[i] for i in places] for places in (step.outputs, step.inputs))
+        if step.node.span.end and not _is_finite(made) and _is_finite(given):
+            return Blame(step.node.span, also=other_lines(step.node.span, [*feeding(step.node), whole]))
+    return Blame(whole)
+
+
+def _is_finite(values: Sequence[Any]) -> bool:
+    arrays = [value for value in values if isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f"]
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def feeding(node: Node) -> Iterator[Span]:
+    """Where what a node is given was computed, the nearest first."""
+    pending, seen = [value.node for value in node.inputs], {node}
+    while pending:
+        made = pending.pop(0)
+        if made not in seen:
+            seen.add(made)
+            yield made.span
+            pending += [value.node for value in made.inputs]
 
 
 def _others(trial: Trial, path: Path) -> dict[int, list[Any]]:

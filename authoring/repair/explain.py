@@ -15,7 +15,17 @@ from ..trials.recipes import PlainEntry, Recipe
 from ..trials.report import Failure
 from ..trials.shapes import signature
 from ..trials.trial import NOTICEABLE, Finding, Trial
-from .blame import Blame, blame_shape, blame_value, returned_span, second_span
+from .blame import (
+    Blame,
+    blame_nan,
+    blame_shape,
+    blame_value,
+    feeding,
+    other_lines,
+    returned_span,
+    second_span,
+)
+from .phrases import quoted
 
 Again = Callable[[Recipe], Trial | None]
 """Another trial of a recipe, with the slope of every element."""
@@ -92,7 +102,8 @@ class Explainer:
             message = f"{message}: {blame.message}"
         elif blame.message:
             message = f"the gradient of '{name}' is wrong: {blame.message}"
-        return Failure(name, kind, message, blame.span, tuple(notes))
+        notes += [f"or look at line {span.line}: {quoted(span)}" for span in blame.also]
+        return Failure(name, kind, message, blame.span, tuple(notes), also=blame.also)
 
     def warning(self, kind: str, finding: Finding, trial: Trial, message: str) -> Failure:
         """What is not meant, and so no error."""
@@ -109,7 +120,10 @@ class Explainer:
         if finding.kind == "nan":
             notes[-1] = "give the side that is not taken a harmless argument: `torch.log(torch.where(x > 0, x, 1.0))`"
         message = _MESSAGES[finding.kind].format(name=name, detail=finding.message)
-        return Failure(name, finding.kind, message, self._kink_span(finding), tuple(notes))
+        span = self._kink_span(finding)
+        pair = self.subject.pair
+        also = other_lines(span, feeding(pair.backward.outputs[finding.index].node)) if pair is not None else ()
+        return Failure(name, finding.kind, message, span, tuple(notes), also=also)
 
     def returned(self, index: int) -> Span:
         """Where the gradient of a parameter is returned."""
@@ -140,6 +154,11 @@ class Explainer:
         start = home([t for t in self._trials if signature(t.recipe.shapes) not in wrong])
         return start is not None and any(f.index == index for f in start.findings)
 
+    def _raised(self, span: Span) -> Blame:
+        """What raised, and where what it was given was computed."""
+        nodes = self.subject.pair.backward.all_nodes() if self.subject.pair is not None else ()
+        return Blame(span, also=other_lines(span, (s for node in nodes if node.span == span for s in feeding(node))))
+
     def _others(self, trial: Trial, path: Path) -> list[Trial]:
         """A trial or two of other shapes and the same plain values in which the gradient could be compared."""
         plain = [entry for entry in trial.recipe.entries if isinstance(entry, PlainEntry)]
@@ -156,7 +175,9 @@ class Explainer:
         if kind == "shape":
             return blame_shape(self.subject, trial, path)
         if kind == "error" and finding.cause is not None and finding.cause.span.end:
-            return Blame(finding.cause.span)
+            return self._raised(finding.cause.span)
+        if kind == "nan":
+            return blame_nan(self.subject, trial, path)
         if kind == "value" and trial.recipe.dtype == "float64":
             exact = self._again(trial.recipe)
             usable = exact is not None and path in exact.probes

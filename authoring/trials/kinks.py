@@ -109,6 +109,8 @@ class KinkCheck:
             expected = None if theirs is None or theirs.shape != leaf.shape else theirs.flat[place]
             if expected is not None and np.isfinite(expected):
                 return int(place)
+            if kink.is_corner:
+                continue
             if np.isnan(ours.flat[place]) and self._has_slope(kink.values, path, leaf, int(place), seeds):
                 return int(place)
         return None

@@ -28,6 +28,7 @@ MAX_KINKS = 3
 """Points kept for each kink, of each choice of plain values."""
 MAX_REGIONS = 6
 """Arguments kept because a decision fell out as it never had, where no branch or comparison is missing."""
+MAX_CORNERS = 2
 MAGNITUDES = (10.0, 100.0, 1e3, 1e4, 1e-2, 1e-4)
 STEPS = (0.25, 1.0, 4.0, 16.0, 64.0, 1e3, 1e5)
 BISECTIONS = 70
@@ -45,6 +46,8 @@ class Kink:
 
     values: Values
     nodes: tuple[Node, ...]
+    is_corner: bool = False
+    """Whether arguments were set together, at points that a program may not be meant for."""
 
 
 class Reach:
@@ -86,6 +89,8 @@ class Reach:
                 self._try(candidate)
                 if self._is_done(base) or not self._may_run():
                     break
+            for corner in self._corners(base):
+                self._try(corner, is_corner=True)
             pending += self.found[known:]
 
     def _may_run(self) -> bool:
@@ -97,9 +102,14 @@ class Reach:
             return False
         plain, signs = _plain(base), self.observer.reached.signs
         return all(
-            self._at.get((key, plain), 0) >= 1 and all((*key, way) in signs for way in (-1, 1))
-            for key in self._decisions
+            self._has_tied(key, plain) and all((*key, way) in signs for way in (-1, 1)) for key in self._decisions
         )
+
+    def _has_tied(self, key: Decision, plain: str) -> bool:
+        """Whether a decision has been seen at its kink; with several elements, if there is always one that is."""
+        alone = self._at.get((key, f"{plain} one"), 0)
+        tied = any(self._at.get((key, f"{plain} {many}"), 0) for many in ("several", "all"))
+        return tied or (not alone and self._at.get((key, plain), 0) >= 1)
 
     def _see(self, values: Values) -> Reached | None:
         self._runs += 1
@@ -109,20 +119,26 @@ class Reach:
             return None
         return self.observer.see(values, seeds)
 
-    def _try(self, values: Values) -> bool:
-        """Keep arguments that reach something new, or stand at a kink that is not known."""
+    def _try(self, values: Values, *, is_corner: bool = False) -> bool:
+        """Keep arguments that reach something new, or stand at a kink that is not known.
+
+        Of a corner, where functions have no derivative more often than not, nothing but the kinks is looked at.
+        """
         reached = self._see(values)
         if reached is None:
             return False
         self._decisions.update(dict.fromkeys(reached.gaps))
         plain = _plain(values)
         zeros = reached.zero_gaps()
-        fresh = any(self._at.get((key, plain), 0) < MAX_KINKS for key in zeros)
-        reaches = bool(set(self.observer.missing()) & reached.sides or reached.nodes - self.observer.reached.nodes)
+        places = [(key, f"{plain} {_how_many(reached.gaps[key])}") for key in zeros]
+        fresh = is_corner or any(self._at.get(place, 0) < MAX_KINKS for place in places)
+        news = set(self.observer.missing()) & reached.sides or reached.nodes - self.observer.reached.nodes
+        reaches = bool(news) and not is_corner
         if zeros and (fresh or reaches):
-            self._at.update({(key, plain): self._at.get((key, plain), 0) + 1 for key in zeros})
-            self.kinks.append(Kink(values, tuple(dict.fromkeys(node for node, _ in zeros))))
-        elif self._regions < MAX_REGIONS and _regions(reached) - self.observer.reached.signs:
+            for place in (*((key, plain) for key in zeros), *places):
+                self._at[place] = self._at.get(place, 0) + 1
+            self.kinks.append(Kink(values, tuple(dict.fromkeys(node for node, _ in zeros)), is_corner))
+        elif not is_corner and self._regions < MAX_REGIONS and _regions(reached) - self.observer.reached.signs:
             self._regions += 1
             reaches = True
         if reaches:
@@ -146,6 +162,32 @@ class Reach:
                     half = np.arange(leaf.size).reshape(leaf.shape) % 2 == 0
                     yield _with(base, path, np.where(half, twin, leaf))
                     yield _with(base, path, twin)
+
+    def _corners(self, base: Values) -> Iterator[Values]:
+        """Every leaf at once at the constants and one beside them: where several decisions stand at zero together."""
+        if not self._decisions:
+            return
+        constants = self.constants(base)
+        points = np.array(sorted({constant + beside for constant in constants for beside in (-1.0, 0.0, 1.0)}))
+        for _ in range(MAX_CORNERS):
+            values = base
+            for path, leaf in floating_leaves(base).items():
+                values = _with(values, path, self.rng.choice(points, leaf.shape))
+            yield self._finite(values, base)
+
+    def _finite(self, values: Values, base: Values) -> Values:
+        """Values with the elements of a base where the result, of the same shape, is not finite."""
+        try:
+            outputs = self.subject.forward(values)
+        except Exception:  # whatever they do not fit
+            return values
+        lost = [~np.isfinite(leaf) for leaf in floating_leaves(outputs).values()]
+        for path, leaf in floating_leaves(values).items():
+            for where in lost:
+                if where.shape == leaf.shape and where.any():
+                    leaf = np.where(where, np.asarray(at(base, path)), leaf)
+            values = _with(values, path, leaf)
+        return values
 
     def _near(self, leaf: Array, constant: float) -> Iterator[Array]:
         """A leaf around a constant, at it in part and altogether, and beyond it."""
@@ -238,6 +280,12 @@ class Reach:
 def _plain(values: Values) -> str:
     """What the arguments without elements are."""
     return repr([value for value in values if not array_leaves([value])])
+
+
+def _how_many(gap: Array) -> str:
+    """Whether one, several or all elements stand at zero: of those that tie there are several."""
+    count = int((gap == 0).sum())
+    return "all" if count == gap.size else "one" if count == 1 else "several"
 
 
 def _regions(reached: Reached) -> set[tuple[Node, int, int]]:

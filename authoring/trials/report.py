@@ -40,6 +40,8 @@ class Failure:
     span: Span | None = None
     notes: tuple[str, ...] = ()
     order: int = 1
+    also: tuple[Span, ...] = ()
+    """Where else the mistake may be: what was measured does not tell it from `span`."""
 
     def __str__(self) -> str:
         return self.text()
@@ -57,6 +59,7 @@ class Failure:
             "order": self.order,
             "message": self.message,
             "span": span_dict(self.span),
+            "also": [span_dict(span) for span in self.also],
             "notes": list(self.notes),
         }
 

@@ -241,8 +241,17 @@ def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> No
                     mirrored = _held_to_symmetric_changes(subject, trial, path, rng, precision)
                     found, finding.is_symmetric = mirrored or found, mirrored is not None
                 _judge(finding, path, gradients, found)
+            elif finding.kind == "nan" and finding.path == path and not _has_slopes(trial, path):
+                finding.kind, finding.message = None, ""
             elif finding.kind == "shape" and finding.path == path:
                 finding.unsummed = _is_unsummed(trial, finding, path, weights)
+
+
+def _has_slopes(trial: Trial, path: Path) -> bool:
+    """Whether the results move by a finite amount with some element whose gradient is not finite."""
+    lost = ~np.isfinite(np.asarray(at(trial.gradients[0], path), np.float64))
+    touching = [probe for probe in trial.probes[path] if (lost & (probe.direction != 0)).any()]
+    return not touching or any(np.isfinite(probe.slope.error).all() for probe in touching)
 
 
 def _held_to_symmetric_changes(

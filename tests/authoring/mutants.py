@@ -46,6 +46,7 @@ SWAPS = {
 LEFT_OUT = ("neg", "sum_to_size", "sigmoid", "tanh", "exp", "log", "square", "abs", "sign", "t", "mT", "conj")
 """Ops of one tensor that are forgotten."""
 REORDERED = ("sub", "div", "rsub", "mm", "matmul", "bmm", "pow", "atan2")
+_KEEPING_ZERO = ("sum_to_size", "reshape", "to", "neg")
 _EVEN = ("cos", "cosh", "abs", "square", "sinc")
 """Functions of which the sign of the argument is no matter."""
 _OF_ELEMENTS = ("the other way round", "with the other sign", " of `")
@@ -92,15 +93,23 @@ def mutant(function: Function, chosen: Change) -> Mutant | None:
     node = list(graph.all_nodes())[number]
     span, shape = node.span, _keeps_shape(what, node)
     touched = [i for i, output in enumerate(graph.outputs) if i < len(names) and _depends(output, node, shape)]
-    even = what.endswith("with the other sign") and _is_even_only(node)
+    turned = what.endswith("with the other sign")
+    same = turned and (_is_even_only(node) or _is_zero(node.output))
     try:
-        if not touched or even or not change(graph, node) or _simplified(graph) == _simplified(pair.backward):
+        if not touched or same or not change(graph, node) or _simplified(graph) == _simplified(pair.backward):
             return None
     except Exception:  # a change that the IR refuses is no program
         return None
     callee = Callee(function.callee.schema, function.callee.graph, replace(pair, backward=graph))
     arguments = frozenset(names[i] for i in touched)
     return Mutant(Function(callee, definition=function.definition), what, arguments, span.line, span.end_line)
+
+
+def _is_zero(value: Value) -> bool:
+    """Whether a value is zero whatever the arguments are."""
+    while value.node.schema is not None and value.node.schema.base_name in _KEEPING_ZERO:
+        value = value.node.inputs[0]
+    return value.node.schema is not None and value.node.schema.base_name in ("zeros", "zeros_like")
 
 
 def _is_even_only(node: Node) -> bool:
