@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make check    what CI runs: lint, types, layers, tests"
 	@echo "make bench    print the times beside those of peers"
 	@echo "make bench-cpu time forwards and gradients by kernels in C beside those of peers"
+	@echo "make bench-models plan whole models, and count and time their kernels beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
@@ -111,6 +112,10 @@ bench: .venv/dev.stamp
 # Forward and gradients by kernels in C; ARGS="--threads=1 --turns=15 --compile", of which none is needed.
 bench-cpu: .venv/dev.stamp
 	@$(BIN)/python benchmarks/cpu.py $(ARGS)
+
+# Whole models: plans, kernels, steps. ARGS="--steps --compile --scale=1 --keep", of which none is needed.
+bench-models: .venv/dev.stamp
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/plans.py $(ARGS)
 
 # What backwards keep, in bytes and time; ARGS=--keep writes docs/memory.md.
 bench-memory: .venv/dev.stamp
