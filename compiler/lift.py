@@ -184,6 +184,7 @@ def _check_parameters(
             f"'{name}' takes {_count(len(parameters), 'gradient')}; '{graph.name}' returns "
             f"{_count(len(types), 'output')} beside it",
             function.span,
+            *([_NO_CONTEXT] if parameters and parameters[0].name_hint in ("ctx", "self") else ()),
             "it takes one gradient per output, in order",
         )
         return None
@@ -197,6 +198,10 @@ def _check_parameters(
             )
             return None
     return indices
+
+
+_NO_LIST = "gradients are a tuple, one per input, in order: `return a, b`, and no list"
+_NO_CONTEXT = "a closure captures what it uses: leave its first parameter out"
 
 
 def _check_gradients(
@@ -222,13 +227,14 @@ def _check_gradients(
         if len(inputs) == count or (not inputs and count == 1 and outputs[0].type == NONE):
             return _check_types(inputs, outputs, function, diagnostics)
     inputs = accepted[0]
+    listed = only is not None and isinstance(only.type, ListType)
     named = ", ".join(a.name for a in inputs)
     diagnostics.report(
         "E405",
         f"'{function.attr('name')}' returns {_count(count, 'gradient')}; '{name}' has "
         f"{_count(len(inputs), 'input')} ({named})",
         function.span,
-        "return one gradient per input, in order, None where there is none",
+        _NO_LIST if listed else "return one gradient per input, in order, None where there is none",
     )
     return False
 

@@ -143,7 +143,7 @@ class TreeBuilder:
 
     def record(self, c: list[Any], start: int, end: int) -> ast.Stmt:
         name, base, span = c[0]
-        found = record_of_class(span, name.text, self.span(name), base, c[1], self.diagnostics)
+        found = record_of_class(span, name.text, self.span(name), base, c[1], end, self.diagnostics)
         return found if found is not None else ast.Pass(span)
 
     def assign_augmented(self, c: list[Any], start: int, end: int) -> ast.AugAssign:

@@ -27,8 +27,24 @@ _KEYWORDS: dict[str, tuple[str, str]] = {
 }
 """Keywords that no rule of the grammar has."""
 
+_DECORATORS = {
+    "staticmethod": "remove it, and the class around it: functions stand at the outermost level",
+    "classmethod": "remove it, and the class around it: functions stand at the outermost level",
+    "property": "remove it, and the class around it: functions stand at the outermost level",
+    "dataclass": "write `class P(NamedTuple):` with fields",
+    "once_differentiable": "remove it: second derivatives are derived",
+    "custom_fwd": "remove it: torch.autocast around the call is followed",
+    "custom_bwd": "remove it: torch.autocast around the call is followed",
+    "lru_cache": "remove it: what is computed once is for the caller to keep",
+    "cache": "remove it: what is computed once is for the caller to keep",
+    "triton": "remove it: kernels are generated of the formula",
+    "overload": "remove it: a function has one signature; Optional and defaults say the rest",
+}
+"""What to write instead of decorators, by a word of them."""
+
 _IMPORT = re.compile(
     r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import (typing|math|warnings|collections)"
+    r"|from torch import nn|from torch import (Tensor , nn|nn , Tensor)|import torch , math|import math , torch"
     r"|from collections import namedtuple"
     r"|from __future__ import annotations|from torch \. _jit_internal import BroadcastingList\d( , BroadcastingList\d)*"
     r"|from torch import Tensor|from torch \. nn import functional as F"
@@ -66,6 +82,8 @@ def unsupported_keyword(refusal: Refusal) -> Complaint | None:
     message, note = _KEYWORDS[kind]
     if kind == "from" and refusal.first.kind == "raise":
         message, note = "'raise … from' is not supported", "write raise Name(message)"
+    elif kind in ("import", "from") and {"numpy", "np"} & {token.text for token in refusal.line}:
+        note = "remove it: write what torch calls it; `np.newaxis` is `None`, `np.pi` is `math.pi`"
     elif kind in ("import", "from") and not refusal.at_top:
         note = "remove it; inside a function torch and F are known"
     return Complaint("E102", message, refusal.span(), (note,), kind)
@@ -75,6 +93,8 @@ def unsupported_operator(refusal: Refusal) -> Complaint | None:
     kind = refusal.token.kind
     if kind == "@" and not refusal.at:
         note = "remove it; a function is compiled as it stands, but for @torch.no_grad() and what torch.jit ignores"
+        words = {token.text for token in refusal.line}
+        note = next((said for word, said in _DECORATORS.items() if word in words), note)
         return Complaint("E102", "decorators are not supported", refusal.span(), (note,))
     if kind == ":=":
         note = "assign in a statement of its own, before this one"

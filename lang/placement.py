@@ -46,6 +46,8 @@ def _check_module(module: Sequence[ast.Stmt], diagnostics: Diagnostics) -> None:
         if statement.span.start == statement.span.end or is_constant(statement):
             continue
         note = "a file holds functions and constants; move this into a function, or pass the value as a parameter"
+        if "__name__" in statement.span.text:
+            note = 'what runs the functions stands in a file of Python: `gs.load("FILE.grad").f(x)`'
         diagnostics.report("E104", "only functions and constants can stand outside a function", statement.span, note)
 
 

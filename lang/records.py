@@ -17,17 +17,37 @@ _TOGETHER = (
     "or Tuple[Tensor, int], and `x, n = t`"
 )
 
+_CLASSES = {
+    "Function": "`gradscript convert FILE.py` turns a torch.autograd.Function into a function with a closure: "
+    "`def f(x):`, in it `def backward(grad_output):`, and last `return y, backward`",
+    "Module": "write functions of the module's tensors: `def layer(x, weight, bias):`; the module calls them",
+    "Enum": "take a str or an int: `mode: str`, and ask `mode == 'sum'`",
+    "Protocol": "say the type of each parameter",
+}
+"""What to write instead of classes, by the last name of their base."""
+
 
 def record_of_class(
-    span: Span, name: str, name_span: Span, base: ast.Expr | None, body: Sequence[ast.Stmt], diagnostics: Diagnostics
+    span: Span,
+    name: str,
+    name_span: Span,
+    base: ast.Expr | None,
+    body: Sequence[ast.Stmt],
+    end: int,
+    diagnostics: Diagnostics,
 ) -> ast.Record | None:
-    """The fields of a class whose base is NamedTuple; None for any other class, which is reported."""
+    """The fields of a class whose base is NamedTuple; None for any other class, which is reported.
+
+    What is wrong inside one that goes altogether is not told as well.
+    """
     if span.start == span.end:
         # It stands in for a header that did not parse.
         return None
     if base is None or _dotted(base) not in _BASES:
         keyword = Span(span.source, span.start, span.start + len("class"))
-        diagnostics.report("E102", "classes are not supported", keyword, _TOGETHER)
+        diagnostics.found[:] = [d for d in diagnostics.found if _is_outside(d.span, span.start, end)]
+        kind = base.name if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
+        diagnostics.report("E102", "classes are not supported", keyword, _CLASSES.get(kind, _TOGETHER))
         return None
     fields: list[ast.Parameter] = []
     for statement in body:
@@ -42,6 +62,10 @@ def record_of_class(
                 note = "write a function that takes it"
                 diagnostics.report("E102", "a named tuple has fields only: `x: Tensor`", statement.span, note)
     return ast.Record(span, name, name_span, _checked(fields, diagnostics))
+
+
+def _is_outside(span: Span, start: int, end: int) -> bool:
+    return span.end <= start or span.start >= end
 
 
 def record_of_call(statement: ast.Stmt, diagnostics: Diagnostics) -> ast.Record | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...lang import ast
 from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.trampoline import Walk, run
+from ..spelling.advice import for_type
 from ..types.types import (
     BOOL,
     DEVICE,
@@ -96,7 +97,9 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
                     types.append((yield _resolve(item, diagnostics, environment)))
                 return _apply(generic, node, types, diagnostics)
     text = node.span.text
-    raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *did_you_mean(text, (*NAMES, *GENERICS)), _NOTE)
+    generic = dotted_name(node.value) if isinstance(node, ast.Subscript) else text
+    notes = for_type(generic.removeprefix("typing.")) or did_you_mean(text, (*NAMES, *GENERICS))
+    raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *notes, _NOTE)
 
 
 def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Diagnostics) -> Type:

@@ -7,6 +7,7 @@ def f(x, eps: float = 10 * EPS, size: List[int] = [1, 2 * 3]): …
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.trampoline import Walk, run
+from ..spelling.advice import for_name
 from ..spelling.names import CONSTANTS
 from .annotations import dotted_name
 from .outside import Constant, Environment, Outside
@@ -28,7 +30,21 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod,
     "**": operator.pow,
 }
+_OF_MATH = ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "atan", "tanh", "erf", "floor", "ceil", "pow")
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{f"math.{name}": getattr(math, name) for name in _OF_MATH},
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "int": int,
+    "float": float,
+    "pow": pow,
+}
+"""What may be called where only constants stand."""
 _NUMBERS = (int, float)
+
+
+_CONSTANTS = "outside a function stand numbers, strings, bools, None, tuples of them, and what is computed of numbers"
 
 
 class NotConstant(ValueError):
@@ -66,6 +82,11 @@ def _value(node: ast.Expr, environment: Environment) -> Walk:
                 return float(text)
             except ValueError:
                 raise NotConstant(node) from None
+        case ast.Call(function=function, args=args, keywords=()) if dotted_name(function) in _FUNCTIONS:
+            numbers = []
+            for argument in args:
+                numbers.append(_number((yield _value(argument, environment)), argument))
+            return _called(node, _FUNCTIONS[dotted_name(function)], numbers)
         case ast.TupleExpr() | ast.ListExpr():
             items = []
             for item in node.elements:
@@ -84,9 +105,13 @@ def _computed(node: ast.Expr, op: str, left: Any, right: Any) -> Any:
     """As Python computes it, where that is a number of 64 bits."""
     if op == "**" and isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right >= 64:
         raise NotConstant(node, "is no int of 64 bits")
+    return _called(node, _OPERATORS[op], (left, right))
+
+
+def _called(node: ast.Expr, function: Callable[..., Any], numbers: Sequence[Any]) -> Any:
     try:
-        found = _OPERATORS[op](left, right)
-    except (ZeroDivisionError, OverflowError) as error:
+        found = function(*numbers)
+    except (ZeroDivisionError, OverflowError, ValueError, TypeError) as error:
         raise NotConstant(node, str(error)) from None
     if type(found) not in _NUMBERS:
         raise NotConstant(node, "is no real number")
@@ -124,5 +149,14 @@ def _defined(
     except NotConstant as error:
         reason = f": {error.reason}" if error.reason else ""
         message = f"'{target.id}' is no constant{reason}"
-        note = "outside a function stand numbers, strings, bools, None, tuples of them, and what is computed of numbers"
-        raise diagnostics.fail("E104", message, error.node.span, note) from None
+        raise diagnostics.fail("E104", message, error.node.span, *_instead(error.node), _CONSTANTS) from None
+
+
+def _instead(node: ast.Expr) -> tuple[str, ...]:
+    """What to write where an expression is none."""
+    if isinstance(node, ast.Subscript):
+        return ("a type is written where it is used; `class P(NamedTuple):` gives one a name",)
+    name = dotted_name(node.function if isinstance(node, ast.Call) else node)
+    if name.startswith("torch."):
+        return ("a tensor is an argument, or is made in the function that uses it",)
+    return for_name(name)

@@ -14,6 +14,7 @@ from ...lang.trampoline import Walk
 from ..ir.builder import Builder
 from ..ir.graph import Callee
 from ..ir.node import Block, Value
+from ..spelling.advice import for_name
 from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
@@ -72,16 +73,6 @@ class Unit(Protocol):
     def import_function(self, callee: Callee) -> Callee:
         """A function from outside as the unit calls it."""
 
-
-PYTHON_SPELLINGS = {
-    "null": "None",
-    "nil": "None",
-    "true": "True",
-    "false": "False",
-    "inf": "math.inf",
-    "nan": "math.nan",
-}
-"""Names from other languages, and what is meant."""
 
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript)
 """Expressions whose type is that of a value that is there already, or of a part of it: no larger than what passed."""
@@ -196,10 +187,9 @@ class Emitter:
         if (binding is None or binding is UNBOUND_LOCAL) and self.is_open_closure(name):
             raise self.fail("E404", f"closure '{name}' refers to itself", span, "a closure cannot be recursive")
         if binding is None:
-            if name in PYTHON_SPELLINGS:
-                raise self.fail("E201", f"undefined name '{name}'", span, f"write `{PYTHON_SPELLINGS[name]}`")
             known = [*dict.fromkeys(self.frame.names()), *self.unit.names]
-            raise self.fail("E201", f"undefined name '{name}'", span, *did_you_mean(name, known), *self.unit.hints)
+            notes = for_name(name) or did_you_mean(name, known)
+            raise self.fail("E201", f"undefined name '{name}'", span, *notes, *self.unit.hints)
         if binding is POISON or not binding.code:
             raise Abort(name)
         raise self.fail(binding.code, f"{self.told(name)} {binding.message}", span, *binding.notes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...lang import ast
@@ -13,8 +14,10 @@ from ..ops.registry import OPS, Op
 from ..spelling.overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
 from ..types.schema import FunctionSchema
 from ..types.types import (
+    BOOL,
     FLOAT,
     INT,
+    NONE,
     NUMBER,
     NUMBERS,
     TENSOR,
@@ -281,7 +284,25 @@ def _no_match(
     notes = [f"{schema}: {mismatch.reason}" for schema, mismatch in candidates][:MAX_CANDIDATES]
     if any(isinstance(a.value.type, TupleType) for a in arguments):
         notes.append("a tuple is not a tensor: unpack it first")
+    notes = [*_instead(what, arguments), *notes]
     return e.fail("E203", f"{what} does not take ({given})", node.span, *notes)
+
+
+def _instead(what: str, arguments: Sequence[Argued]) -> Iterator[str]:
+    """What people bring from torch that no overload takes, and what to write."""
+    types = [argument.value.type for argument in arguments]
+    if any(argument.keyword == "out" for argument in arguments):
+        yield "there is no 'out': use what the call gives"
+    if what in ("operator '=='", "operator '!='") and NONE in types:
+        yield "ask `x is None`, or `x is not None`"
+    if what == "sum()" and types and isinstance(types[0], ListType) and is_tensor(types[0].element):
+        yield "of a list of tensors: `torch.stack(xs).sum(0)`, or a loop that adds"
+    made_one = [a for a in arguments if a.value.type == BOOL and _ONE_BOOL.search(a.span.text)]
+    if made_one and any(map(is_tensor, types)):
+        yield "`not`, `and`, `or` and `0 < x < 1` make one bool; element by element: `~a`, `a & b`, `(0 < x) & (x < 1)`"
+
+
+_ONE_BOOL = re.compile(r"\b(not|and|or)\b|[<>]=?[^<>]*[<>]=?")
 
 
 def _only_optional(e: Emitter, schemas: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Argued | None:

@@ -151,7 +151,7 @@ def test_a_class_and_its_methods() -> None:
         def f(x):
             return x
         """,
-        [("E102", 1), ("E102", 5)],
+        [("E102", 1)],
         ["f"],
     )
 

@@ -10,6 +10,7 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ...ops.registry import OPS
+from ...spelling.advice import for_member, for_module, for_name
 from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_of, op_name
 from ...spelling.overloads import Argued
 from ...types.types import (
@@ -82,7 +83,9 @@ def emit_call(e: Emitter, node: ast.Call) -> Walk:
     if isinstance(function, ast.Name):
         return (yield _call_name(e, node, function))
     if not isinstance(function, ast.Attribute):
-        raise e.fail("E204", "this expression is not a function", function.span, "only names and methods are called")
+        called = function.function if isinstance(function, ast.Call) else function
+        notes = for_module(dotted_name(called)) or ("only names and methods are called",)
+        raise e.fail("E204", "this expression is not a function", function.span, *notes)
     module = dotted_name(function.value)
     root = module.partition(".")[0]
     if module and not e.is_value(root):
@@ -121,7 +124,7 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
     if name in e.unit.broken:
         raise Abort(name)
     known = [*dict.fromkeys(e.frame.names()), *e.unit.names, *BUILTINS, "torch"]
-    notes = did_you_mean(name, known)
+    notes = for_name(name) or did_you_mean(name, known)
     if not notes and OPS.overloads(name):
         notes = (f"did you mean `torch.{name}`?",)
     raise e.fail("E201", f"undefined name '{name}'", function.span, *notes, *e.unit.hints)
@@ -142,14 +145,15 @@ def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: st
     if module not in MODULES:
         if root not in {m.partition(".")[0] for m in MODULES}:
             e.lookup(root, _root(function).span)
-        raise e.fail("E202", f"unknown module '{module}'", function.value.span, *did_you_mean(module, MODULES))
+        notes = for_module(f"{module}.{function.name}") or did_you_mean(module, MODULES)
+        raise e.fail("E202", f"unknown module '{module}'", function.value.span, *notes)
     name = op_name(module, function.name)
     if name is None and function.name.endswith("_") and op_name(module, function.name[:-1]):
         # `F.relu_(y)`: the object is the first argument, and what the call gives.
         name = op_name(module, function.name[:-1])
         return emit_in_place(e, node, name or "", (yield emit_arguments(e, node)), f"{module}.{function.name}")
     if name is None:
-        notes = did_you_mean(function.name, names_of(module))
+        notes = for_module(f"{module}.{function.name}") or did_you_mean(function.name, names_of(module))
         raise e.fail("E202", f"unknown operator '{module}.{function.name}'", function.name_span, *notes)
     if module == "warnings":
         return (yield emit_warn(e, node))
@@ -239,7 +243,8 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
         return emit_replaced(e, node, subject, arguments)
     if not OPS.overloads(name) or name in OWN:
         methods = [name for name in OPS.names() if name not in OWN and not name.startswith("_")]
-        notes = (f"its elements are {', '.join(fields)}",) if fields else did_you_mean(name, methods)
+        notes = for_member(name) or did_you_mean(name, methods)
+        notes = (f"its elements are {', '.join(fields)}",) if fields else notes
         raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
     name = with_indices(name, arguments)
     arguments = with_receiver(name, subject, meaningful(name, arguments))

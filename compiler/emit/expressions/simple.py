@@ -8,6 +8,7 @@ from ....lang.source import Span
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...ops.registry import OPS
+from ...spelling.advice import for_member, for_module
 from ...spelling.names import CONSTANTS, METHOD_ATTRIBUTES, MODULES, op_name
 from ...spelling.operators import UNARY
 from ...spelling.overloads import Argued
@@ -93,7 +94,7 @@ def emit_attribute(e: Emitter, node: ast.Attribute) -> Walk:
     op = METHOD_ATTRIBUTES.get(name)
     if op is None or not OPS.overloads(op):
         known = value.type.names if isinstance(value.type, TupleType) else METHOD_ATTRIBUTES
-        notes = did_you_mean(name, known)
+        notes = for_member(name) or did_you_mean(name, known)
         if isinstance(value.type, TupleType) and value.type.names and not notes:
             notes = (f"its elements are {', '.join(value.type.names)}",)
         if OPS.overloads(name):
@@ -114,7 +115,8 @@ def _module_attribute(e: Emitter, node: ast.Attribute, dotted: str) -> Value:
     if root not in {m.partition(".")[0] for m in MODULES}:
         return e.lookup(root, _root_span(node))
     known = [*CONSTANTS, *(f"torch.{n}" for n in (*BY_NAME, *ALIASES))]
-    raise e.fail("E202", f"unknown name '{dotted}'", node.span, *did_you_mean(dotted, known))
+    notes = for_module(dotted) or did_you_mean(dotted, known)
+    raise e.fail("E202", f"unknown name '{dotted}'", node.span, *notes)
 
 
 def _root_span(node: ast.Expr) -> Span:

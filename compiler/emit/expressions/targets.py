@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...ir.node import Value
+from ...spelling.advice import for_name
 from ...spelling.overloads import Argued
 from ...types.types import ListType, TupleType, is_tensor
+from ..annotations import dotted_name
 from ..emitter import Emitter, described
 from .subscripts import emit_subscript_store
 
@@ -24,9 +26,8 @@ def emit_target(e: Emitter, target: ast.Target, source: Argued) -> Walk:
         case ast.Subscript():
             yield emit_subscript_store(e, target, source)
         case _:
-            raise e.fail(
-                "E305", f"the attribute '{target.name}' cannot be assigned", target.span, "values are immutable"
-            )
+            notes = for_name(dotted_name(target).partition(".")[0]) or ("values are immutable: give it a name",)
+            raise e.fail("E305", f"the attribute '{target.name}' cannot be assigned", target.span, *notes)
 
 
 def _unpacked(e: Emitter, target: ast.TupleExpr, source: Argued) -> Sequence[Value]:

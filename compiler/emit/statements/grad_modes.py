@@ -25,7 +25,9 @@ from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node
 from ...passes.fold_constants import fold_constants
+from ...spelling.advice import for_context
 from ...types.types import TensorType
+from ..annotations import dotted_name
 
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
@@ -46,8 +48,11 @@ def regions_of(node: ast.FunctionDef, diagnostics: Diagnostics) -> list[Region]:
             for context in statement.contexts:
                 mode = grad_mode(context)
                 if mode is None:
+                    entered = dotted_name(context.function if isinstance(context, ast.Call) else context)
                     note = "`with torch.no_grad():` and `torch.enable_grad()` are all that can be entered"
-                    diagnostics.report("E102", "this 'with' is not supported", context.span, note)
+                    diagnostics.report(
+                        "E102", "this 'with' is not supported", context.span, *for_context(entered), note
+                    )
                 found.append((statement.body_span.start, statement.body_span.end, mode is not False))
         stack += [*_bodies(statement)][::-1]
     return found
