@@ -8,6 +8,7 @@ x3 = x2 + tanh(a3)       from x2 and a3
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from heapq import nlargest
 from typing import Any
 
 from ..ir.node import Node, Value
@@ -34,11 +35,13 @@ def far_reaching(
             continue
         taken = frozenset[Value]().union(*(sources.get(value, {value}) for value in node.inputs))
         size = max((_nbytes(known.get(value)) for value in node.outputs), default=0)
-        large = frozenset(value for value in taken if size and _nbytes(known.get(value)) >= size)
+        large = [value for value in taken if size and _nbytes(known.get(value)) >= size]
         if len(large) > MOST and is_worth(node):
             found.add(node)
-        else:
-            sources.update(dict.fromkeys(node.outputs, large))
+            continue
+        # More than these say nothing more of what follows, and would make a long sum's work grow with its square.
+        largest = nlargest(MOST + 1, large, key=lambda value: _nbytes(known.get(value)))
+        sources.update(dict.fromkeys(node.outputs, frozenset(largest)))
     return found
 
 

@@ -61,6 +61,8 @@ class Body:
     memo: dict[Any, Operand] = field(default_factory=dict)
     _made: dict[Any, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """The last number of each name that was given: all up to it are taken."""
 
     # --- trying ---
 
@@ -74,21 +76,24 @@ class Body:
                 for table in (self.dtypes, self.axes, self.ended, self.rows):
                     table.pop(statement.name, None)
                 self._taken.discard(statement.name)
+        self._numbers.clear()
         del self.statements[mark.statements :]
         for memory, count in ((self._made, mark.made), (self.memo, mark.remembered)):
-            for key in list(memory)[count:]:
-                del memory[key]
+            while len(memory) > count:
+                memory.popitem()
 
     # --- names ---
 
     def reserve(self, name: str) -> str:
         """A name that nothing else has."""
         base = name or "v"
-        unique, number = base if name else "v0", 0
+        number = self._numbers.get(base, 0)
+        unique = _numbered(base, number) if name or number else f"{base}0"
         while unique in self._taken:
             number += 1
-            unique = f"{base}{number}" if base[-1:].isalpha() else f"{base}_{number}"
+            unique = _numbered(base, number)
         self._taken.add(unique)
+        self._numbers[base] = number
         return unique
 
     def parameter(self, name: str, dtype: DType) -> str:
@@ -216,6 +221,12 @@ class Body:
     def _as_name(operand: Operand) -> str:
         assert isinstance(operand, str)
         return operand
+
+
+def _numbered(base: str, number: int) -> str:
+    if not number:
+        return base
+    return f"{base}{number}" if base[-1:].isalpha() else f"{base}_{number}"
 
 
 def _of(table: Mapping[str, frozenset[str]], operand: Operand) -> frozenset[str]:

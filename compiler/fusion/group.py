@@ -54,6 +54,8 @@ class Group:
     parameters: dict[Value, Parameter] = field(default_factory=dict)
     sources: dict[Span, None] = field(default_factory=dict)
     domain: frozenset[str] = frozenset()
+    _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
+    """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
 
     def __post_init__(self) -> None:
         self.axes = [AXIS_NAMES[d] if d < len(AXIS_NAMES) else f"axis{d}" for d in range(len(self.shape))]
@@ -224,14 +226,15 @@ class Group:
         return parameter.name
 
     def _buffer(self, name: str, layout: Layout, *, is_output: bool) -> str:
-        for own, given in self.arguments.items():
-            if given == name and own in self.buffers and self.buffers[own].is_output == is_output:
-                return own
+        found = self._own_names.get((name, is_output))
+        if found is not None and found in self.buffers and self.arguments.get(found) == name:
+            return found
         own, number = name, 1
         while own in self.buffers or own in self.arguments:
             own, number = f"{name}_{number}", number + 1
         self.buffers[own] = Buffer(own, layout.dtype, layout.shape, layout.strides, is_output)
         self.arguments[own] = name
+        self._own_names[name, is_output] = own
         return own
 
     def _remember(self, span: Span) -> None:

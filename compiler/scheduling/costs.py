@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from math import prod
+from typing import TypeAlias
 
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import Buffer, Compute, Condition, Definition, Kernel, Load, Reduce, Store, Uniform
 from ..kernel_ir.verifier import within
 
+Access: TypeAlias = tuple[Index, tuple[Condition, ...]]
 PHILOX = 100
 """Operations for one random number: ten rounds of two products with their high halves, and exclusive ors."""
 
 
 def bytes_read(kernel: Kernel) -> int:
     """Bytes of the inputs, each distinct element that is read once."""
-    return sum(bytes_moved(kernel, buffer) for buffer in kernel.inputs)
+    moved = bytes_moved(kernel)
+    return sum(moved[buffer.name] for buffer in kernel.inputs)
 
 
 def bytes_written(kernel: Kernel) -> int:
     """Bytes of the outputs, each element that is written once."""
-    return sum(bytes_moved(kernel, buffer) for buffer in kernel.outputs)
+    moved = bytes_moved(kernel)
+    return sum(moved[buffer.name] for buffer in kernel.outputs)
 
 
-def bytes_moved(kernel: Kernel, buffer: Buffer) -> int:
-    """Bytes of the elements of a buffer that a kernel asks for: all of them, or fewer where it has fewer points.
+def bytes_moved(kernel: Kernel) -> dict[str, int]:
+    """Bytes of the elements of each buffer that a kernel asks for: all of them, or fewer where it has fewer points.
 
     So a row is counted for each index into a table, and of a tensor that is put together the part that is stored.
     """
-    accesses = {(s.index, s.conditions) for s in kernel.body if isinstance(s, Load | Store) and s.buffer == buffer.name}
+    accesses: defaultdict[str, set[Access]] = defaultdict(set)
+    for statement in kernel.body:
+        if isinstance(statement, Load | Store):
+            accesses[statement.buffer].add((statement.index, statement.conditions))
+    return {buffer.name: _moved(kernel, buffer, accesses[buffer.name]) for buffer in kernel.buffers}
+
+
+def _moved(kernel: Kernel, buffer: Buffer, accesses: Iterable[Access]) -> int:
     points = sum(_points(kernel, index, conditions) for index, conditions in accesses)
     return min(buffer.nbytes, points * buffer.dtype.itemsize)
 
@@ -37,8 +50,10 @@ def _points(kernel: Kernel, index: Index, conditions: tuple[Condition, ...]) -> 
     ranges = within(kernel.sizes, conditions)
     if ranges is None:
         return 0
-    varies = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
-    axes = index.axes.union(*(varies.get(name, frozenset()) for name in index.values))
+    axes = index.axes
+    if index.values:
+        varies = {s.name: s.axes for s in kernel.body if isinstance(s, Definition)}
+        axes = axes.union(*(varies.get(name, frozenset()) for name in index.values))
     return prod(high - low + 1 for low, high in (ranges[axis] for axis in axes))
 
 

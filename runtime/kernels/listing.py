@@ -340,9 +340,10 @@ def _least(program: Program) -> int:
     inputs = {name for given in program.inputs for name in (given if isinstance(given, tuple) else (given,))}
     read: dict[str, int] = {}
     for step in [step for step in program.steps if isinstance(step, KernelStep)]:
+        moved = bytes_moved(step.kernel)
         for buffer in step.kernel.inputs:
             name = step.arguments[buffer.name]
-            read[name] = min(read.get(name, 0) + bytes_moved(step.kernel, buffer), buffer.nbytes)
+            read[name] = min(read.get(name, 0) + moved[buffer.name], buffer.nbytes)
     results = {name for output in program.outputs for name in _names(output)} - inputs
     written = sum(program.layouts[name].meta.nbytes for name in results if name in program.layouts)
     return written + sum(size for name, size in read.items() if name in inputs)

@@ -132,6 +132,7 @@ def _names(variable: gs.tape.Variable) -> list[str]:
 # --- what runs, and what it leaves on the tape ---
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_a_group_is_one_node() -> None:
     x, w = _variables(X, W)
     y = UNIT.chain(x, w)
@@ -178,6 +179,7 @@ def test_ops_in_no_group_are_nodes_of_their_own() -> None:
         assert _names(sliced(x, w)) == ["few"]
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_plans_are_found_again() -> None:
     function = gs.CompilationUnit(UNIT.chain.code).chain
     x, w = _variables(X, W)
@@ -196,6 +198,7 @@ def test_plans_are_found_again() -> None:
     assert len(function.debug_state().plans) == 3
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_without_gradients_the_plain_plan_runs() -> None:
     x, w = _variables(X, W)
     with gs.tape.no_grad():
@@ -205,6 +208,7 @@ def test_without_gradients_the_plain_plan_runs() -> None:
     assert UNIT.chain(x.detach(), w.detach()).grad_fn is None
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_numbers_are_no_part_of_a_plan_but_their_types_are() -> None:
     function = gs.CompilationUnit(
         "def f(x, k: float, n: Optional[int] = None):\n"
@@ -472,6 +476,7 @@ def test_passes_of_users_change_what_is_recorded() -> None:
     assert seen == ["chain", "chain_differentiable"]
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_captures_are_freed_inside_a_group() -> None:
     """Gradients of many weights come while what the forward captured goes: they are never all there together."""
     layers, size = 16, 1 << 14
