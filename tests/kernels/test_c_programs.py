@@ -235,3 +235,21 @@ def test_kernels_of_a_lone_op_have_a_name_that_c_takes() -> None:
         x = gs.tape.Variable(np.arange(3.0))
         unit.f(x, gs.tape.Variable(np.arange(3.0))).sum().backward()
     np.testing.assert_array_equal(x.grad.data, 2 * np.arange(3.0) ** 2)
+
+
+WORDS = "double int inline register tanh exp memcpy printf main NAN errno y0 int64_t gs_least gs_exp_f32 gs_number linux"
+
+
+@pytest.mark.parametrize("name", WORDS.split() if compilers.compiler() else [])
+def test_functions_may_be_called_what_c_calls_something_else(name: str) -> None:
+    function = gs.CompilationUnit(f"def {name}(x):\n    return torch.tanh(x) * 2 + x.exp()\n")[name]
+    x = np.linspace(0, 1, 9)
+    with gs.settings.backend("c"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value, pull_back = gs.vjp(function, x)
+        (gradient,) = pull_back(np.ones(9))
+        taped = gs.tape.Variable(x)
+        function(taped).backward(np.ones(9))
+    np.testing.assert_allclose(value, np.tanh(x) * 2 + np.exp(x), rtol=1e-13)
+    np.testing.assert_allclose(gradient, 2 - 2 * np.tanh(x) ** 2 + np.exp(x), rtol=1e-13)
+    np.testing.assert_array_equal(taped.grad, gradient)

@@ -46,11 +46,18 @@ def _names(kernels: Sequence[Kernel]) -> list[str]:
     """A name for each, its own with a number where another has it."""
     found: dict[str, None] = {}
     for kernel in kernels:
-        name, number = f"{kernel.name}", 1
+        own = _name_in_c(kernel.name)
+        name, number = own, 1
         while name in found:
-            name, number = f"{kernel.name}_{number}", number + 1
+            name, number = f"{own}_{number}", number + 1
         found[name] = None
     return list(found)
+
+
+def _name_in_c(name: str) -> str:
+    """A kernel's name, unless a word, a type or a function of C, or a helper, might be called so."""
+    is_own = "_" in name.strip("_") and not name.startswith(("_", "gs_")) and not name.endswith("_t")
+    return name if is_own else f"{name}_kernel"
 
 
 class OutOfRange(Exception):
