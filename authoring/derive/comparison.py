@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from textwrap import dedent
 from typing import Any
 
-from ...compiler.ir.graph import Callee, GradPair, copy_without_closures
-from ...compiler.ir.node import Value
+from ...compiler.ir.graph import GradPair, without_backward
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
 from ...compiler.unparse import unparse_function
@@ -65,14 +64,6 @@ def compared(function: Function) -> Comparison:
     return Comparison(
         function.name, _measured(author, callee.pair), _measured(found.text, found.callee.pair), found.text
     )
-
-
-def without_backward(callee: Callee) -> Callee:
-    """The function as if its author had written no backward."""
-    env: dict[Value, Value] = {}
-    graph = copy_without_closures(callee.graph, env)
-    graph.body.ret.replace_inputs([env[value] for value in callee.graph.outputs if value in env])
-    return Callee(callee.schema, graph)
 
 
 def _measured(text: str, pair: GradPair) -> Measured:

@@ -525,6 +525,88 @@ def f(x):
 """,
         "lint",
     ),
+    "L104": Example(
+        """\
+def f(x):
+    y = x * 2
+""",
+        """\
+def f(x):
+    return x * 2
+""",
+        "lint",
+    ),
+    "L206": Example(
+        """\
+def f(x):
+    return x * torch.ones([3])
+""",
+        """\
+def f(x):
+    return x * torch.ones([3], dtype=x.dtype)
+""",
+        "lint",
+    ),
+    "L402": Example(
+        """\
+def f(x, y):
+    def backward(g):
+        return g * y, None
+
+    return x * y, backward
+""",
+        """\
+def f(x, y):
+    y = gs.constant(y)
+
+    def backward(g):
+        return g * y, None
+
+    return x * y, backward
+""",
+        "lint",
+    ),
+    "L501": Example(
+        """\
+def f(x):
+    wide = torch.cat([x, x])
+
+    def backward(g):
+        return g.expand(wide.size()).split(x.size(0))[0] * 2
+
+    return wide.sum(), backward
+""",
+        """\
+def f(x):
+    wide = torch.cat([x, x])
+    wide_size = wide.size()
+
+    def backward(g):
+        return g.expand(wide_size).split(x.size(0))[0] * 2
+
+    return wide.sum(), backward
+""",
+        "lint",
+    ),
+    "L502": Example(
+        """\
+def f(x):
+    doubled = x * 2
+
+    def backward(g):
+        return g * torch.cos(x) + g * doubled
+
+    return torch.sin(x) + doubled * x / 2, backward
+""",
+        """\
+def f(x):
+    def backward(g):
+        return g * torch.cos(x) + g * x * 2
+
+    return torch.sin(x) + x * x, backward
+""",
+        "lint",
+    ),
     "L201": Example(
         """\
 def f(x):

@@ -13,13 +13,18 @@ CODES = {
     "L101": "an assigned name that is never read",
     "L102": "a parameter that is never used",
     "L103": "a statement without effect",
+    "L104": "a function that computes and returns nothing",
     "L201": "log(1 + x), which loses x where it is small",
     "L202": "exp(x) - 1, which loses x where it is small",
     "L203": "1 - cos(x), which loses everything where x is small",
     "L204": "the log of a softmax or a sigmoid, which is of 0 where that underflows",
     "L205": "sqrt(x * x), whose gradient at 0 is NaN",
+    "L206": "a literal tensor whose dtype makes others float32",
     "L301": "a NaN from the side of where() that is not taken",
     "L401": "a backward that ignores a gradient that it is given",
+    "L402": "a backward that returns None for an argument on which the result depends",
+    "L501": "a tensor that is kept for the backward, which asks for its size alone",
+    "L502": "a tensor that is kept for the backward beside another of which it is one cheap operation",
 }
 """Every code with its meaning."""
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...runtime.face.unit import CompilationUnit
+from .closures import forgotten_arguments, kept_for_nothing
 from .findings import Finding, wanted
-from .names import idle_statements, ignored_gradients, unused_names, unused_parameters
-from .numbers import dead_sides, lost_digits
+from .names import idle_statements, ignored_gradients, missing_returns, unused_names, unused_parameters
+from .numbers import dead_sides, lost_digits, promoting_literals
 
-_OF_SYNTAX = (unused_names, unused_parameters, ignored_gradients, idle_statements)
-_OF_GRAPHS = (lost_digits, dead_sides)
+_OF_SYNTAX = (unused_names, unused_parameters, ignored_gradients, idle_statements, missing_returns)
+_OF_GRAPHS = (lost_digits, dead_sides, promoting_literals, forgotten_arguments, kept_for_nothing)
 
 
 def lint(unit: CompilationUnit, ignored: Iterable[str] = ()) -> list[Finding]:

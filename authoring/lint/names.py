@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...lang import ast
-from .findings import Finding
+from .findings import Edit, Finding
 
 _EFFECTS = (ast.Call,)
 
@@ -19,7 +19,8 @@ def unused_names(definition: ast.FunctionDef) -> Iterator[Finding]:
         target = statement.targets[0]
         if isinstance(target, ast.Name) and target.id not in read and not target.id.startswith("_"):
             message = f"'{target.id}' is assigned and never read"
-            yield Finding("L101", message, target.span, "remove the assignment, or begin the name with '_'")
+            edit = _removed(definition, statement) if not _calls(statement.value) else None
+            yield Finding("L101", message, target.span, "remove the assignment, or begin the name with '_'", edit)
 
 
 def unused_parameters(definition: ast.FunctionDef) -> Iterator[Finding]:
@@ -52,7 +53,49 @@ def idle_statements(definition: ast.FunctionDef) -> Iterator[Finding]:
             continue
         if isinstance(statement.value, ast.Constant) and (i == 0 or isinstance(statement.value.value, str)):
             continue
-        yield Finding("L103", "the value of this goes nowhere", statement.span, "assign it, return it, or remove it")
+        edit = _removed(definition, statement) if not _calls(statement.value) else None
+        note = "assign it, return it, or remove it"
+        yield Finding("L103", "the value of this goes nowhere", statement.span, note, edit)
+
+
+def missing_returns(definition: ast.FunctionDef) -> Iterator[Finding]:
+    """Functions that compute something, give nothing back and do nothing that is seen."""
+    statements = list(_statements(definition))
+    if any(isinstance(s, ast.Return | ast.Raise | ast.Assert | ast.ExprStmt) and _is_seen(s) for s in statements):
+        return
+    last = next((s for s in reversed(definition.body) if isinstance(s, ast.Assign)), None)
+    if last is not None:
+        message = f"'{definition.name}' computes and returns nothing"
+        yield Finding("L104", message, last.span, f"end it with `return {last.targets[0].span.text}`")
+
+
+def _is_seen(statement: ast.Syntax) -> bool:
+    return not isinstance(statement, ast.ExprStmt) or isinstance(statement.value, ast.Call)
+
+
+def _calls(expression: ast.Syntax) -> bool:
+    """Whether an expression calls something, which may act or draw."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            return True
+        pending += ast.children(node)
+    return False
+
+
+def _removed(definition: ast.FunctionDef, statement: ast.Syntax) -> Edit | None:
+    """The edit that takes a statement away with its lines, unless others stand on them or its block would be empty."""
+    text, span = statement.span.source.text, statement.span
+    start = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", span.end)
+    end = len(text) if end < 0 else end + 1
+    behind = text[span.end : end].strip()
+    alone = not text[start : span.start].strip() and (not behind or behind.startswith("#"))
+    blocks: list[ast.Syntax] = [definition, *_statements(definition)]
+    bodies = [body for node in blocks for body in (getattr(node, "body", ()), getattr(node, "orelse", ()))]
+    leaves_some = any(statement in body and len(body) > 1 for body in bodies if isinstance(body, tuple | list))
+    return Edit(start, end, "") if alone and leaves_some else None
 
 
 def _statements(definition: ast.FunctionDef) -> Iterator[ast.Syntax]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from ...compiler.ir.graph import Callee
 from ...compiler.ir.node import Node, Value, walk
 from ...compiler.ir.rewrite import constant_of
+from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
 from ...lang.source import Source, Span
 from .findings import Edit, Finding
@@ -48,6 +49,41 @@ def dead_sides(callee: Callee, source: Source) -> Iterator[Finding]:
                 operand_text = f"torch.where({condition}, {text}, {safe})"
                 note = f"give it a harmless operand there: `{operand_text}` in the place of `{text}`"
                 yield Finding("L301", message, culprit.node.span, note)
+
+
+def promoting_literals(callee: Callee, source: Source) -> Iterator[Finding]:
+    """Tensors of float32 that meet an argument, whose halves they make float32."""
+    for node in walk(callee.graph.nodes):
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.POINTWISE) or len(node.inputs) < 2:
+            continue
+        tensors = [value for value in node.inputs if is_tensor(value.type)]
+        if not any(value.node.kind == "prim::Param" for value in tensors):
+            continue
+        for literal in tensors:
+            made = literal.node
+            if _makes_float32(made) and _stands_in(made.span, source):
+                like = next(value for value in tensors if value.node.kind == "prim::Param").name_hint.partition(".")[0]
+                message = "this is float32 whatever the arguments are, and makes halves float32"
+                note = f"say the dtype: `{made.span.text[:-1]}, dtype={like}.dtype)`"
+                edit = (
+                    Edit(made.span.start, made.span.end, note.split("`")[1]) if made.span.text.endswith(")") else None
+                )
+                yield Finding("L206", message, made.span, note, edit)
+
+
+_MAKERS = frozenset(("zeros", "ones", "full", "rand", "randn", "linspace", "logspace", "eye"))
+
+
+def _makes_float32(node: Node) -> bool:
+    """Whether a node makes a tensor of the default dtype, of at least one dimension."""
+    if node.schema is None or node.schema.base_name not in _MAKERS:
+        return False
+    given = {argument.name: value for argument, value in zip(node.schema.arguments, node.inputs, strict=False)}
+    dtype, size = given.get("dtype"), given.get("size")
+    if dtype is None or constant_of(dtype) is not None or dtype.node.kind != "prim::Constant":
+        return False
+    return size is None or size.node.kind != "prim::ListConstruct" or bool(size.node.inputs)
 
 
 _SINGULAR = {

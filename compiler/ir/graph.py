@@ -154,6 +154,14 @@ def copy_without_closures(graph: Graph, env: dict[Value, Value]) -> Graph:
     return copied
 
 
+def without_backward(callee: Callee) -> Callee:
+    """The function as if its author had written no backward."""
+    env: dict[Value, Value] = {}
+    graph = copy_without_closures(callee.graph, env)
+    graph.body.ret.replace_inputs([env[value] for value in callee.graph.outputs if value in env])
+    return Callee(callee.schema, graph)
+
+
 def _called(graph: Graph) -> dict[str, Graph]:
     """The graphs of the functions that a graph calls, and of those that they call, by name, closures in place."""
     found: dict[str, Graph] = {}

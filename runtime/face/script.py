@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
@@ -55,6 +57,8 @@ def script(function: Callable[..., Any]) -> Function:
 
 def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
     """As `script`, for a function that others around it may use."""
+    if isinstance(function, staticmethod):
+        function = function.__func__
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
         raise TypeError(f"gs.script compiles functions written with `def`, not {_described(function)}")
     if _is_method(function):
@@ -63,15 +67,42 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
             "what it uses of its object, and call that"
         )
     try:
-        lines, first_line = inspect.getsourcelines(function)
+        lines, first_line = _source_lines(function)
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"Python has no source of '{function.__name__}', as of what is typed at its prompt; "
-            "pass the text to gs.CompilationUnit"
+            f"Python keeps no source of '{function.__name__}': before 3.13 it has none of what is typed at its prompt. "
+            'Put it into a file or a notebook, or pass its text: `gs.CompilationUnit("def f(x): …").f`'
         ) from error
     written = inspect.unwrap(function)
     source = _cut_out(lines, first_line, inspect.getsourcefile(written) or "<script>", written is not function)
     return functions_of(source, scopes.around(function), (_WHEN,))[function.__name__]
+
+
+def _source_lines(function: Callable[..., Any]) -> tuple[list[str], int]:
+    """The lines of a definition and the number of the first. OSError where there are none."""
+    code = inspect.unwrap(function).__code__
+    given = _given_to_python() if code.co_filename == "<string>" else ""
+    if not given:
+        return inspect.getsourcelines(function)
+    lines = inspect.getblock(given.splitlines(keepends=True)[code.co_firstlineno - 1 :])
+    if not re.search(rf"\bdef\s+{code.co_name}\b", "".join(lines)):
+        # It is of another text that was run under this name.
+        return inspect.getsourcelines(function)
+    return lines, code.co_firstlineno
+
+
+def _given_to_python() -> str:
+    """The text of `python -c TEXT`, which Python keeps as it was given."""
+    words = sys.orig_argv
+    options = {"-W", "-X", "--check-hash-based-pycs"}
+    i = 1
+    while i < len(words) and words[i].startswith("-"):
+        flags, is_last = words[i], words[i].startswith("-") and "c" in words[i] and not words[i].startswith("--")
+        if is_last and words[i] not in options:
+            attached = flags.partition("c")[2]
+            return attached or (words[i + 1] if i + 1 < len(words) else "")
+        i += 2 if words[i] in options else 1
+    return ""
 
 
 _WHEN = "names from around a function are looked up where it is compiled: define them above"

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.explain.examples import EXAMPLES, Example
 from gradscript.authoring.explain.page import MEANINGS, explain
+from gradscript.authoring.lint.findings import Finding
 from gradscript.authoring.lint.linter import lint
 from gradscript.stdlib_grads import formula_files
 
@@ -63,6 +64,56 @@ def test_no_alarm_on_the_library() -> None:
         found += lint(unit)
     assert whole >= 15
     assert not found, "\n".join(map(str, found))
+
+
+def test_no_alarm_on_the_examples() -> None:
+    folder = Path(__file__).parents[2] / "examples"
+    files = [path for suffix in ("*.gs", "*.grad") for path in folder.rglob(suffix)]
+    assert len(files) >= 5
+    assert not [str(finding) for path in files for finding in _of_file(path)]
+
+
+def _of_file(path: Path) -> list[Finding]:
+    try:
+        return lint(gs.load(path))
+    except gs.CompileError:
+        assert "wrong" in path.name
+        return []
+
+
+CLOSURES_RIGHT = [
+    "def f(x, index: Tensor):\n    def backward(g):\n        return torch.zeros_like(x).index_add(0, index, g), None\n"
+    "    return x[index], backward\n",
+    "def f(x, y):\n    e = torch.exp(x)\n    def backward(g):\n        return g * e * y, g * e\n"
+    "    return e * y, backward\n",
+    "def f(x, y):\n    y = y.detach()\n    def backward(g):\n        return g * y, None\n    return x * y, backward\n",
+    "def f(x, y):\n    def backward(g):\n        return g.sum_to_size(x.size()), g.sum_to_size(y.size())\n"
+    "    return x + y, backward\n",
+    "def f(x):\n    return x * torch.ones([3], dtype=x.dtype) + torch.zeros([])\n",
+    "def f(x):\n    n = torch.neg(x)\n    def backward(g):\n        return g * n + g\n    return n * n, backward\n",
+    "def f(x):\n    print(x)\n",
+    "def f(x, n: int):\n    assert n > 0\n    y = x * n\n    return y\n",
+]
+
+
+@pytest.mark.parametrize("text", CLOSURES_RIGHT)
+def test_right_functions_are_left_alone(text: str) -> None:
+    assert _codes(text) == []
+
+
+def test_statements_that_do_nothing_are_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text(
+        "def f(x, y):\n    a = x * 2\n    b = torch.rand([2])\n    x * 3  # idle\n    if x.sum() > 0:\n        c = 3\n"
+        "    return x * torch.ones([3]) + y\n",
+        encoding="utf-8",
+    )
+    result = CliRunner().invoke(main, ["lint", str(path), "--fix"])
+    assert result.exit_code == 1
+    assert path.read_text(encoding="utf-8") == (
+        "def f(x, y):\n    b = torch.rand([2])\n    if x.sum() > 0:\n        c = 3\n"
+        "    return x * torch.ones([3], dtype=x.dtype) + y\n"
+    )
 
 
 RIGHT = [

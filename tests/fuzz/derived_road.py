@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gradscript as gs
-from gradscript.authoring.derive.comparison import without_backward
 from gradscript.authoring.derive.derivation import derivation_of
 from gradscript.authoring.derive.placing import replaced
+from gradscript.compiler.ir.graph import without_backward
 from gradscript.lang.source import Source
 from gradscript.runtime.face.function import Function
 from subject import Mismatch, Subject

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from typing import Any
 
 import gradscript as gs
@@ -234,7 +236,7 @@ def test_script_points_into_the_file() -> None:
 def test_script_without_source() -> None:
     names: dict[str, Any] = {}
     exec("def f(x):\n    return x\n", names)
-    with pytest.raises(ValueError, match="Python has no source of 'f'"):
+    with pytest.raises(ValueError, match="Python keeps no source of 'f'"):
         gs.script(names["f"])
     with pytest.raises(TypeError, match="not a lambda"):
         gs.script(lambda x: x)
@@ -251,3 +253,32 @@ def test_the_public_names() -> None:
         assert name in dir(gs)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = gs.nothing
+
+
+GIVEN = """import gradscript as gs
+FACTOR = 3.0
+def helper(x):
+    return x * 2
+class Holder:
+    @staticmethod
+    def plain(x):
+        return helper(x) + 1
+@gs.script
+def f(x):
+    return helper(x) * FACTOR
+print(f(2.0), gs.script(Holder.plain)(1.0), gs.script(Holder.__dict__['plain'])(2.0))
+names = {}
+exec('def other(x): return x', names)
+try:
+    gs.script(names['other'])
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("options", [["-c"], ["-W", "ignore", "-c"], ["-Ic"]])
+def test_script_of_what_python_is_given(options: list[str]) -> None:
+    done = subprocess.run([sys.executable, *options, GIVEN], capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first == "12.0 3.0 5.0"
+    assert second.startswith("Python keeps no source of 'other'")
