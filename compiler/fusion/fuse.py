@@ -14,7 +14,7 @@ from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node
 from ..kernel_ir.layout import Layout
-from ..ops.meta import UNKNOWN
+from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Trait
 from ..recompute import Policy, recompute
 from ..recompute.in_rounds import ChosenRounds
@@ -177,13 +177,15 @@ def _own_copy(graph: Graph) -> Graph:
 
 
 def _abstract(arguments: Sequence[Given]) -> list[Any]:
-    return [_meta(given) for given in arguments]
+    """Equal ones are the same object: what runs over lists of many layers tells by it that all are alike."""
+    seen: dict[Meta, Meta] = {}
 
+    def meta(given: Given) -> Any:
+        if isinstance(given, list):
+            return [meta(item) for item in given]
+        return seen.setdefault(given.meta, given.meta) if isinstance(given, Layout) else given
 
-def _meta(given: Given) -> Any:
-    if isinstance(given, list):
-        return [_meta(item) for item in given]
-    return given.meta if isinstance(given, Layout) else given
+    return [meta(given) for given in arguments]
 
 
 def _is_layout(given: Given) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -56,8 +57,13 @@ def is_known(value: Any) -> bool:
         if item is UNKNOWN:
             return False
         if isinstance(item, list | tuple):
-            pending += item
+            pending += item[:1] if are_alike(item) else item
     return True
+
+
+def are_alike(items: Sequence[Any]) -> bool:
+    """Whether all elements of a list are one kind of tensor, as weights are over the layers of a model."""
+    return bool(items) and isinstance(items[0], Meta) and items.count(items[0]) == len(items)
 
 
 def _is_equal(left: Any, right: Any) -> bool:
@@ -70,6 +76,8 @@ def join(left: Any, right: Any) -> Any:
     if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and _is_equal(left, right)):
         return left
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
+        if are_alike(left) and left == right:
+            return left
         return type(left)(join(a, b) for a, b in zip(left, right, strict=True))
     return UNKNOWN
 

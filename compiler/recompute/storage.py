@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from ..ir.kinds import KindTrait, has, kinds_with
 from ..ir.node import Block, Node, Value, walk
-from ..ops.meta import Meta
+from ..ops.meta import Meta, are_alike
 from ..ops.registry import OPS, Trait
 from ..shapes.propagate import UNKNOWN, Abstract
 from ..types.types import is_differentiable, is_tensor, strip_optional
@@ -37,7 +37,10 @@ def size_of(abstract: Abstract) -> int | None:
         if item is UNKNOWN:
             return None
         if isinstance(item, list | tuple):
-            pending += item
+            if are_alike(item):
+                total += len(item) * item[0].nbytes
+            else:
+                pending += item
         elif isinstance(item, Meta):
             total += item.nbytes
     return total

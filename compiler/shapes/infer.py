@@ -22,7 +22,7 @@ from ..ops.arguments import Arguments, Shapes, Undecided
 from ..ops.arrays import numpy_dtype
 from ..ops.families.control import fit_gradients
 from ..ops.families.prim import sum_to_size
-from ..ops.meta import UNKNOWN, Meta, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Meta, are_alike, is_defined, is_known, join
 from ..ops.registry import Op, Trait
 from ..ops.shapes import all_broadcast
 from ..types.types import (
@@ -164,7 +164,9 @@ def _picked(items: Any, index: Any) -> Any:
         return UNKNOWN
     if index is not UNKNOWN:
         return items[index]
-    return reduce(join, items) if items else UNKNOWN
+    if not items:
+        return UNKNOWN
+    return items[0] if are_alike(items) else reduce(join, items)
 
 
 def _fitted(gradients: Any, primal: Any, function: Any, argument: Any) -> Any:

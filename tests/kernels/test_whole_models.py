@@ -18,7 +18,7 @@ from gradscript.compiler.codegen.triton.module import supports
 from gradscript.runtime.kernels.c.kernel import Kernels
 from gradscript.runtime.kernels.reference import run_fused
 from kernel_device import kernel_device
-from whole_models import MODELS, NEWTON, UNIT, arguments, eager, flat, tensors
+from whole_models import MODELS, NEWTON, TEXT, UNIT, arguments, eager, flat, tensors
 
 
 @pytest.fixture
@@ -123,3 +123,26 @@ def test_an_iteration_until_it_converges_has_the_gradient_that_it_was_given(laun
     assert launches
     close(result, want)
     close(gradient, first)
+
+
+def _python_calls(layers: int) -> int:
+    """How many calls of Python's functions it takes to plan the kernels of both passes."""
+    values = arguments("transformer", layers)
+    function = gs.CompilationUnit(TEXT, "models.grad").transformer
+    count = 0
+
+    def counted(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        function.kernels(*values)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_many_layers_take_no_longer_to_plan_than_few() -> None:
+    _python_calls(6)
+    assert _python_calls(96) <= 1.2 * _python_calls(6)
