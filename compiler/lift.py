@@ -14,6 +14,7 @@ backward that itself returns a closure is lifted in turn: that is the second-ord
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..lang.diagnostics import Diagnostics
 from .analysis.captures import captures, used_values
@@ -59,7 +60,11 @@ def callee_of(graph: Graph) -> Callee:
 
     CompileError for a closure that is no backward of it.
     """
-    arguments = tuple(Argument(v.name_hint or f"input{i}", v.type) for i, v in enumerate(graph.inputs))
+    names = [value.name_hint or f"input{i}" for i, value in enumerate(graph.inputs)]
+    arguments = tuple([Argument(name, value.type) for name, value in zip(names, graph.inputs, strict=True)])
+    if len(graph.arguments) == len(arguments):
+        known = zip(graph.arguments, arguments, strict=True)
+        arguments = tuple([replace(told, name=made.name, type=made.type) for told, made in known])
     results = [value.type for value in graph.outputs if value.type != CLOSURE]
     returns = tuple(Argument(f"result{i}", type) for i, type in enumerate(results))
     schema = FunctionSchema(graph.name, "", arguments, returns)

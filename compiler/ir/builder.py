@@ -24,12 +24,14 @@ from ..types.types import (
     FLOAT,
     INT,
     NONE,
+    NUMBER,
     STR,
     ListType,
     OptionalType,
     TupleType,
     Type,
     VariableType,
+    is_subtype,
     strip_optional,
     unify,
 )
@@ -63,6 +65,18 @@ def constant_type(value: Any) -> Type:
     if element is None:
         raise ValueError(f"the elements of {value!r} have no common type")
     return ListType(element)
+
+
+def default_fits(default: Any, type: Type) -> bool:
+    """Whether a constant may be the default of a parameter of some type."""
+    if isinstance(default, tuple) and any(isinstance(item, tuple) for item in default):
+        return False
+    if default == ():
+        return isinstance(strip_optional(type), ListType)
+    if isinstance(default, bool) and strip_optional(type) == NUMBER:
+        # As no call may pass one.
+        return False
+    return is_subtype(NONE if default is None else constant_type(default), type)
 
 
 class Builder:

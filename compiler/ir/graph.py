@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...lang.source import NO_SPAN, Span
-from ..types.schema import FunctionSchema
+from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, Type
 from .node import Block, Node, Value, copy_block, copy_node, walk
 from .printer import graph_text
@@ -23,16 +23,17 @@ class Graph:
     """A named body, and the functions that its prim::CallFunction nodes name.
 
     `title` is what messages call it: the user's function that it serves, and what of that it is. `backward_of` makes
-    that of a backward.
+    that of a backward. `arguments` are the inputs as a caller passes them, with defaults; () where that is not told.
     """
 
-    __slots__ = ("__weakref__", "body", "functions", "name", "span", "title")
+    __slots__ = ("__weakref__", "arguments", "body", "functions", "name", "span", "title")
 
     def __init__(
         self, name: str, functions: Mapping[str, Callee] | None = None, span: Span = NO_SPAN, title: str = ""
     ) -> None:
         self.name = name
         self.title = title or name
+        self.arguments: tuple[Argument, ...] = ()
         self.body = Block()
         self.functions: Mapping[str, Callee] = functions if functions is not None else {}
         self.span = span
@@ -77,9 +78,10 @@ class Graph:
 
         With spans, each node that came from source says where: `# mul.grad:3:12`.
         """
-        texts = [graph_text(self.name, self.body, with_spans)]
+        texts = [graph_text(self.name, self.body, self.arguments, with_spans)]
         if not alone:
-            texts += [graph_text(name, graph.body, with_spans) for name, graph in _called(self).items()]
+            called = _called(self).items()
+            texts += [graph_text(name, graph.body, graph.arguments, with_spans) for name, graph in called]
         return "\n".join(texts)
 
     def __str__(self) -> str:
@@ -138,6 +140,8 @@ class Callee:
         self.schema = schema
         self.graph = graph
         self.pair = pair
+        if len(schema.arguments) == len(graph.inputs):
+            graph.arguments = schema.arguments
         self.has_effect: bool | None = None
         self.returned: Any = None
         self.source: Graph | None = None

@@ -14,8 +14,9 @@ from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
 from ...lang.source import Source, Span
 from ..ops.registry import OPS
 from ..types.dtypes import BY_NAME
-from ..types.schema import FunctionSchema
+from ..types.schema import NO_DEFAULT, Argument, FunctionSchema
 from ..types.types import SCALAR_KINDS, ListType, OptionalType, TensorType, TupleType, Type
+from .builder import default_fits
 from .constants import TensorConstant
 from .graph import Callee, Graph
 from .kinds import KINDS
@@ -31,9 +32,10 @@ _TOKEN = re.compile(
       | (?P<string>"(?:[^"\\\n]|\\.)*")
       | (?P<number>-inf\b|-?0x[0-9a-f]+|-?[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?)
       | (?P<name>[^\W\d][\w.]*(?:::[\w.]+)*)
-      | (?P<mark>[()\[\],:=])""",
+      | (?P<mark>[()\[\],:=*])""",
     re.VERBOSE,
 )
+_BROADCAST = re.compile(r"BroadcastingList([1-6])")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _NAMED_CONSTANTS: dict[str, Any] = {
@@ -62,6 +64,7 @@ class _Parser:
         self._source = source
         self._diagnostics = diagnostics
         self._values: dict[str, Value] = {}
+        self._length: int | None = None
         self._tokens = self._scan()
         self._token = next(self._tokens)
 
@@ -81,7 +84,7 @@ class _Parser:
         self._values = {}
         name = self._string(self._next("string")) if self._token.kind == "string" else self._next("name").text
         graph = Graph(name, functions, self._span(self._token))
-        self._parameters(graph.body)
+        graph.arguments = self._inputs(graph.body)
         open_blocks = [graph.body]
         while open_blocks:
             self._statement(open_blocks)
@@ -136,6 +139,38 @@ class _Parser:
         self._next(")")
         self._next(":")
 
+    def _inputs(self, block: Block) -> tuple[Argument, ...]:
+        """The inputs of a graph, with defaults, `*` and lists of a length that one number may stand for."""
+        self._next("(")
+        found: list[Argument] = []
+        by_name = False
+        while self._token.kind != ")" and (not found or self._accept(",")):
+            if self._accept("*"):
+                if by_name:
+                    raise self._fail("E101", "a second '*' among the parameters", self._token, "remove it")
+                by_name = bool(self._next(","))
+            found.append(self._input(block, by_name, bool(found) and not found[-1].required))
+        self._next(")")
+        self._next(":")
+        return tuple(found)
+
+    def _input(self, block: Block, by_name: bool, after_default: bool) -> Argument:
+        token = self._next("value")
+        self._next(":")
+        self._length = None
+        type = self._type(0)
+        self._define(block.param, [(token, type)])
+        default: Any = NO_DEFAULT
+        if self._accept("="):
+            start = self._token
+            value = self._constant(0)
+            default = tuple(value) if isinstance(value, list) else value
+            if not _is_default(default, type):
+                raise self._fail("E301", f"the default is not {type}", start)
+        elif after_default and not by_name:
+            raise self._fail("E101", f"{token.text} without a default follows one with a default", token)
+        return Argument(base_name(token.text[1:]), type, default, by_name, self._length)
+
     def _typed_names(self) -> list[tuple[_Token, Type]]:
         names: list[tuple[_Token, Type]] = []
         while not names or self._accept(","):
@@ -170,6 +205,10 @@ class _Parser:
             raise self._fail("E004", "the type nests too deep", token)
         if token.text == "Tensor":
             return self._tensor_type()
+        length = _BROADCAST.fullmatch(token.text)
+        if length is not None:
+            # A list for which one number may stand, where a parameter is one; else a list.
+            self._length, token = int(length[1]), token._replace(text="List")
         if token.text in ("Optional", "List"):
             self._next("[")
             element = self._type(depth + 1)
@@ -348,3 +387,11 @@ class _Parser:
 
 def _shown(token: _Token) -> str:
     return "the end of the text" if token.kind == "end" else f"'{token.text[:MAX_NESTING]}'"
+
+
+def _is_default(value: Any, type: Type) -> bool:
+    try:
+        return not isinstance(value, TensorConstant) and default_fits(value, type)
+    except ValueError:
+        # A list of elements of unlike types.
+        return False

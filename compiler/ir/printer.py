@@ -8,7 +8,8 @@
       %2 : Tensor = aten::mul.Tensor(%self, %other)
       return (%2, %backward)
 
-The graphs of the functions that it calls follow, in the order met.
+The graphs of the functions that it calls follow, in the order met. Inputs have the defaults of the function's
+parameters, and `*` stands before those that go by name: `graph f(%x : Tensor, %n : int = 3, *, %p : float = 0.5):`.
 
 `return` ends a block and `block` opens another one of the node before it, so indentation carries no meaning; it
 stops growing at some depth, lest the text of a deeply nested graph grow with the square of its depth.
@@ -17,10 +18,11 @@ stops growing at some depth, lest the text of a deeply nested graph grow with th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...lang.source import NO_SOURCE
+from ..types.schema import Argument
 from .constants import TensorConstant
 from .node import Block, Node, Value
 
@@ -34,11 +36,14 @@ _LONGEST_DECIMAL = 4096
 """Bits; longer ints are written in hexadecimal, which Python converts at any length."""
 
 
-def graph_text(name: str, body: Block, with_spans: bool = False) -> str:
-    """The text of one graph. With spans, each node that came from source says where: `# mul.grad:3:12`."""
+def graph_text(name: str, body: Block, arguments: Sequence[Argument] = (), with_spans: bool = False) -> str:
+    """The text of one graph, whose inputs may have defaults. With spans, each node that came from source says where:
+    `# mul.grad:3:12`."""
     printer = _Printer(with_spans)
     shown = name if PLAIN_NAME.match(name) else quote(name)
-    printer.lines.append(f"graph {shown}({printer.definitions(body.inputs)}):")
+    is_told = len(arguments) == len(body.inputs)
+    inputs = printer.parameters(body.inputs, arguments) if is_told else printer.definitions(body.inputs)
+    printer.lines.append(f"graph {shown}({inputs}):")
     printer.block_body(body, 1)
     return "\n".join(printer.lines) + "\n"
 
@@ -117,6 +122,19 @@ class _Printer:
 
     def definitions(self, values: list[Value]) -> str:
         return ", ".join(f"{self.name(v)} : {v.type}" for v in values)
+
+    def parameters(self, values: Sequence[Value], arguments: Sequence[Argument]) -> str:
+        """As `definitions`, with defaults, `*` before those that go by name, and lists for which a number may stand."""
+        parts: list[str] = []
+        for value, argument in zip(values, arguments, strict=True):
+            if argument.keyword_only and "*" not in parts:
+                parts.append("*")
+            type = str(value.type)
+            if argument.fixed_size is not None:
+                type = type.replace("List[", f"BroadcastingList{argument.fixed_size}[", 1)
+            default = "" if argument.required else f" = {constant_text(argument.default)}"
+            parts.append(f"{self.name(value)} : {type}{default}")
+        return ", ".join(parts)
 
     def uses(self, values: list[Value]) -> str:
         return ", ".join(map(self.name, values))

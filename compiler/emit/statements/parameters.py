@@ -6,9 +6,9 @@ from typing import Any
 
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
-from ...ir.builder import constant_type
+from ...ir.builder import constant_type, default_fits
 from ...types.schema import NO_DEFAULT, Argument, Default
-from ...types.types import FLOAT, INT, NONE, TENSOR, ListType, OptionalType, Type, is_subtype, strip_optional
+from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, Type, strip_optional
 from ..annotations import broadcast_size, resolve_type
 from ..constants import NotConstant, constant_value
 from ..emitter import described
@@ -37,7 +37,7 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
         default = (default,) * fixed_size
     if node.default is not None:
         default = _converted(default, strip_optional(type))
-        if not _default_fits(default, type):
+        if not default_fits(default, type):
             raise diagnostics.fail(
                 "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
             )
@@ -65,12 +65,6 @@ def _type_of_default(default: Any) -> Type:
     if default == ():
         return ListType(INT)
     return constant_type(default)
-
-
-def _default_fits(default: Any, type: Type) -> bool:
-    if default == ():
-        return isinstance(strip_optional(type), ListType)
-    return is_subtype(NONE if default is None else constant_type(default), type)
 
 
 def _converted(default: Any, type: Type) -> Any:
