@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table examples-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
+	@echo "make examples-table rewrite what docs/kernels.md says of the kernels of examples/kernels"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
 	@echo "make tables   rewrite the parser's tables from the grammar, and the index of the ops"
@@ -128,6 +129,9 @@ bench-gpu: .venv/dev.stamp
 # Rewrites what docs/kernels.md says of the suite's kernels; a test says when that is due.
 kernels-table: .venv/dev.stamp
 	@$(BIN)/python benchmarks/kernel_table.py --keep
+
+examples-table: .venv/dev.stamp
+	@$(BIN)/python benchmarks/example_table.py --keep
 
 # An hour for everything; ARGS="--match clamp --change special --limit 20" for a part.
 enumerate: .venv/dev.stamp

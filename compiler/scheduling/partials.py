@@ -9,7 +9,7 @@ from ..kernel_ir.index import AxisAtom, Index, axis, value
 from ..kernel_ir.kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
 from ..kernel_ir.parts import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
-from ..kernel_ir.statements import slice_of, used_names
+from ..kernel_ir.statements import indices, slice_of, used_names
 from ..types.dtypes import INT64, DType
 
 
@@ -121,6 +121,7 @@ class Partials:
         needed = [name for s in rest for name in used_names(s) if name not in known]
         body = [*slice_of(kernel.body, needed), *body, *rest]
         varying = {name for s in body if isinstance(s, Definition) for name in s.axes}
+        varying |= {name for s in body for index in indices(s) for name in index.axes}
         if any(a.name in varying and self._is_reduced(a) for a in kernel.axes):
             raise Unsplittable(f"{kernel.name} uses what it reduces over a parallel axis along that axis", kernel)
         kept = [replace(a, role="parallel") for a in kernel.axes if a.name in varying]

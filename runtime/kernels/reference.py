@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.fusion.assemble import Split
 from ...compiler.fusion.fuse import Supports, Unfusable, fuse, fuse_groups
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
 from ...compiler.fusion.seeds import open_inputs
@@ -16,33 +17,34 @@ from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.ops.registry import OPS
+from ...compiler.scheduling.split import split_reductions
 from ..plans.interpreter import run_plan
 from .groups import plan_with_kernels
 
 
-def run_fused(graph: Graph, values: Sequence[Any], supports: Supports) -> list[Any]:
+def run_fused(graph: Graph, values: Sequence[Any], supports: Supports, split: Split = split_reductions) -> list[Any]:
     """The outputs of a graph, for one value per input: kernels by their meaning, what is between groups by ops.
 
     Unfusable where a group is none for what it meets, or there is nothing to fuse.
     """
     given = [_given(value) for value in values]
     try:
-        return run_program(fuse(graph, given, supports), values)
+        return run_program(fuse(graph, given, supports, split), values)
     except Unfusable:
         parts = fuse_groups(graph, given)
         if parts is None:
             raise
 
     def group(stretch: Graph) -> Any:
-        return lambda met: _run_group(stretch, met, supports)
+        return lambda met: _run_group(stretch, met, supports, split)
 
     return run_plan(plan_with_kernels(parts.graph, group), values)
 
 
-def _run_group(graph: Graph, values: Sequence[Any], supports: Supports) -> list[Any]:
+def _run_group(graph: Graph, values: Sequence[Any], supports: Supports, split: Split) -> list[Any]:
     unknown = open_inputs(graph)
     given = [UNKNOWN if i in unknown else _given(value) for i, value in enumerate(values)]
-    return run_program(fuse(graph, given, supports), values)
+    return run_program(fuse(graph, given, supports, split), values)
 
 
 def _given(value: Any) -> Any:

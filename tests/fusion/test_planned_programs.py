@@ -28,6 +28,7 @@ SAMPLES = {
     "sums of what is the same in each row": """
         return (b.expand_as(x) * c).sum(-1), (w.expand_as(x) * 2).mean(0), (w * c).sum()
     """,
+    "rows without what columns are, on average": "return x - (w - y).mean(-1, keepdim=True)",
     "names that others are made of": """
         total_inside, total_at, partial_total = x * 2, x + 1, x.sum(0)
         total = (x * total_inside * total_at).sum()

@@ -1,0 +1,68 @@
+"""What the kernels of examples/kernels move: how many there are, bytes beside the least there could be, what is saved.
+
+python benchmarks/example_table.py            prints the table
+python benchmarks/example_table.py --keep     writes it into docs/kernels.md
+
+All of it follows from `f.kernels(…)`; neither a GPU nor Triton is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+from example_shapes import ARGUMENTS, Classes, Drawn
+from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
+from gradscript.runtime.values.tables import bytes_text
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "kernels.md"
+FOLDER = ROOT / "examples" / "kernels"
+MARKS = ("<!-- listed by `make examples-table` -->", "<!-- end of what the examples move -->")
+ROWS, COLUMNS = 4096, 1024
+HEADINGS = ["function", "forward", "÷ least", "backward", "÷ least", "saved", "library"]
+
+
+def table() -> str:
+    """Markdown."""
+    units = [gs.load(path) for path in sorted(FOLDER.glob("*.grad"))]
+    functions = {name: unit[name] for unit in units for name in unit.functions}
+    rows = [_row(name, functions[name].kernels(*_arguments(name))) for name in ARGUMENTS]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [HEADINGS, ["---"] * len(HEADINGS), *rows])
+
+
+def _arguments(name: str) -> list[Any]:
+    return [_array(given) for given in ARGUMENTS[name](ROWS, COLUMNS)]
+
+
+def _array(given: Drawn | Classes) -> Any:
+    """Zeros that take no memory: the layout is what counts."""
+    return np.zeros(given.shape, np.int64 if isinstance(given, Classes) else np.float32)
+
+
+def _row(name: str, listing: KernelListing) -> list[str]:
+    forward, backward = (
+        _cells(k, b) for k, b in zip((listing.forward, listing.backward), listing.least_bytes, strict=True)
+    )
+    return [f"`{name}`", *forward, *backward, bytes_text(listing.saved_bytes), str(len(listing.library) or "")]
+
+
+def _cells(kernels: tuple[KernelInfo, ...], least: int) -> list[str]:
+    moved = sum(info.bytes_read + info.bytes_written for info in kernels)
+    return [str(len(kernels)), f"{moved / least:.2f}" if least else ""]
+
+
+def kept(document: str) -> str:
+    """The document with the table in its place."""
+    before, rest = document.split(MARKS[0])
+    return f"{before}{MARKS[0]}\n\n{table()}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
+
+
+if __name__ == "__main__":
+    if "--keep" in sys.argv[1:]:
+        DOCUMENT.write_text(kept(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    else:
+        print(table())
