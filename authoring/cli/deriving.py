@@ -90,7 +90,7 @@ def _derived(path: str, names: Sequence[str], compare: bool) -> Derived:
             continue
         try:
             if compare:
-                found.comparisons.append(compared(function))
+                found.comparisons.append(compared(function, measured=True))
             else:
                 found.texts[function.name] = derive_text(function)
         except ValueError as error:

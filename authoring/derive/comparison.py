@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tokenize
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from textwrap import dedent
 from typing import Any
 
@@ -14,6 +14,7 @@ from ...compiler.types.types import is_tensor
 from ...compiler.unparse import unparse_function
 from ...runtime.face.function import Function
 from .derivation import derivation_of
+from .measuring import Costs, arguments_of, costs, gradients
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Measured:
     words: int
     operations: int
     kept_tensors: int
+    costs: Costs = field(default_factory=Costs)
+    """Of a call on the same arguments, where such were asked for and found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +48,49 @@ class Comparison:
         return {"name": self.name, **sides, "ratio": round(self.ratio, 3), "text": self.text}
 
     def __str__(self) -> str:
-        rows = [("", "words", "operations", "tensors kept")]
+        rows: list[tuple[str, ...]] = [
+            ("", "words", "operations", "tensors kept", "bytes kept", "flops", "kernels", "error")
+        ]
         for name, side in (("author", self.author), ("derived", self.derived)):
-            rows.append((name, str(side.words), str(side.operations), str(side.kept_tensors)))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+            of_text = (side.words, side.operations, side.kept_tensors)
+            found = side.costs
+            measured = [_told(number) for number in (found.saved_bytes, found.flops, found.kernels)]
+            error = "-" if found.error is None else f"{found.error:.0e}"
+            rows.append((name, *map(str, of_text), *measured, error))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join([f"{self.name}:", *lines, "", self.text.rstrip("\n")])
 
 
-def compared(function: Function) -> Comparison:
-    """The two backwards of a function that has one. ValueError where none can be derived."""
+def _told(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
+
+
+def compared(function: Function, *, measured: bool = False) -> Comparison:
+    """The two backwards of a function that has one. ValueError where none can be derived.
+
+    `measured` says to run both, on the first arguments that are found.
+    """
     callee = function.callee
     if callee.pair is None:
         raise ValueError(f"'{function.name}' has no backward to compare with")
     found = derivation_of(Function(without_backward(callee)))
     assert found.callee.pair is not None
     author = unparse_function(callee)
+    derived = Function(found.callee)
+    arguments = arguments_of(function) if measured else None
+    exact = gradients(derived, arguments) if arguments is not None else None
     return Comparison(
-        function.name, _measured(author, callee.pair), _measured(found.text, found.callee.pair), found.text
+        function.name,
+        _measured(author, callee.pair, costs(function, arguments, exact)),
+        _measured(found.text, found.callee.pair, costs(derived, arguments, exact)),
+        found.text,
     )
 
 
-def _measured(text: str, pair: GradPair) -> Measured:
+def _measured(text: str, pair: GradPair, found: Costs) -> Measured:
     tensors = [item for item in pair.context if is_tensor(item.type)]
-    return Measured(_words(closure_text(text)), _operations(pair), len(tensors))
+    return Measured(_words(closure_text(text)), _operations(pair), len(tensors), found)
 
 
 def _operations(pair: GradPair) -> int:

@@ -8,14 +8,12 @@ from pathlib import Path
 import gradscript as gs
 import pytest
 from click.testing import CliRunner
+from derived_lengths import LONGEST, lengths
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
 from gradscript.authoring.derive.placing import replaced
-from gradscript.compiler.formulas.library import compile_formula, formula_names
-from gradscript.compiler.ir.graph import Callee
-from gradscript.compiler.types.schema import FunctionSchema
+from gradscript.compiler.formulas.library import formula_names
 from gradscript.lang.source import Source
-from gradscript.runtime.face.function import Function
 
 BACKWARDS = {
     "x * torch.sigmoid(x)": "return grad_output * sigmoid_x * (x * (1 - sigmoid_x) + 1)",
@@ -168,16 +166,17 @@ _EVERY = 5
 
 def test_no_longer_than_the_authors() -> None:
     """Of a fifth of the library's formulas, at least fifty are no longer than 1.2 times what their authors wrote."""
-    ratios: dict[str, float] = {}
-    for name in formula_names()[::_EVERY]:
-        callee = compile_formula(name)
-        if callee.pair is None:
-            continue
-        schema = FunctionSchema(callee.schema.base_name, "", callee.schema.arguments, callee.schema.returns)
-        try:
-            ratios[name] = compared(Function(Callee(schema, callee.graph, callee.pair))).ratio
-        except ValueError as error:
-            assert "has no gradient" in str(error)
-    short = [name for name, ratio in ratios.items() if ratio <= 1.2]
+    ratios = lengths(formula_names()[::_EVERY])
+    short = [name for name, ratio in ratios.items() if ratio <= LONGEST]
     assert len(short) >= 50
     assert len(short) >= 0.85 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
+
+
+def test_costs_are_compared() -> None:
+    text = "def f(x, y):\n    def backward(g):\n        return g * y * 1, g * x * 2\n    return x * y, backward\n"
+    found = compared(gs.CompilationUnit(text).f, measured=True)
+    assert found.derived.costs.kernels == 1 and found.derived.costs.flops
+    assert found.derived.costs.error is not None and found.derived.costs.error < 1e-6
+    # The author's is wrong, which shows.
+    assert found.author.costs.error is not None and found.author.costs.error > 0.1
+    assert "bytes kept  flops  kernels  error" in str(found)

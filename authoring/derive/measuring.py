@@ -1,0 +1,88 @@
+"""What a pair costs on arguments, and how exact it is: bytes kept, work and kernels of the backward, error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...lang.diagnostics import CompileError
+from ...runtime.face.function import Function
+from ...runtime.failures.failure import RuntimeFailure
+from ...runtime.kernels.failure import KernelFailure
+from ..trials.evaluation import Subject
+from ..trials.examples import examples_beside
+from ..trials.inputs import InputSearch
+from ..trials.leaves import map_arrays
+from ..trials.recipes import example_recipe
+
+_FAILURES = (RuntimeFailure, CompileError, KernelFailure, ValueError, TypeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of one call in float32; None for what could not be found out.
+
+    `error` is how far an element of a gradient is from what float64 gives, over the largest of that gradient.
+    """
+
+    saved_bytes: int | None = None
+    flops: int | None = None
+    kernels: int | None = None
+    error: float | None = None
+
+
+def arguments_of(function: Function, seed: int = 0) -> list[Any] | None:
+    """Arguments in float64 on which a function runs: its author's, or the first that a search finds."""
+    rng = np.random.default_rng(seed)
+    beside = examples_beside(function)
+    try:
+        subject = Subject(function)
+        recipe = example_recipe(beside[0][0]) if beside else InputSearch(subject).first_fit()
+        return recipe.make(rng) if recipe is not None else None
+    except _FAILURES:
+        return None
+
+
+def costs(function: Function, arguments: Sequence[Any] | None, exact: Sequence[Any] | None) -> Costs:
+    """What a function with a backward costs on arguments; `exact` are the gradients in float64."""
+    if arguments is None:
+        return Costs()
+    short = [map_arrays(value, _short) for value in arguments]
+    try:
+        listing = function.kernels(*short)
+        kernels, flops = len(listing.backward), sum(kernel.flops for kernel in listing.backward)
+        saved: int | None = listing.saved_bytes
+    except _FAILURES:
+        return Costs(error=_error(gradients(function, short), exact))
+    return Costs(saved, flops, kernels, _error(gradients(function, short), exact))
+
+
+def gradients(function: Function, arguments: Sequence[Any]) -> list[Any] | None:
+    """The gradients of the sum of what a function gives; None where it does not run."""
+    try:
+        *results, context = function.forward(*arguments)
+        results = list(results[0]) if len(results) == 1 and isinstance(results[0], tuple) else results
+        seeds = [map_arrays(result, np.ones_like) for result in results if isinstance(result, np.ndarray | list)]
+        pair = function.callee.pair
+        wanted = [seeds[i] for i in pair.grad_outputs] if pair is not None and len(seeds) == len(results) else seeds
+        found = function.backward(context, *wanted)
+    except _FAILURES:
+        return None
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _short(array: Any) -> Any:
+    return array.astype(np.float32) if array.dtype == np.float64 else array
+
+
+def _error(found: Sequence[Any] | None, exact: Sequence[Any] | None) -> float | None:
+    if found is None or exact is None:
+        return None
+    errors = [0.0]
+    for ours, theirs in zip(found, exact, strict=True):
+        if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray) and ours.shape == theirs.shape and ours.size:
+            errors.append(float(np.abs(ours - theirs).max() / max(float(np.abs(theirs).max()), 1e-300)))
+    return max(errors)
