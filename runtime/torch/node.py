@@ -23,12 +23,12 @@ from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
 from .kernels import kernel_program
-from .kinds import BY_OPS, SYMBOLIC
+from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
 from .tensors import DTYPE_OF, Memory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
-from .transforms import run_per_sample, transposed
+from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
 """Names that nodes have classes of; those beyond go without."""
@@ -315,6 +315,8 @@ def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = Fa
         return _transformed(step_of(program, _key(values, _is_floating)), values)
     if program.asks:
         program = program.answered(_flags(values))
+    if _is_of_samples(program, values):
+        return run_per_gradient(lambda sample: run_program(program, sample, passes_on=passes_on), values)
     if is_forward_mode() and has_tangent(values):
         return record(GradscriptFunction, step_of(program, _key(values, _is_floating)), values)
     key = gradient_key(values) if torch.is_grad_enabled() else ()
@@ -349,12 +351,25 @@ def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]
 def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
     """The outputs, nothing recorded."""
     device = device_of(values)
+    if device == SYMBOLIC and _is_of_samples(program, values):
+        return run_per_gradient(lambda sample: run_plainly(program, sample, passes_on=passes_on), values)
     if device != "cpu":
         with torch.no_grad():
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
     memory = Memory()
     arrays = memory.arrays(values)
     return each(program.run(arrays), memory.passed_on if passes_on else memory.owned)
+
+
+def _is_of_samples(program: Program, values: Sequence[Any]) -> bool:
+    """Whether gradients come in a batch, and ops that know batches are not all that there is to do with them."""
+    return any(map(_is_batch, values)) and not step_of(program, (False,) * len(values)).is_batchable
+
+
+def _is_batch(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_batch, value))
+    return isinstance(value, torch.Tensor) and is_batch_of_gradients(value)
 
 
 _requires_grad: Callable[[Any], bool] = attrgetter("requires_grad")

@@ -10,7 +10,8 @@ import torch
 
 from ..failures.failure import RuntimeFailure
 from ..settings.random import local_seed, next_seed
-from .places import Layout, Place
+from .kinds import is_batch_of_gradients
+from .places import Layout, Place, put_together, take_apart
 from .steps import Step
 from .symbolic import draws_numbers
 
@@ -65,6 +66,25 @@ def _stack_numbers(samples: Sequence[Repeatable], rows: Sequence[list[Any]]) -> 
             for sample, row, value in zip(samples, rows, found, strict=True):
                 sample.outputs[i] = Place(len(row))
                 row.append(torch.tensor(value))
+
+
+def run_per_gradient(run: Callable[[Sequence[Any]], Sequence[Any]], values: Sequence[Any]) -> list[Any]:
+    """As `run` of values of which some are a batch of gradients (`is_grads_batched`): once for each, then a batch."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    flat: list[Any] = []
+    layouts = take_apart(values, flat)
+    batched = {i: torch._remove_batch_dim(t, level, 0, 0) for i, t in enumerate(flat) if is_batch_of_gradients(t)}
+    count = len(next(iter(batched.values())))
+    rows: list[list[Any]] = []
+    found: list[Layout] = []
+    for sample in range(count):
+        row: list[Any] = []
+        tensors = [batched[i][sample] if i in batched else tensor for i, tensor in enumerate(flat)]
+        found = take_apart(run(put_together(layouts, tensors)), row)
+        rows.append(row)
+    stacked = [torch._add_batch_dim(torch.stack(column), 0, level) for column in zip(*rows, strict=True)]
+    return put_together(found, stacked)
 
 
 def transposed(

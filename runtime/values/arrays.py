@@ -134,7 +134,8 @@ def check_torch(tensor: Any, *, elsewhere: bool = False) -> None:
     if not elsewhere and tensor.device.type != "cpu":
         raise Unsuitable(f"the tensor is on device {tensor.device}", "move it to the CPU: `x.cpu()`", kind=True)
     if tensor.dtype not in dtypes_of_torch():
-        advice = f"convert it with `x.to(…)`; supported are {SUPPORTED}"
+        how = "x.dequantize()" if tensor.is_quantized else "x.to(…)"
+        advice = f"convert it with `{how}`; supported are {SUPPORTED}"
         raise Unsuitable(f"dtype {torch_name(tensor.dtype)} is not supported", advice, kind=True)
 
 

@@ -241,3 +241,32 @@ def test_batches_of_gradients(name: str) -> None:
     found, expected = (_flat(BATCHES[name](f)) for f in (MLP.ours, MLP.eager))
     for ours, eager in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, eager, rtol=1e-11, atol=1e-11)
+
+
+BATCHED = gs.CompilationUnit("""
+def dropped(x):
+    return F.dropout(torch.tanh(x), 0.5, True) * x
+
+def decided(x):
+    def backward(grad):
+        if float(grad.sum()) > 0.5:
+            return grad * 2 * x
+        return grad * x
+    return x * x, backward
+""")
+
+
+@pytest.mark.parametrize("name", BATCHED)
+@pytest.mark.parametrize("again", [False, True])
+def test_batches_of_gradients_that_ops_do_not_know_go_one_by_one(name: str, again: bool) -> None:
+    x = torch.randn(4, 3, requires_grad=True)
+    for _ in range(2):
+        y = BATCHED[name](x)
+        seeds = torch.eye(y.numel()).reshape(-1, *y.shape)
+        rows = torch.autograd.grad(y, x, seeds, is_grads_batched=True, retain_graph=True, create_graph=again)[0]
+        wanted = [torch.autograd.grad(y, x, seed, retain_graph=True, create_graph=again)[0] for seed in seeds]
+        assert torch.equal(rows, torch.stack(wanted))
+        if again:
+            (have,) = torch.autograd.grad((rows * rows).sum(), x, retain_graph=True)
+            (want,) = torch.autograd.grad((torch.stack(wanted) ** 2).sum(), x)
+            torch.testing.assert_close(have, want)
