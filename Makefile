@@ -7,12 +7,13 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table examples-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table examples-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     show, check and train: a classifier of handwritten digits by gradients written here"
 	@echo "make demo-distributed train a small transformer of formulas on four processes, beside plain torch"
+	@echo "make distributed   hold what torch.distributed does with formulas to one process"
 	@echo "make test     run the tests"
 	@echo "make test-c   run the tests with kernels in C, as GRADSCRIPT_BACKEND=c has every call run"
 	@echo "make test-fast run those that find most in a minute"
@@ -51,6 +52,10 @@ demo: .venv/demo.stamp
 # On four processes of this machine; ARGS="--steps 60 --backend nccl", of which none is needed.
 demo-distributed: .venv/dev.stamp
 	@OMP_NUM_THREADS=1 $(BIN)/python -m torch.distributed.run --nproc-per-node 4 examples/distributed/train.py $(ARGS)
+
+# What docs/torch.md says of DDP, FSDP, tensor parallelism and checkpoints, on 2 and 4 processes; it takes minutes.
+distributed: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torch/distributed_ways.py $(ARGS)
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal

@@ -1,6 +1,6 @@
 """A small transformer, trained on several processes: every norm, activation and loss a formula of ours, or torch's.
 
-    torchrun --nproc-per-node 4 examples/distributed/train.py [--steps 60] [--backend gloo|nccl]
+    torchrun --nproc-per-node 4 examples/distributed/train.py [--steps 60] [--backend gloo|nccl] [--plot FILE]
 
 Each process has rows of its own, and DistributedDataParallel takes the mean of the gradients. The same net is trained
 again with torch's own parts; the losses are printed side by side, and differ by rounding alone.
@@ -17,6 +17,7 @@ from typing import Any
 import gradscript as gs
 import torch
 import torch.distributed as dist
+from curves import picture
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 from torch.nn.parallel import DistributedDataParallel
@@ -105,6 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
+    parser.add_argument("--plot", type=Path, help="where to put a picture of the losses, an SVG")
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group(options.backend)
@@ -119,6 +121,8 @@ def main() -> None:
         print(f"{'step':>4}  {'formulas':>8}  {'torch':>8}")
         for step in (*range(0, options.steps, max(1, options.steps // 6)), options.steps - 1):
             print(f"{step:>4}  {ours[step]:>8.5f}  {theirs[step]:>8.5f}")
+        if options.plot is not None:
+            options.plot.write_text(picture(ours, theirs), encoding="utf-8")
         print(f"the losses differ by {far:.1e} at most")
     if far > TOLERANCE:
         raise SystemExit("the curves are not equal")

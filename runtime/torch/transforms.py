@@ -77,14 +77,17 @@ def run_per_gradient(run: Callable[[Sequence[Any]], Sequence[Any]], values: Sequ
     batched = {i: torch._remove_batch_dim(t, level, 0, 0) for i, t in enumerate(flat) if is_batch_of_gradients(t)}
     count = len(next(iter(batched.values())))
     rows: list[list[Any]] = []
-    found: list[Layout] = []
+    found: list[list[Layout]] = []
     for sample in range(count):
         row: list[Any] = []
         tensors = [batched[i][sample] if i in batched else tensor for i, tensor in enumerate(flat)]
-        found = take_apart(run(put_together(layouts, tensors)), row)
+        found.append(take_apart(run(put_together(layouts, tensors)), row))
         rows.append(row)
+    if any(layout != found[0] for layout in found) or not _alike(rows):
+        message = "in a batch of gradients, some take different paths, or give gradients of different shapes"
+        raise RuntimeFailure("R101", "", message, notes=["ask for one gradient after the other"])
     stacked = [torch._add_batch_dim(torch.stack(column), 0, level) for column in zip(*rows, strict=True)]
-    return put_together(found, stacked)
+    return put_together(found[0], stacked)
 
 
 def transposed(
