@@ -252,6 +252,8 @@ class Steps:
             for position, operand in self._arrays(number):
                 span = self._operand_span(number, operand)
                 said = f"should be `{named}`" if named else f"is not what belongs in {written}"
+                if named == span.text:
+                    continue
                 yield 2.4 if named else 2.9, f"{quoted(span)} {said}", span, _with(number, position, get)
             rank = 2.6 if named else 3.0
             for symbol, function in _BINARY.items():

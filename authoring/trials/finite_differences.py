@@ -22,6 +22,10 @@ FIRST_STEP = 2.0**-4
 """In units of the direction, which is as long as the numbers it varies."""
 FAR = 1e-3
 """Long and short steps that disagree by more, relatively, have seen different branches of the function."""
+NEAR = 1e-7
+"""The same of a difference that is no more than the rest of the error of both."""
+DOUBT = 10.0
+"""Times its estimate the error of long steps may be."""
 KINK = 1e-4
 """One-sided slopes that differ by more than this part of the slope, and do not draw closer, make a kink."""
 
@@ -48,7 +52,10 @@ def slope(function: Callable[[float], Array], at_zero: Array, precision: float =
     with np.errstate(all="ignore"):
         value, error = _extrapolate(steps, above, below)
         error = np.where(_has_kink(steps, above, below, at_zero, value), np.inf, error)
-        coarse = ~(np.abs(fine.value - value) <= FAR * (np.abs(value) + np.abs(fine.value)) + fine.noise)
+        apart, sizes = np.abs(fine.value - value), np.abs(value) + np.abs(fine.value)
+        coarse = ~(apart <= FAR * sizes + fine.noise)
+        # Where the second derivative jumps between the steps, what they differ by is more than the estimate.
+        error = np.where(apart > NEAR * sizes + DOUBT * error + 4 * fine.noise, np.maximum(error, apart), error)
         if coarse.any() or np.isinf(error).any():
             value, error = _refined(
                 value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6, precision)

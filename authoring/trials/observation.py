@@ -25,6 +25,9 @@ NEGATIVE, ZERO, POSITIVE = -1, 0, 1
 MAX_STEPS = 20000
 _OF_WHAT_IS_NO_NUMBER = frozenset(("isnan", "isinf", "isfinite"))
 """Masks of these are true, or false, of numbers that are not tried."""
+_OF_RANKS = frozenset(
+    ("aten::dim", "aten::__not__.bool", *(f"aten::{name}.int" for name in ("eq", "ne", "lt", "le", "gt", "ge")))
+)
 _BRANCHES = ("prim::If", "prim::Loop")
 _LIKE_A_TIE = {"le": NEGATIVE, "gt": NEGATIVE, "lt": POSITIVE, "ge": POSITIVE}
 """By comparison, the side that gives what a tie gives."""
@@ -214,6 +217,26 @@ def _asks_for_gradients(node: Node) -> bool:
             return True
         pending += [value.node for value in asked.inputs] if asked.kind == "aten::__or__.bool" else []
     return False
+
+
+def asks_for_ranks_only(node: Node) -> bool:
+    """Whether a branch is decided by nothing but numbers of dimensions."""
+    if node.kind != "prim::If":
+        return False
+    pending, seen = [node.inputs[0]], {node.inputs[0]}
+    while pending:
+        made = pending.pop().node
+        if made.kind == "prim::If" and _is_condition(made):
+            following = [*made.inputs, *(value for block in made.blocks for value in block.ret.inputs)]
+        elif made.schema is not None and made.schema.full_name in _OF_RANKS:
+            following = [value for value in made.inputs if not isinstance(value.type, TensorType)]
+        elif made.kind == "prim::Constant":
+            following = []
+        else:
+            return False
+        pending += [value for value in following if value not in seen]
+        seen.update(following)
+    return True
 
 
 def _steers_only(node: Node) -> bool:

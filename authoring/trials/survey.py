@@ -11,8 +11,8 @@ from .coverage import Coverage
 from .decisions import COMPARISONS
 from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding
-from .leaves import array_leaves, floating_leaves
-from .observation import Observer, Side
+from .leaves import array_leaves, at, floating_leaves, replaced
+from .observation import Observer, Side, asks_for_ranks_only
 from .reach import Reach
 from .recipes import PlainEntry, Recipe, fixed_recipe
 from .samples import Rng, holds_tensors
@@ -30,12 +30,15 @@ class Survey:
         self.observer = Observer(subject)
         self._reach = Reach(subject, self.observer, rng)
         self._bases: dict[str, list[Any]] = {}
+        self._ranks: set[tuple[int, ...]] = set()
+        """The numbers of dimensions of all tensors together, that the forward has run on."""
 
     def see(self, trial: Trial) -> None:
         """Count what one trial has reached."""
         reached = self.observer.see(trial.values, trial.seeds[0] if trial.seeds else None)
         if reached is None:
             return
+        self._ranks.add(tuple(leaf.ndim for path, leaf in floating_leaves(trial.values).items() if len(path) == 1))
         if not all(leaf.size for leaf in floating_leaves(trial.values).values()):
             self.observer.reached_empty.add(reached)
             return
@@ -63,8 +66,27 @@ class Survey:
         return [finding for kink in self._reach.kinks for finding in check.findings(kink)]
 
     def missing(self) -> list[Side]:
-        """The ways that no run went."""
-        return self.observer.never_seen()
+        """The ways that no run went, but for those that only numbers of dimensions take on which no forward runs."""
+        sides = self.observer.never_seen()
+        if any(asks_for_ranks_only(side.node) for side in sides) and self._has_one_rank():
+            return [side for side in sides if not asks_for_ranks_only(side.node)]
+        return sides
+
+    def _has_one_rank(self) -> bool:
+        """Whether the forward refuses tensors of one dimension more or less than those it ran on, each and together."""
+        if len(self._ranks) != 1 or not self._bases:
+            return False
+        base = next(iter(self._bases.values()))
+        paths = [path for path in floating_leaves(base) if len(path) == 1]
+        for group in [*([path] for path in paths), paths]:
+            more, fewer = base, base
+            for path in group:
+                array = np.asarray(at(base, path))
+                more = replaced(more, path, array[None])
+                fewer = replaced(fewer, path, array[0] if array.ndim else array[None])
+            if self.observer.see(more) is not None or self.observer.see(fewer) is not None:
+                return False
+        return True
 
     def coverage(self, trials: Sequence[Trial]) -> Coverage:
         """The whole of it."""

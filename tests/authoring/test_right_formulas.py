@@ -1,0 +1,25 @@
+"""The check finds right what is right: a few of the formulas that `right_formulas.py` goes through whole."""
+
+from __future__ import annotations
+
+import pytest
+from right_formulas import alarm, derived, framed
+
+EACH = 17
+FRAMED = dict([*framed()][::EACH])
+DERIVED = dict([*derived()][:: EACH // 2])
+
+
+@pytest.mark.parametrize("name", [*FRAMED, *DERIVED])
+def test_no_alarm(name: str) -> None:
+    assert alarm((FRAMED | DERIVED)[name]) == ""
+
+
+def test_names_are_told_apart() -> None:
+    names = [name for name, _ in framed()]
+    assert len(set(names)) == len(names) > 250
+
+
+def test_a_wrong_slope_alarms() -> None:
+    source = dict(framed())["each_sin"].replace("torch.cos(x)", "torch.cos(1.01 * x)")
+    assert "value x" in alarm(source)
