@@ -170,7 +170,7 @@ class GraphExecutor:
 
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:
         """The failure that the fallback plan gives, which knows the calls that led there; else the one at hand."""
-        if failure.code == "R103" or not self._may_run_again():
+        if failure.code == "R103" or not may_run_again(self.graph):
             return failure
         try:
             run_plan(self.fallback(), values)
@@ -261,19 +261,20 @@ class GraphExecutor:
             for key in [k for k, entry in self.known.items() if entry is oldest]:
                 del self.known[key]
 
-    def _may_run_again(self) -> bool:
-        """Whether a second run is no more than a repetition: nothing random, no effect but raising."""
-        graphs = [self.graph]
-        for graph in graphs:
-            for node in graph.all_nodes():
-                op = OPS.of(node.schema)
-                raises = node.kind == "prim::RaiseException"
-                if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
-                    return False
-                callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
-                if callee is not None and callee.graph not in graphs:
-                    graphs.append(callee.graph)
-        return not draws(self.graph)
+
+def may_run_again(graph: Graph) -> bool:
+    """Whether a second run is no more than a repetition: nothing random, no effect but raising."""
+    graphs = [graph]
+    for each in graphs:
+        for node in each.all_nodes():
+            op = OPS.of(node.schema)
+            raises = node.kind == "prim::RaiseException"
+            if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
+                return False
+            callee = each.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+            if callee is not None and callee.graph not in graphs:
+                graphs.append(callee.graph)
+    return not draws(graph)
 
 
 def _direct(plan: ExecutionPlan) -> Callable[..., Any] | None:

@@ -29,6 +29,7 @@ from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, fitted_gradients
+from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ...failures.failure import RuntimeFailure
@@ -104,8 +105,8 @@ class CParts:
 
     def __init__(self, gradient: Gradient) -> None:
         self.gradient = gradient
-        self.forward = _Pass(gradient.f)
-        self._backward = _Pass(gradient.df)
+        self.forward = _Pass(gradient.f, gradient.f)
+        self._backward = _Pass(gradient.df, gradient.f)
 
     def backward(self, seeds: Sequence[Any]) -> _Pass:
         """What gives the gradients, whichever are there."""
@@ -113,16 +114,19 @@ class CParts:
 
 
 class _Pass:
-    """One pass, planned for what it meets."""
+    """One pass, planned for what it meets. What fails is told by a second run, where the `forward` may have one."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, forward: Graph) -> None:
         self._graph = CGraph(graph)
+        self._forward = forward
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The results. What is wrong with the data, the function's own ops are to say."""
         try:
             results = self._graph.run(values)
         except RuntimeFailure as failure:
+            if not may_run_again(self._forward):
+                raise
             raise OutOfRange from failure
         if results is None:
             raise OutOfRange
