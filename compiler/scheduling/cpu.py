@@ -107,7 +107,10 @@ def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
     across = _axis_across(kernel)
     if across is not None:
         others = tuple(Program(a.name) for a in outer if a != across)
-        return CpuSchedule((*others, Program(across.name, TILE), Program(last.name, TILE)), (across.name, last.name))
+        tiles = Program(across.name, TILE), Program(last.name, TILE)
+        # Points side by side are best read side by side: what is computed of them costs more than to scatter results.
+        inner = max(across, last, key=lambda axis: _reads_along(kernel, axis))
+        return CpuSchedule((*others, *tiles), (last.name if inner is across else across.name, inner.name))
     if not outer or last.size > BLOCK:
         return CpuSchedule((*(Program(a.name) for a in outer), Program(last.name, BLOCK)), (last.name,))
     rows = max(1, BLOCK // max(last.size, 1))
@@ -132,6 +135,11 @@ def _axis_across(kernel: Kernel) -> Axis | None:
         )
     ]
     return found[0] if len(found) == 1 and last.size >= TILE // 2 else None
+
+
+def _reads_along(kernel: Kernel, axis: Axis) -> int:
+    """How many operands have neighbours along an axis."""
+    return sum(isinstance(s, Load) and abs(s.index.coefficient(axis.name)) == 1 for s in kernel.body)
 
 
 def program_counts(kernel: Kernel, schedule: CpuSchedule) -> list[int]:

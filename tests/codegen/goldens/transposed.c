@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=64), Program(axis='j', block=64)), loops=('i', 'j')) */
+/* CpuSchedule(programs=(Program(axis='i', block=64), Program(axis='j', block=64)), loops=('j', 'i')) */
 
 /* add_transposed over i < 100 × j < 130. */
 int add_transposed(
@@ -12,9 +12,9 @@ int add_transposed(
         const int64_t i_end = gs_least(i_first + 64, 100);
         const int64_t j_first = 64 * (program % 3);
         const int64_t j_end = gs_least(j_first + 64, 130);
-        for (int64_t i = i_first; i < i_end; ++i) {
+        for (int64_t j = j_first; j < j_end; ++j) {
             #pragma omp simd
-            for (int64_t j = j_first; j < j_end; ++j) {
+            for (int64_t i = i_first; i < i_end; ++i) {
                 const float x = x_ptr[130 * i + j];
                 const float y = y_ptr[i + 100 * j];
                 result_ptr[130 * i + j] = x + y;
