@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .authoring.check import check
     from .authoring.convert.converter import convert
     from .authoring.derive.derivation import derive
+    from .authoring.export.face import export
     from .authoring.registration import register_formula
     from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
@@ -47,6 +48,7 @@ _HOMES = {
     "compiler_debug": "runtime.face",
     "convert": "authoring.convert.converter",
     "derive": "authoring.derive.derivation",
+    "export": "authoring.export.face",
     "grad": "runtime.face.transforms",
     "load": "runtime.face.files",
     "memory": "runtime.face",
@@ -79,6 +81,7 @@ __all__ = [
     "compiler_debug",
     "convert",
     "derive",
+    "export",
     "grad",
     "load",
     "memory",

@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "E409": "differentiated with respect to what does not reach the output",
     "E410": "a budget is too small",
     "E411": "no op of torch can have such a signature",
+    "E412": "no module of its own can hold the function",
     # 5xx: textual IR
     "E501": "malformed textual IR",
     "E502": "value undefined or defined twice",

@@ -1,14 +1,12 @@
-"""`gradscript show --stage kernels|triton|c|ptx` and `gradscript export`: the fused kernels of a function.
+"""`gradscript show --stage kernels|triton|c|ptx`: the fused kernels of a function.
 
 No device is needed; the last stage needs Triton, which compiles for any.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...runtime.face.function import Function
@@ -136,28 +134,3 @@ def _binary(binary: Binary) -> Data:
         "shared": binary.shared,
         "assembly": binary.assembly,
     }
-
-
-# --- export ---
-
-
-def export_kernels(function: Function, listing: KernelListing, folder: str) -> list[Path]:
-    """Write a Triton module for each kernel, and in FUNCTION.json how they are launched, in order.
-
-    Returns the files. Problem where they cannot be written, or there is nothing to write.
-    """
-    if not any(_parts(listing)):
-        raise Problem(f"'{function.name}' has no kernels: all of it goes to the library")
-    try:
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        written = []
-        for _, info in _parts(listing):
-            written.append(target / f"{info.name}.py")
-            written[-1].write_text(info.text, encoding="utf-8")
-        launches = [{"file": f"{info.name}.py"} | _described(part, info) for part, info in _parts(listing)]
-        written.append(target / f"{function.name}.json")
-        written[-1].write_text(json.dumps(_data(listing, launches), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Problem(f"cannot write to {folder}: {error.strerror}") from error
-    return written

@@ -38,7 +38,16 @@ TEXTS = click.option("--arg", "-a", "texts", multiple=True, metavar="VALUE", hel
 DTYPE = click.option("--dtype", default="float32", show_default=True, help="Of floating tensors.")
 
 
-BENCH = {"convert": "converting", "derive": "deriving", "explain": "linting", "fmt": "formatting", "lint": "linting"}
+BENCH = {
+    "pack": "packing",
+    "stubs": "packing",
+    "export": "exporting",
+    "convert": "converting",
+    "derive": "deriving",
+    "explain": "linting",
+    "fmt": "formatting",
+    "lint": "linting",
+}
 """Commands that stand in modules of their own, which are loaded when they are asked for."""
 
 
@@ -224,40 +233,6 @@ def _kernel_texts(
         yield _Shown(function.name, stage, found.text, found.data)
     if failures and len(failures) == len(functions):
         raise failures[0]
-
-
-# --- export ---
-
-
-@main.command(context_settings={"ignore_unknown_options": True})
-@FILE
-@click.argument("name", metavar="NAME")
-@SHAPES
-@TEXTS
-@DTYPE
-@click.option("--out", "-o", "folder", required=True, metavar="DIR", help="Made if need be.")
-@JSON
-@click.pass_context
-def export(
-    ctx: click.Context,
-    file: str,
-    name: str,
-    shapes: tuple[str, ...],
-    texts: tuple[str, ...],
-    dtype: str,
-    folder: str,
-    as_json: bool,
-) -> None:
-    """Write the Triton modules of both passes of one function to DIR, and in NAME.json how they are launched.
-
-    Arguments are as for `show --stage triton`. Neither Triton nor a GPU is needed.
-    """
-    from .kernels import export_kernels, kernels_of
-
-    ctx.meta["gradscript.json"] = as_json
-    function = find_function(load_unit(file), name)
-    written = [str(path) for path in export_kernels(function, kernels_of(function, shapes, texts, dtype), folder)]
-    click.echo(json.dumps({"files": written}, indent=2)) if as_json else emit("\n".join(written))
 
 
 # --- check ---

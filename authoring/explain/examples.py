@@ -10,8 +10,8 @@ class Example:
     """A wrong program and a right one.
 
     `seen` says what shows the code: compiling the source ("source"), taking the gradient of f ("gradient"), taking it
-    with a budget of 1 byte ("budget"), making an op of torch of f ("torch_op"), reading the text as IR ("ir"), or
-    `gradscript lint` ("lint").
+    with a budget of 1 byte ("budget"), making an op of torch of f ("torch_op"), exporting it ("export"), reading the
+    text as IR ("ir"), or `gradscript lint` ("lint").
     """
 
     wrong: str
@@ -435,6 +435,19 @@ def f(x, y):
     return x
 """,
         "torch_op",
+    ),
+    "E412": Example(
+        """\
+def f(x):
+    if float(x.sum()) > 0:
+        return x * 2
+    return x
+""",
+        """\
+def f(x):
+    return torch.where(x.sum() > 0, x * 2, x)
+""",
+        "export",
     ),
     "E501": Example(
         """\

@@ -11,6 +11,7 @@ from ...compiler.ir.graph import Callee, Graph
 from ...compiler.link import reachable
 from ...compiler.types.lazy_numpy import np
 from ...compiler.types.schema import Argument
+from ...compiler.types.types import ListType, strip_optional
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
 from ..execution.backend import register_kernels
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
     from ..torch.values import Half, Recorded
 
 count_hit = HITS.add
+
+
+def default_of(argument: Argument) -> Any:
+    """A default as the source has it: a list is kept as a tuple, which nobody can change."""
+    default = argument.default
+    if isinstance(default, tuple) and isinstance(strip_optional(argument.type), ListType):
+        return list(default)
+    return default
 
 
 class Function(Compiled):
@@ -76,7 +85,7 @@ class Function(Compiled):
             Parameter(
                 argument.name,
                 Parameter.KEYWORD_ONLY if argument.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
-                default=Parameter.empty if argument.required else argument.default,
+                default=Parameter.empty if argument.required else default_of(argument),
                 annotation=str(argument.type),
             )
             for argument in self.schema.arguments

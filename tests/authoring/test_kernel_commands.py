@@ -1,8 +1,7 @@
-"""`gradscript show --stage kernels|triton|ptx` and `gradscript export`: no GPU is needed for any of them."""
+"""`gradscript show --stage kernels|triton|ptx`: no GPU is needed for any of them."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -193,42 +192,3 @@ def test_without_triton_it_is_told_how_to_get_it(file: str) -> None:
     assert found.returncode == 2 and "Traceback" not in found.stderr
     assert found.stderr.startswith("error: ") and "pip install 'gradscript[triton]'" in found.stderr
     assert "tl.sum" in run("triton").stdout
-
-
-# --- export ---
-
-
-def test_export_writes_the_modules_and_their_launches(file: str, tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "out"
-    printed = invoke("export", file, *NORM, "-o", str(folder)).stdout.splitlines()
-    listing = norm_listing()
-    infos = [*listing.forward, *listing.backward]
-    assert printed == [str(folder / name) for name in [*(f"{info.name}.py" for info in infos), "norm.json"]]
-    launches = json.loads((folder / "norm.json").read_text(encoding="utf-8"))["kernels"]
-    for info, launch in zip(infos, launches, strict=True):
-        text = (folder / launch["file"]).read_text(encoding="utf-8")
-        assert text == info.text.replace("<string>", file)
-        assert (launch["grid"], launch["constants"]) == (list(info.grid), info.constants)
-        assert launch["options"] == info.options and list(launch["signature"]) == list(info.signature)
-    assert json.loads(invoke("export", file, *NORM, "-o", str(folder), "--json").stdout) == {"files": printed}
-
-
-def test_exported_modules_are_tritons(file: str, tmp_path: Path) -> None:
-    pytest.importorskip("triton")
-    invoke("export", file, *NORM, "-o", str(tmp_path))
-    launch = json.loads((tmp_path / "norm.json").read_text(encoding="utf-8"))["kernels"][0]
-    spec = importlib.util.spec_from_file_location("exported_norm", tmp_path / launch["file"])
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert getattr(module, launch["function"]).arg_names == list(launch["signature"])
-
-
-def test_what_cannot_be_exported_is_told(file: str, tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("", encoding="utf-8")
-    assert "cannot write to" in invoke("export", file, *NORM, "-o", str(tmp_path / "taken"), status=2).stderr
-    found = invoke(
-        "export", file, "constant_product", "-s", "x=3,4", "-s", "y=4,5", "-o", str(tmp_path / "none"), status=2
-    )
-    assert "all of it goes to the library" in found.stderr
-    assert not (tmp_path / "none").exists()

@@ -30,7 +30,9 @@ def _seen(example: Example, text: str) -> list[str]:
             gs.parse_ir(text)
             return []
         unit = gs.CompilationUnit(text)
-        if example.seen == "torch_op":
+        if example.seen == "export":
+            gs.export(unit.f)
+        elif example.seen == "torch_op":
             gs.torch_op(unit.f, f"explained_{len(text)}::f")
         elif example.seen != "source":
             args = [np.ones((2, 2)) for _ in unit.f.schema.arguments]

@@ -16,7 +16,6 @@ Sizes and strides of other axes are literals. Halves are computed in float32 and
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any
@@ -40,6 +39,7 @@ from ...types.dtypes import (
 )
 from ..naming import Names
 from ..text import Unsupported
+from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
 from .expressions import Scope
 from .helpers import HELPERS
@@ -70,9 +70,6 @@ COMPILE_OPTIONS: dict[str, Any] = {"enable_fp_fusion": True}
 """Options that every kernel is compiled with. A product and a sum may become one fused operation, rounded once, as nvcc
 does by default for torch's own kernels; pinned, so that a change of Triton's default changes no results."""
 
-WIDTH = 100
-_TAIL = re.compile(r"(?<=\))(\.to\(tl\.\w+\)|:)$")
-"""What follows a call and stays behind its closing parenthesis."""
 _RESERVED = {"tl", "triton", "libdevice", "float", "range", "start", "_", *HELPERS}
 _TYPE_NAMES = {
     BOOL: "i1",
@@ -158,8 +155,8 @@ def _passed(kernel: Kernel) -> dict[str, str]:
     return {**found, **{parameter.name: names.take(parameter.name) for parameter in kernel.parameters}}
 
 
-def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
-    """The text of a module with one kernel of `kernel.name`.
+def emit_triton(kernel: Kernel, schedule: Schedule, width: int = WIDTH) -> str:
+    """The text of a module with one kernel of `kernel.name`, in lines of so many characters.
 
     Raises: Unsupported, for a primitive without a text, or a reduction that the schedule does not reach.
     """
@@ -169,7 +166,7 @@ def emit_triton(kernel: Kernel, schedule: Schedule) -> str:
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
         layout = TritonLayout(kernel, layout.dimensions)
-    return _Module(kernel, layout, schedule.num_stages).text()
+    return _Module(kernel, layout, schedule.num_stages, width).text()
 
 
 def _labelled(layout: TritonLayout) -> list[Dimension]:
@@ -181,6 +178,7 @@ class _Module:
     kernel: Kernel
     layout: TritonLayout
     stages: int
+    width: int
 
     def __post_init__(self) -> None:
         self.passed = _passed(self.kernel)
@@ -223,7 +221,7 @@ class _Module:
         parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
         quoted = ", ".join(f'"{number}"' for number in numbers)
         decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if numbers else "@triton.jit"
-        return [decorator, *_wrapped(f"def {self.function}({', '.join(parameters)}):", "")]
+        return [decorator, *wrapped(f"def {self.function}({', '.join(parameters)}):", "", self.width)]
 
     def _docstring(self) -> str:
         """What it computes over how many points, and the source lines that it came from."""
@@ -253,7 +251,7 @@ class _Module:
             if phase.loop:
                 self._loop(phase.loop, scope)
         header = [*self._casts(), *self._definitions(scope.used, loop, False)]
-        lines = [wrapped for line in [*header, *scope.lines] for wrapped in _wrapped(line, INDENT)]
+        lines = [part for line in [*header, *scope.lines] for part in wrapped(line, INDENT, self.width)]
         return lines or [f"{INDENT}pass"]
 
     def _loop(self, statements: list[Statement], scope: Scope) -> None:
@@ -337,43 +335,3 @@ def _decoded(flat: str, dimension: Dimension, axis: Axis) -> str:
 def _plain(text: str) -> str:
     """Text that may stand in a docstring."""
     return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-
-
-def _wrapped(line: str, margin: str) -> list[str]:
-    """A line, and where it is too long, the arguments of its outermost call on lines of their own."""
-    if len(margin + line) <= WIDTH:
-        return [margin + line]
-    text = line.lstrip()
-    margin += line[: len(line) - len(text)]
-    found = _TAIL.search(text)
-    tail = found.group() if found else ""
-    call = text.removesuffix(tail)
-    if not call.endswith(")"):
-        return [margin + text]
-    opening = _opening(call)
-    arguments = _arguments(call[opening + 1 : -1])
-    inner = margin + INDENT
-    together = inner + ", ".join(arguments)
-    if len(together) <= WIDTH:
-        return [margin + text[: opening + 1], together, f"{margin}){tail}"]
-    return [margin + text[: opening + 1], *(f"{inner}{a}," for a in arguments), f"{margin}){tail}"]
-
-
-def _opening(text: str) -> int:
-    """Where the parenthesis opens that closes the text."""
-    depth = 0
-    for position in range(len(text) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(text[position], 0)
-        if not depth:
-            return position
-    raise AssertionError("unbalanced")
-
-
-def _arguments(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for position, character in enumerate(text):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
-        if character == "," and not depth:
-            parts.append(text[start:position].strip())
-            start = position + 1
-    return [*parts, text[start:].strip()]

@@ -1,0 +1,310 @@
+"""`gradscript export --c`: both passes in C, behind functions that take pointers and sizes.
+
+    int32_t swiglu_forward(const float *x, const float *gate, float *result, int64_t rows, int64_t columns);
+
+Kernels are those of the C backend, cut up in a way that no size decides, with sizes as parameters. Tensors are float32,
+contiguous; the caller allocates what is returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
+from ...compiler.codegen.text import Unsupported
+from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.ops.registry import OPS
+from ...compiler.recompute import Policy
+from ...compiler.recompute.policy import policy as policy_of
+from ...compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
+from ...compiler.scheduling.cpu import Program as Programs
+from ...compiler.types.dtypes import DType
+from ...lang.diagnostics import CompileError, Diagnostic
+from ...runtime.face.function import Function
+from .merging import merged
+from .plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
+from .program_text import mentions
+from .signature import ROWS, Shape, Signature, signatures
+from .sizes import NotASize, Sizes, Term, at
+from .triton_kernels import renamed_like
+
+NOTE = "C has no ops of a library between kernels: leave matrix products and the like to the caller"
+_TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
+_ARRAY = re.compile(r"^(\s*)(\w+) (\w+)\[(.+)\] __attribute__\(\(aligned\(\d+\)\)\);$")
+_SIGNATURE = "int64_t begin, int64_t end)"
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def exported_c(function: Function, values: Sequence[Any], policy: str | int | Policy | None = None) -> dict[str, str]:
+    """The header and the file of C, by name. CompileError (E412) for what has no such form."""
+    wanted = policy_of(policy)
+    absent = [i for i, value in enumerate(values) if value is None]
+    graph = graph_of(function, absent)
+    reason: NoPlan | None = None
+    for signature in signatures(values):
+        try:
+            found = plans(graph, signature, kernel_policy(wanted), supports, walked_in_chunks)
+            return _Module(function, signature, found).texts()
+        except NoPlan as problem:
+            reason = problem
+        except Unsupported as problem:
+            reason = NoPlan(str(problem))
+        except NotASize:
+            continue
+    span = reason.span if reason is not None and reason.span is not None and reason.span.source.text else None
+    message = f"'{function.name}' cannot be exported as C: {reason or 'no kernels of one text serve all sizes'}"
+    raise CompileError([Diagnostic("E412", message, span or function.callee.graph.span, (NOTE,))])
+
+
+@dataclass
+class _Module:
+    function: Function
+    signature: Signature
+    passes: Sequence[Passes]
+    kernels: dict[str, CFunction] = field(default_factory=dict)
+    prototypes: list[str] = field(default_factory=list)
+
+    def texts(self) -> dict[str, str]:
+        self.sizes = Sizes(self.signature.symbols, in_c=True)
+        self.names = [*([ROWS] if self.signature.has_batch else []), *self.signature.names]
+        name = self.function.name
+        drivers = list(self._drivers())
+        text = emit_c(self.kernels.values())
+        shapes = "\n".join(f" *     {line}" for line in self._shapes())
+        doc = (
+            f"/* {name}: both passes in C, for float32 tensors that are contiguous.\n *\n{shapes}\n *\n"
+            " * Results are written where the caller says. 0: done, 1: an index was out of range, 2: no memory. */"
+        )
+        guard = f"GRADSCRIPT_{name.upper()}_H"
+        header = [doc, f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", ""]
+        header += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *(f"{p};" for p in self.prototypes), ""]
+        header += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
+        source = [f'#include "{name}.h"', "#include <stdlib.h>", "", text.strip(), "", *drivers]
+        return {
+            f"{name}.h": "\n".join(header),
+            f"{name}.c": "\n\n".join(source[:2]) + "\n" + "\n".join(source[2:]) + "\n",
+        }
+
+    def _shapes(self) -> Iterator[str]:
+        for argument, given in zip(self.function.schema.arguments, self.signature.arguments, strict=True):
+            if isinstance(given, Shape):
+                sizes = [*([ROWS] if given.batched else []), *(size.text().replace("//", "/") for size in given.sizes)]
+                yield f"{argument.name}: ({', '.join(sizes)})"
+
+    def _drivers(self) -> Iterator[str]:
+        first = self.passes[0]
+        names = [a.name for a in self.function.schema.arguments]
+        yield self._driver("forward", [p.forward for p in self.passes], names)
+        if first.backward is not None and first.gradient is not None:
+            gradient = first.gradient
+            backward = [p.backward for p in self.passes if p.backward is not None]
+            yield self._driver("backward", backward, [f"gradient of {names[i]}" for i in gradient.output_vjps])
+
+    def _driver(self, which: str, programs: Sequence[Program], told: Sequence[str]) -> str:
+        return _Driver(self, f"{self.function.name}_{which}", programs).text()
+
+
+class _Driver:
+    """One function that runs a program."""
+
+    def __init__(self, module: _Module, name: str, programs: Sequence[Program]) -> None:
+        self.module = module
+        self.name = name
+        self.programs = programs
+        self.sizes = module.sizes
+        self.given: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.own: list[str] = []
+        self.numbers: dict[str, str] = {}
+
+    def text(self) -> str:
+        program = self.programs[0]
+        parameters = self._parameters(program)
+        for steps in zip(*(p.steps for p in self.programs), strict=True):
+            if isinstance(steps[0], KernelStep):
+                self._kernel(steps)
+            else:
+                self._number(steps[0])
+        sizes = [f"int64_t {name}" for name in self.module.names]
+        prototype = f"int32_t {self.name}({', '.join([*parameters, *sizes])})"
+        self.module.prototypes.append(prototype)
+        body = ["int32_t failed = 0;", *self.lines, *(f"free({name});" for name in self.own), "return failed;"]
+        unused = [f"(void){name};" for name in self.module.names if not any(mentions(line, name) for line in body)]
+        return "\n".join([prototype, "{", *(f"    {line}" for line in [*unused, *body]), "}", ""])
+
+    def _parameters(self, program: Program) -> list[str]:
+        """Pointers to what is read and what is written, and numbers, by the names of the program."""
+        used = {name for s in program.steps if isinstance(s, KernelStep) for name in s.arguments.values()}
+        used |= {a.name for s in program.steps if isinstance(s, ExternStep) for a in s.arguments if isinstance(a, Ref)}
+        found = []
+        for given in program.inputs:
+            if isinstance(given, tuple):
+                raise NoPlan("a list of tensors is taken")
+            if given not in used:
+                continue
+            layout = program.layouts.get(given)
+            name = self._name(given)
+            found.append(f"const {self._type(layout.dtype)} *{name}" if layout is not None else f"double {name}")
+            if layout is None:
+                self.numbers[given] = name
+        outputs = [output.name for output in program.outputs if isinstance(output, Ref)]
+        for output in dict.fromkeys(outputs):
+            if output in program.layouts and output not in program.inputs:
+                found.append(f"{self._type(program.layouts[output].dtype)} *{self._name(output)}")
+            elif output in program.inputs and self.name.endswith("_backward"):
+                raise NoPlan("a gradient is what came in; nothing is computed for it")
+        return found
+
+    def _type(self, dtype: DType) -> str:
+        if dtype.name not in _TYPES:
+            raise NoPlan(f"{dtype} has no type in C")
+        return _TYPES[dtype.name]
+
+    def _name(self, of: str) -> str:
+        if of not in self.given:
+            name = re.sub(r"\W", "_", of)
+            while name in _WORDS or name in self.module.names or name in self.given.values():
+                name += "_"
+            self.given[of] = name
+        return self.given[of]
+
+    # --- steps ---
+
+    def _kernel(self, steps: Sequence[KernelStep]) -> None:
+        step = steps[0]
+        kernels = [renamed_like(s.kernel, step.kernel) for s in steps]
+        function = _function(kernels, step.kernel.name, self.sizes, self.module.names)
+        self.module.kernels[function.name] = function.function
+        for number, buffer in enumerate(step.kernel.buffers):
+            name = step.arguments[buffer.name]
+            if buffer.is_output and name not in self.given:
+                counts = [k.buffers[number].numel for k in kernels]
+                self._allocate(name, buffer.dtype, counts)
+        pointers = ", ".join(f"(void *){self._name(step.arguments[b.name])}" for b in step.kernel.buffers)
+        dynamic = [
+            self.sizes.of([k.axes[i].size for k in kernels]).text
+            for i, axis in enumerate(step.kernel.axes)
+            if axis.dynamic
+        ]
+        numbers = [
+            f"{{.{'real' if p.dtype.is_floating else 'integer'} = {self._name(step.arguments[p.name])}}}"
+            for p in step.kernel.parameters
+        ]
+        arguments = [f"(void *const[]){{{pointers}}}"]
+        arguments.append(f"(const int64_t[]){{{', '.join(dynamic)}}}" if dynamic else "0")
+        arguments.append(f"(const gs_number[]){{{', '.join(numbers)}}}" if numbers else "0")
+        arguments += ["0", *function.sizes, "0", self._programs(kernels, function.function.schedule)]
+        self.lines += ["if (!failed) {", f"    failed = {function.name}("]
+        self.lines += [
+            f"        {argument}{',' if i < len(arguments) - 1 else ');'}" for i, argument in enumerate(arguments)
+        ]
+        self.lines.append("}")
+
+    def _allocate(self, name: str, dtype: DType, counts: Sequence[int]) -> None:
+        variable, type = self._name(name), self._type(dtype)
+        count = self.sizes.of(counts)
+        self.lines.append(f"{type} *{variable} = malloc(sizeof({type}) * {at(count, 0)});")
+        self.lines.append(f"failed = {variable} ? failed : 2;")
+        self.own.append(variable)
+
+    def _programs(self, kernels: Sequence[Kernel], schedule: CpuSchedule) -> str:
+        """How many programs a kernel has."""
+        counts: list[str] = []
+        for program in schedule.programs:
+            size = self.sizes.of([kernel.axis(program.axis).size for kernel in kernels])
+            counts.append(
+                f"(({at(size, 1)} + {program.block - 1}) / {program.block})" if program.block else at(size, 0)
+            )
+        return " * ".join(counts) or "1"
+
+    def _number(self, step: ExternStep) -> None:
+        """Arithmetic on numbers; everything else is the caller's."""
+        kind = step.node.kind
+        name = kind.partition("::")[2].partition(".")[0]
+        if kind == "gs::seed":
+            raise NoPlan("it draws random numbers", step.node.span)
+        op = OPS.of(step.node.schema)
+        texts = [self._name(a.name) if isinstance(a, Ref) else repr(a) for a in step.arguments]
+        makes_tensor = op is None or any(result in self.programs[0].layouts for result in step.results)
+        if makes_tensor or name not in (*_OPERATORS, "pow", "neg") or not step.results:
+            raise NoPlan(f"'{kind}' is an op of a library", step.node.span)
+        left, right = texts[0], texts[1] if len(texts) > 1 else ""
+        text = {"pow": f"pow({left}, {right})", "neg": f"-{left}"}.get(name) or f"{left} {_OPERATORS[name]} {right}"
+        self.lines.append(f"const double {self._name(step.results[0])} = {text};")
+
+
+@dataclass(frozen=True)
+class _Made:
+    name: str
+    function: CFunction
+    sizes: tuple[str, ...]
+
+
+def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequence[str]) -> _Made:
+    """A kernel's function whose last parameters but two are the sizes that it needs."""
+    functions = [emit_function(kernel, f"gs_{name}", _schedule(kernel)) for kernel in kernels]
+    first = functions[0]
+    bodies = [re.sub(r"/\*.*?\*/\s*", "", f.text, count=1, flags=re.DOTALL) for f in functions]
+    found = merged([body.split("\n") for body in bodies], sizes)
+    needed = [n for n in names if any(mentions(line, n) for line in found.lines)]
+    lines = [_with_sizes(line, needed) for line in found.lines]
+    text = "\n".join(_on_heap(lines))
+    if any(f.scratch for f in functions):
+        raise NotASize("scratch memory differs")
+    comment = f"/* {_points(kernels, sizes)} */\nstatic "
+    made = CFunction(first.name, comment + text, first.helpers, first.reductions, 0, first.schedule, first.points)
+    return _Made(first.name, made, tuple(needed))
+
+
+def _points(kernels: Sequence[Kernel], sizes: Sizes) -> str:
+    terms: list[tuple[str, Term]] = [
+        (found[0].name, sizes.of([axis.size for axis in found]))
+        for found in zip(*(k.axes for k in kernels), strict=True)
+    ]
+    return " × ".join(f"{name} < {term.text}" for name, term in terms) or "a single point"
+
+
+def _with_sizes(line: str, names: Sequence[str]) -> str:
+    parameters = "".join(f"int64_t {name}, " for name in names)
+    return line.replace(_SIGNATURE, f"{parameters}{_SIGNATURE}")
+
+
+def _on_heap(lines: Sequence[str]) -> list[str]:
+    """Arrays whose length follows from sizes in memory that is given back."""
+    found: list[str] = []
+    names: list[str] = []
+    for line in lines:
+        array = _ARRAY.match(line)
+        if array is not None and not array[4].isdigit():
+            margin, type, name, count = array.groups()
+            found.append(f"{margin}{type} *restrict {name} = malloc(sizeof({type}) * ({count}));")
+            found += [f"{margin}if (!{name}) {{", *(f"{margin}    free({other});" for other in names)]
+            found += [f"{margin}    return 2;", f"{margin}}}"]
+            names.append(name)
+        elif line.startswith("    return "):
+            found += [*(f"    free({name});" for name in names), line]
+        else:
+            found.append(line)
+    return found
+
+
+def _schedule(kernel: Kernel) -> CpuSchedule:
+    """A schedule whose blocks no size decides."""
+    chosen = choose_cpu_schedule(kernel)
+    if kernel.with_role("reduction") or kernel.with_role("serial") or not kernel.axes:
+        return chosen
+    *outer, last = kernel.axes
+    if len(chosen.loops) > 1 and chosen.programs[-1].block and chosen.programs[-1].axis == last.name:
+        return chosen
+    if not outer:
+        return CpuSchedule((Programs(last.name, BLOCK),), (last.name,))
+    return CpuSchedule(tuple(Programs(axis.name) for axis in outer), (last.name,))
+
+
+_WORDS = frozenset(
+    ("failed", "free", "malloc", "int", "float", "double", "return", "register", "long", "short", "const")
+)

@@ -1,0 +1,56 @@
+"""`gs.export`: a function as the text of a module of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...runtime.face.function import Function
+
+if TYPE_CHECKING:
+    from ...compiler.recompute import Policy
+
+
+def export(function: Function, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> str:
+    """The text of a Python module with the function's kernels in Triton, plain torch beside them, an op of
+    torch.library and its test. It imports torch and triton alone.
+
+        text = gs.export(cu.swiglu)                    arguments of likely shapes are found
+        text = gs.export(cu.norm, x, weight)           for arguments of as many dimensions; sizes may be any
+        text = gs.export(cu.norm, policy="recompute_all")
+
+    CompileError (E412) for what no module can hold, with the line and what to do; ValueError for an unknown policy;
+    TypeError for what is no function of a unit.
+    """
+    from .exporter import exported
+
+    return exported(function, values_for(function, args, kwargs), policy)
+
+
+def values_for(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """One value for each parameter: those given, or found. CompileError (E412) where none are found that run."""
+    from .exporter import refused, require_tensors
+    from .guesses import guessed
+
+    if not isinstance(function, Function):
+        raise TypeError(f"gs.export takes a function of a unit, not {type(function).__name__}")
+    names = [a.name for a in function.schema.arguments]
+    unknown = [name for name in kwargs if name not in names]
+    if unknown or len(args) > len(names):
+        raise TypeError(f"'{function.name}' takes {', '.join(names) or 'nothing'}")
+    require_tensors(function)
+    given = dict(zip(names, map(_plain, args), strict=False)) | {name: _plain(value) for name, value in kwargs.items()}
+    found = guessed(function, given)
+    if found is None:
+        note = "give arguments, or write a function beside it, NAME_examples, that returns those of one call"
+        raise refused(function, "no arguments were found on which it runs and gives floating numbers", note)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as an array of its shape and dtype: what is in it does not matter, but for indices."""
+    if not hasattr(value, "detach"):
+        return np.asarray(value) if hasattr(value, "__array__") else value
+    tensor = value.detach().cpu()
+    return (tensor.float() if tensor.is_floating_point() else tensor).numpy()

@@ -1,0 +1,95 @@
+"""The programs of a function for each sample of sizes: forward, and backward for the usual gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...compiler.autodiff.gradient import Gradient
+from ...compiler.autodiff.wrapper import differentiable_graph
+from ...compiler.fusion.assemble import Split
+from ...compiler.fusion.fuse import Supports, Unfusable, fuse, fuse_pair, is_free_in_kernel
+from ...compiler.fusion.program import Program
+from ...compiler.ir.graph import Graph
+from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.kernel_ir.layout import Layout
+from ...compiler.recompute import Policy
+from ...compiler.scheduling.split import ChunkLimits, split_reductions
+from ...compiler.shapes.propagate import ShapeError
+from ...compiler.specialize.optionals import specialize_optionals
+from ...lang.collection import collection_paused
+from ...lang.diagnostics import CompileError
+from ...runtime.face.function import Function
+from .signature import Signature
+from .sizes import SAMPLES
+
+CHUNK = 32
+"""Rows whose part of a sum over rows one program finds: of whatever size, so that one text serves all."""
+_CHUNKS = ChunkLimits(
+    programs=1 << 30, side_by_side=1 << 40, walking=1 << 30, rows=CHUNK, column_rows=CHUNK, most=1 << 30
+)
+
+
+class NoPlan(Exception):
+    """No kernels for arguments like these; `span` is the line, where there is one."""
+
+    def __init__(self, message: str, span: Any = None) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What one sample runs. `gradient` is None where nothing has a gradient, and so is the backward."""
+
+    forward: Program
+    backward: Program | None
+    gradient: Gradient | None
+    halves: tuple[bool, ...] = ()
+    """Per result, whether it is of the dtype of the arguments, and not float32 whatever that is."""
+
+
+def graph_of(function: Function, absent: Sequence[int]) -> Graph:
+    """What is differentiated, without the arguments that are None."""
+    return specialize_optionals(differentiable_graph(function.callee), tuple(absent))
+
+
+def chunked(kernel: Kernel) -> list[Kernel]:
+    """A kernel cut up in chunks of a size that no sample decides."""
+    return split_reductions(kernel, _CHUNKS)
+
+
+def walked_in_chunks(kernel: Kernel) -> list[Kernel]:
+    """The same for a processor, which holds rows of any length."""
+    return split_reductions(kernel, _CHUNKS, lambda _, columns: True)
+
+
+def kernel_policy(policy: Policy) -> Policy:
+    """What users name, as kernels mean it: elements are free to compute again."""
+    if policy.name != "min_cut":
+        return replace(policy, in_registers=True)
+    return replace(policy, predicate=is_free_in_kernel, in_registers=True)
+
+
+def plans(
+    graph: Graph, signature: Signature, policy: Policy, supports: Supports, split: Split = chunked
+) -> list[Passes]:
+    """The passes of each sample. NoPlan where there are none."""
+    return [_passes(graph, signature.given(i), policy, supports, split) for i in range(SAMPLES)]
+
+
+def _passes(graph: Graph, given: Sequence[Any], policy: Policy, supports: Supports, split: Split) -> Passes:
+    requires_grad = [isinstance(item, Layout) and item.dtype.is_floating for item in given]
+    try:
+        with collection_paused():
+            if not any(requires_grad):
+                return Passes(fuse(graph, given, supports, split), None, None)
+            pair = fuse_pair(graph, given, requires_grad, policy, supports, split)
+            return Passes(pair.forward, pair.backward(pair.usual_seeds()), pair.gradient)
+    except Unfusable as error:
+        raise NoPlan(str(error), error.span) from error
+    except ShapeError as error:
+        raise NoPlan(str(error), error.node.span if hasattr(error, "node") else None) from error
+    except CompileError as error:
+        raise NoPlan(error.message, error.span) from error

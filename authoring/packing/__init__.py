@@ -1,0 +1,1 @@
+"""Units for others: stubs for editors, and folders of formulas as wheels."""
