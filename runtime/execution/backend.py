@@ -14,9 +14,9 @@ class GraphRun(Protocol):
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results, for one bound value per input; None where no kernels do it."""
 
-    def entry(self, values: Sequence[Any], given: int) -> Any:
+    def entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
         """What runs the graph on values like these without Python in between, of which as many as are `given` may be
-        others; None where there is no such thing, or where it was not asked for before."""
+        others; None where there is no such thing, or, unless `at_once`, but when it is asked for the second time."""
 
 
 _MAKERS: list[Callable[[Graph], GraphRun]] = []

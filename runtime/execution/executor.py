@@ -164,9 +164,9 @@ class GraphExecutor:
                 self._kernels = self._kernels or kernels_for(device_graph(self.graph))
         return self._kernels.run(values)
 
-    def kernel_entry(self, values: Sequence[Any], given: int) -> Any:
+    def kernel_entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
         """What runs the kernels for values like the first of these, where they are met again; None if nothing does."""
-        return None if self._kernels is None else self._kernels.entry(values, given)
+        return None if self._kernels is None else self._kernels.entry(values, given, at_once=at_once)
 
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:
         """The failure that the fallback plan gives, which knows the calls that led there; else the one at hand."""

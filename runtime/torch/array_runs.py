@@ -22,8 +22,6 @@ from ..values.torch_dtypes import tensor_of
 from .places import each
 from .tensors import Memory
 
-MOST_TRIES = 3
-"""How often it is asked whether kernels in C run without Python in between: what is met again does."""
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
 _array_of_packed: Callable[[Any], Array] = np.from_dlpack
 
@@ -72,7 +70,7 @@ class ArrayRun:
         template = () if self._plan is None else self._plan.template
         self._constants = tuple([constant for constant in template if isinstance(constant, np.ndarray)])
         self._entry: Calls | None = None
-        self._tries = MOST_TRIES
+        self._has_run = False
         found = tensor_types()
         self._new_tensors = None if found is None or unwanted else found.new_tensors
 
@@ -127,14 +125,14 @@ class ArrayRun:
             if found is not None:
                 return [*found] if isinstance(found, tuple) else [found]
         results = self._executor.run(arrays)
-        if self._entry is None and self._tries:
-            self._tries -= 1
+        if not self._has_run:
+            self._has_run = True
             self._entry = self._entered(arrays)
         return results
 
     def _entered(self, arrays: list[Any]) -> Calls | None:
-        """What runs the kernels without Python in between; None where nothing does, or not yet."""
-        entry = self._executor.kernel_entry(arrays, len(arrays))
+        """What runs the kernels without Python in between; None where nothing does."""
+        entry = self._executor.kernel_entry(arrays, len(arrays), at_once=True)
         if entry is None:
             return None
         calls = new_calls()

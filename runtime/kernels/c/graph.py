@@ -76,13 +76,14 @@ class CGraph:
             return None
         return rebuilt(iter(results), self._output_types)
 
-    def entry(self, values: Sequence[Any], given: int) -> Any:
-        """What runs it on values like these without Python in between; None where nothing does, or not yet.
+    def entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
+        """What runs it on values like these without Python in between; None where nothing does, or, unless `at_once`,
+        not yet.
 
         Of the values as many as are `given` may be others.
         """
         program = None if self._open else self._kept(values, settled=False)
-        if not isinstance(program, CProgram) or not program.meets_again():
+        if not isinstance(program, CProgram) or not (at_once or program.meets_again()):
             return None
         return entry_of(program, values, given, self._output_types)
 
