@@ -288,6 +288,7 @@ class Planner:
             name = self.materialize(source)
             self.memory.placed[value] = self.memory.placed[source]
             return name
+        self._place_views_before(node)
         if self._is_cheap_view(node):
             return self._view_step(node, value)
         if node.kind in _TAKES and self._view_parts(node.inputs[0]):
@@ -358,27 +359,43 @@ class Planner:
 
     # --- views and ops of a library ---
 
-    def _is_cheap_view(self, node: Node) -> bool:
+    def _place_views_before(self, node: Node) -> None:
+        """Have what a view is of in memory where that is a view of a tensor there, or the same: it costs nothing."""
+        if not self._is_drawn_view(node):
+            return
+        chain, source = list[Value](), node.inputs[0]
+        while source not in self.memory.placed:
+            same = self._same_as(source)
+            if same is None and not self._is_drawn_view(source.node):
+                return
+            chain.append(source)
+            source = same or source.node.inputs[0]
+        layout: Layout | None = self.memory.layouts.get(self.memory.placed[source][0])
+        for value in reversed(chain):
+            if layout is not None and self._same_as(value) is None:
+                layout = self._layout_of_view(value.node, layout)
+        if layout is not None:
+            for value in reversed(chain):
+                self.materialize(value)
+
+    def _is_drawn_view(self, node: Node) -> bool:
         op = OPS.of(node.schema)
-        if (
-            op is None
-            or not op.has(Trait.VIEW)
-            or len(node.outputs) != 1
-            or not isinstance(node.output.type, TensorType)
-        ):
-            return False
-        drawn = node in self.memory.rules and node.inputs[0] in self.memory.placed
-        return drawn and self._view_layout(node) is not None
+        is_view = op is not None and op.has(Trait.VIEW) and len(node.outputs) == 1
+        return is_view and isinstance(node.output.type, TensorType) and node in self.memory.rules
+
+    def _is_cheap_view(self, node: Node) -> bool:
+        is_of_memory = self._is_drawn_view(node) and node.inputs[0] in self.memory.placed
+        return is_of_memory and self._view_layout(node) is not None
 
     def _view_layout(self, node: Node) -> Layout | None:
-        op = OPS.of(node.schema)
         source = self.memory.layouts.get(self.memory.placed[node.inputs[0]][0])
-        if op is None or source is None:
-            return None
-        found = views_of(op, [self.known.get(value) for value in node.inputs], 0, source)
-        if found is None or len(found) != 1:
-            return None
-        return Layout(found[0].shape, source.dtype, found[0].strides)
+        return self._layout_of_view(node, source) if source is not None else None
+
+    def _layout_of_view(self, node: Node, source: Layout) -> Layout | None:
+        """How a view lies in the memory of what it is of; None for one that would have to be a copy."""
+        op = OPS.of(node.schema)
+        found = op and views_of(op, [self.known.get(value) for value in node.inputs], 0, source)
+        return Layout(found[0].shape, source.dtype, found[0].strides) if found and len(found) == 1 else None
 
     def _view_step(self, node: Node, value: Value) -> str:
         layout = self._view_layout(node)
