@@ -31,7 +31,7 @@ def unparse_program(*callees: Callee) -> str:
     """Functions and, behind them, those that they call."""
     linked: dict[str, Callee] = {}
     linker = Linker(linked, rename=_plain)
-    names = [linker.enter(Callee(callee.schema, with_ops(callee.graph), callee.pair)) for callee in callees]
+    names = [linker.enter(_with_ops(callee)) for callee in callees]
     found = dict.fromkeys(linked[name] for name in names)
     for name in names:
         found |= reachable(linked[name], name)
@@ -45,6 +45,12 @@ def unparse_program(*callees: Callee) -> str:
 
 def _plain(name: str) -> str:
     return clean(_NOT_IN_NAMES.sub("_", name)) or "function"
+
+
+def _with_ops(callee: Callee) -> Callee:
+    """The function itself where its graph has no such calls: what it is linked as, others call."""
+    graph = with_ops(callee.graph)
+    return callee if graph is callee.graph else Callee(callee.schema, graph, callee.pair)
 
 
 def with_ops(graph: Graph) -> Graph:

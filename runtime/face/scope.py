@@ -10,6 +10,7 @@ import builtins
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,13 @@ _MISSING = object()
 _NAMES = {"gradscript": "gs", **{name: name for name in MODULES if name not in ("gs", "F", "nn.functional")}}
 """Modules of Python by the names that the language has for them."""
 _ADVICE = "a source text uses functions that are compiled, and numbers, strings, bools, None and tuples of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object, or the class, that a method is of."""
+
+    value: Any
 
 
 class Namespace:
@@ -45,11 +53,17 @@ class Scopes:
 
     def around(self, function: Callable[..., Any]) -> Callable[[str], Outside]:
         """The scope of a Python function."""
+        owner = {}
+        if inspect.ismethod(function):
+            owner = {first_parameter(function): Owner(function.__self__)}
+            function = function.__func__
         function = inspect.unwrap(function)
         free = function.__code__.co_freevars
         cells = dict(zip(free, function.__closure__ or (), strict=True))
 
         def find(name: str) -> Any:
+            if name in owner:
+                return owner[name]
             try:
                 return cells[name].cell_contents if name in cells else function.__globals__.get(name, _MISSING)
             except ValueError:
@@ -87,6 +101,10 @@ class Scopes:
                 if name not in found.functions:
                     return Unusable(f"no function of the unit '{'.'.join([first, *rest[:i]])}'", _names_of(found, name))
                 found = found.functions[name]
+            elif isinstance(found, Owner):
+                found = getattr(found.value, name, _MISSING)
+                if found is _MISSING:
+                    return Unusable(f"no attribute of the object '{first}'")
             else:
                 # An attribute of a value, which is for who asks to judge.
                 return None if found is _MISSING or _is_constant(found) else _described(found)
@@ -106,7 +124,7 @@ class Scopes:
         name = _spelling(found)
         if name is not None:
             return self._alias(name, dotted, find)
-        if inspect.isfunction(found):
+        if inspect.isfunction(found) or inspect.ismethod(found):
             return self._function(found)
         return _described(found)
 
@@ -136,6 +154,11 @@ class Scopes:
             return Unusable("a Python function that cannot be compiled", (str(error),))
 
 
+def first_parameter(method: Callable[..., Any]) -> str:
+    """What a method calls the object that it is of."""
+    return str(inspect.unwrap(method).__code__.co_varnames[0])
+
+
 def _names_of(unit: Namespace, name: str) -> tuple[str, ...]:
     return did_you_mean(name, unit.functions) or (f"there are {', '.join(unit.functions) or 'none'}",)
 
@@ -163,6 +186,10 @@ def _spelling(value: Any) -> str | None:
 def _described(value: Any) -> Unusable:
     if isinstance(value, ModuleType):
         return Unusable(f"the Python module '{value.__name__}'", (_ADVICE,))
+    if isinstance(value, Owner):
+        return Unusable("the object that the method is of", ("name the attribute: `self.size`",))
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return Unusable("a tensor, whose elements may change", ("take it as a parameter, and pass it",))
     if isinstance(value, Namespace):
         return Unusable("a CompilationUnit", ("call one of its functions: `unit.name(…)`",))
     if isinstance(value, type):

@@ -47,8 +47,9 @@ def script(function: Callable[..., Any]) -> Function:
 
     The source is read, never run. Names from around it mean what they mean to Python where it is compiled: functions of
     a CompilationUnit or compiled by this, functions written in Python, which are compiled too, and constants (numbers,
-    strings, bools, None and tuples of them). Decorators below this one are read too, if they wrap the function:
-    `@torch.no_grad()`; an unknown one is an error.
+    strings, bools, None and tuples of them). A method is compiled of its object, `gs.script(x.scaled)`, whose numbers
+    and other methods are what they are then; tensors are parameters. Decorators below this one are read too, if they
+    wrap the function: `@torch.no_grad()`; an unknown one is an error.
 
     CompileError points into the file. TypeError for what is no function, ValueError where there is no source to read.
     """
@@ -59,12 +60,13 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
     """As `script`, for a function that others around it may use."""
     if isinstance(function, staticmethod):
         function = function.__func__
-    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+    is_method = inspect.ismethod(function) and inspect.isfunction(function.__func__)
+    if not (inspect.isfunction(function) or is_method) or function.__name__ == "<lambda>":
         raise TypeError(f"gs.script compiles functions written with `def`, not {_described(function)}")
-    if _is_method(function):
+    if isinstance(function, FunctionType) and _is_method(function):
         raise TypeError(
-            f"gs.script compiles functions, and '{function.__qualname__}' is a method: write a function that takes "
-            "what it uses of its object, and call that"
+            f"gs.script compiles functions, and '{function.__qualname__}' is a method: compile it of an object, "
+            f"`gs.script(x.{function.__name__})`, or write a function that takes what it uses of its object"
         )
     try:
         lines, first_line = _source_lines(function)
@@ -74,7 +76,8 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
             'Put it into a file or a notebook, or pass its text: `gs.CompilationUnit("def f(x): …").f`'
         ) from error
     written = inspect.unwrap(function)
-    source = _cut_out(lines, first_line, inspect.getsourcefile(written) or "<script>", written is not function)
+    is_wrapped = written is not function and not is_method
+    source = _cut_out(lines, first_line, inspect.getsourcefile(written) or "<script>", is_wrapped, is_method)
     return functions_of(source, scopes.around(function), (_WHEN,))[function.__name__]
 
 
@@ -120,15 +123,35 @@ def _described(function: object) -> str:
     return "a lambda" if inspect.isfunction(function) else f"a {type(function).__name__}"
 
 
-def _cut_out(lines: list[str], first_line: int, filename: str, is_wrapped: bool) -> Excerpt:
-    """The definition, without the indentation of the place it stands in, and with the decorators that wrapped it."""
+def _cut_out(lines: list[str], first_line: int, filename: str, is_wrapped: bool, is_method: bool) -> Excerpt:
+    """The definition, without the indentation of the place it stands in, and with the decorators that wrapped it.
+
+    In the place of a method's first parameter stand blanks.
+    """
     whole = [line.rstrip("\r\n") for line in lines]
     margin = len(whole[0]) - len(whole[0].lstrip())
     skipped = _skipped_lines(_without_margin(whole, margin), is_wrapped)
     kept = whole[skipped:]
     first_line += skipped
-    text = "\n" * (first_line - 1) + "\n".join(_without_margin(kept, margin)) + "\n"
+    shown = _without_margin(kept, margin)
+    text = "\n" * (first_line - 1) + "\n".join(_without_first(shown) if is_method else shown) + "\n"
     return Excerpt(text, filename, tuple(kept), first_line, margin)
+
+
+def _without_first(lines: list[str]) -> list[str]:
+    """A definition without its first parameter, everything else where it was."""
+    (definition,) = ast.parse("\n".join(lines) + "\n").body
+    assert isinstance(definition, ast.FunctionDef)
+    arguments = definition.args
+    first, *others = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    end = (others[0].lineno, others[0].col_offset) if others else (first.end_lineno or 0, first.end_col_offset or 0)
+    made = list(lines)
+    for number in range(first.lineno, end[0] + 1):
+        data = made[number - 1].encode()
+        start = first.col_offset if number == first.lineno else 0
+        stop = end[1] if number == end[0] else len(data)
+        made[number - 1] = (data[:start] + b" " * (stop - start) + data[stop:]).decode()
+    return made
 
 
 def _without_margin(lines: list[str], margin: int) -> list[str]:

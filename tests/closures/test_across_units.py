@@ -254,10 +254,78 @@ def test_types_of_a_module_under_another_name() -> None:
 
 
 def test_methods_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"'Holder\.method' is a method: write a function"):
+    with pytest.raises(TypeError, match=r"'Holder\.method' is a method: compile it of an object"):
         gs.script(Holder.method)
-    with pytest.raises(TypeError, match="not a method"):
-        gs.script(Holder().method)
+    with pytest.raises(TypeError, match="not a builtin_function_or_method"):
+        gs.script(POINT.sum)
+
+
+class Layer(torch.nn.Module):
+    sizes = (2, 3)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.eps = 0.5
+        self.mode = "sum"
+        self.bias = None
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def helper(self, x, n: int = 2):  # type: ignore[no-untyped-def]
+        return x * self.eps * n
+
+    def forward(
+        self,
+        x,  # type: ignore[no-untyped-def]
+        factor: int = 3,
+    ):
+        if self.mode == "sum":
+            x = self.helper(x) + self.sizes[1] * HALF
+        if self.bias is not None:
+            x = x + self.bias
+        return (torch.sin(x) * factor).sum()
+
+    @classmethod
+    def made(cls, x):  # type: ignore[no-untyped-def]
+        return x * cls.sizes[0]
+
+    def weighted(self, x):  # type: ignore[no-untyped-def]
+        return x * self.weight
+
+    def unknown(self, x):  # type: ignore[no-untyped-def]
+        return x + self.nothing
+
+    def whole(self, x):  # type: ignore[no-untyped-def]
+        return doubled_slope(self)
+
+    def recursive(self, x):  # type: ignore[no-untyped-def]
+        return self.recursive(x) * 2
+
+
+def test_methods_of_an_object() -> None:
+    layer = Layer()
+    function = gs.script(layer.forward)
+    assert str(function.schema).startswith("forward(Tensor x, int factor=3) -> Tensor")
+    held_to_torch(function, lambda x: layer(x))
+    assert gs.CompilationUnit(function.code).forward(POINT) == function(POINT)
+    for method in (layer.made, Layer.made):
+        np.testing.assert_allclose(gs.script(method)(POINT), POINT * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "line"),
+    [
+        ("weighted", "'self.weight' is a tensor, whose elements may change", "        return x * self.weight"),
+        ("unknown", "'self.nothing' is no attribute of the object 'self'", "        return x + self.nothing"),
+        ("whole", "'self' is the object that the method is of", "        return doubled_slope(self)"),
+        ("recursive", "recursion: recursive → recursive", "        return self.recursive(x) * 2"),
+    ],
+)
+def test_what_a_method_cannot_use_is_told_where_it_stands(name: str, message: str, line: str) -> None:
+    with pytest.raises(gs.CompileError) as raised:
+        gs.script(getattr(Layer(), name))
+    (diagnostic,) = raised.value.diagnostics
+    assert message in diagnostic.message
+    assert diagnostic.span.source.line(diagnostic.span.line).startswith(line)
 
 
 def test_a_failure_at_run_time_points_into_the_file_of_the_function() -> None:
