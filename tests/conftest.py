@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -80,8 +81,15 @@ def steps() -> Callable[[Callable[[], object]], int]:
 
 @pytest.fixture
 def op_by_op() -> Iterator[None]:
-    """For what is tested of the interpreter itself, whichever backend the suite runs on."""
+    """For what is tested of the interpreter itself, whichever backend the suite runs on. It holds in every thread."""
     import gradscript as gs
+    from gradscript.runtime.settings.modes import TOUCHED
 
-    with gs.settings.backend("numpy"):
-        yield
+    begun_in_c = os.environ.get("GRADSCRIPT_BACKEND") == "c"
+    # Where no setting is touched, no thread asks for its own.
+    TOUCHED.add(-int(begun_in_c))
+    try:
+        with gs.settings.backend("numpy"):
+            yield
+    finally:
+        TOUCHED.add(int(begun_in_c))

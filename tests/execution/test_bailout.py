@@ -18,6 +18,9 @@ from gradscript.runtime.execution.profiling import PATIENCE, RUNS
 from gradscript.runtime.plans.build import PlanBuilder
 from gradscript.runtime.plans.operations import Evaluate
 
+pytestmark = pytest.mark.usefixtures("op_by_op")
+"""What plans the interpreter makes, on whichever backend the suite runs."""
+
 SOURCE = """
 def straight(x, m):
     before = torch.exp(x)

@@ -52,6 +52,7 @@ def _kinds(graph: Graph | None) -> list[str]:
     return [node.kind for node in graph.all_nodes()]
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_without_optimisation_a_fallback_plan_runs(unit: gs.CompilationUnit) -> None:
     optimized = unit.outer(X, 3)
     assert "prim::CallFunction" not in _kinds(gs.compiler_debug.last_executed_graph())
@@ -66,6 +67,7 @@ def test_without_optimisation_a_fallback_plan_runs(unit: gs.CompilationUnit) -> 
     assert "prim::CallFunction" not in _kinds(gs.compiler_debug.last_executed_graph())
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_a_setting_is_the_threads_own(unit: gs.CompilationUnit) -> None:
     seen: list[bool] = []
 

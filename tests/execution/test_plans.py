@@ -13,6 +13,9 @@ import pytest
 from gradscript.runtime.execution import executor as module
 from gradscript.runtime.execution.argument_spec import OptionalSpec, TensorSpec
 
+pytestmark = pytest.mark.usefixtures("op_by_op")
+"""What plans the interpreter makes, on whichever backend the suite runs."""
+
 SOURCE = """
 def mul(x, y):
     return x * y

@@ -12,6 +12,9 @@ import pytest
 from gradscript.compiler.ir.graph import Graph
 from gradscript.runtime.execution.profiling import MAX_SPECIALIZED, PATIENCE, RUNS
 
+pytestmark = pytest.mark.usefixtures("op_by_op")
+"""What plans the interpreter makes, on whichever backend the suite runs."""
+
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 W = np.arange(8, dtype=np.float32).reshape(4, 2)
 

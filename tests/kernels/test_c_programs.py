@@ -237,6 +237,7 @@ def test_kernels_of_a_lone_op_have_a_name_that_c_takes() -> None:
     np.testing.assert_array_equal(x.grad.data, 2 * np.arange(3.0) ** 2)
 
 
+X = np.arange(3.0) + 1
 WORDS = "double int inline register tanh exp memcpy printf main NAN errno y0 int64_t gs_least gs_exp_f32 gs_number"
 
 
@@ -253,3 +254,26 @@ def test_functions_may_be_called_what_c_calls_something_else(name: str) -> None:
     np.testing.assert_allclose(value, np.tanh(x) * 2 + np.exp(x), rtol=1e-13)
     np.testing.assert_allclose(gradient, 2 - 2 * np.tanh(x) ** 2 + np.exp(x), rtol=1e-13)
     np.testing.assert_array_equal(taped.grad, gradient)
+
+
+@pytest.mark.filterwarnings("ignore:.*kernels take no tuple where None may stand")
+@pytest.mark.parametrize(
+    ("types", "body", "given"),
+    [
+        ("t: Tuple[Tensor, float]", "t[0] * t[1] * x", ((X, 2.0),)),
+        ("t: Tuple[int, float]", "x * t[0] + t[1]", ((2, 3.5),)),
+        ("t: Tuple[Tensor, Tuple[Tensor, int]]", "x * t[0] + t[1][0] * t[1][1]", ((X, (X + 1, 3)),)),
+        ("l: List[float], t: Optional[Tuple[Tensor, float]] = None", "x * l[0]", ([2.0, 1.0], (X, 1.0))),
+        ("l: List[Tensor]", "x * l[0] + l[1]", ([X, X + 1],)),
+        ("t: Tuple[List[Tensor], int]", "x * t[0][0] * t[1]", (([X, X + 1], 3),)),
+    ],
+)
+def test_tuples_and_lists_are_taken_call_after_call(types: str, body: str, given: tuple[Any, ...]) -> None:
+    function = gs.CompilationUnit(f"def f(x, {types}):\n    return {body}\n").f
+    expected, expected_pull = gs.vjp(function, X, *given)
+    for _ in range(4):
+        with gs.settings.backend("c"):
+            np.testing.assert_allclose(function(X, *given), expected)
+            value, pull_back = gs.vjp(function, X, *given)
+            np.testing.assert_allclose(value, expected)
+            np.testing.assert_allclose(pull_back(X)[0], expected_pull(X)[0])

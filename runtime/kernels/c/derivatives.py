@@ -34,7 +34,7 @@ from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ...failures.failure import RuntimeFailure
 from ..notices import tell_of_ops
-from .graph import CGraph, addressable, described, has_compiler, layout_of, loaded, open_seeds
+from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, layout_of, loaded, open_seeds
 from .kernel import thread_count
 from .program import CProgram, OutOfRange
 
@@ -194,6 +194,9 @@ class CDerivatives:
         Where only known floats make a straight line of both passes, it is one for these.
         """
         values = open_seeds(addressable(leaves(values, self._types)), self._open)
+        if has_tuples(values):
+            tell_of_ops(self._graph, TUPLES)
+            return None
         found = self._kept(values, settled=False)
         if isinstance(found, CPair) or not any(isinstance(value, float) for value in values):
             return found

@@ -43,6 +43,8 @@ MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
 P = TypeVar("P")
+TUPLES = "kernels take no tuple where None may stand"
+"""Why what is given one runs op by op."""
 
 
 class CGraph:
@@ -66,6 +68,9 @@ class CGraph:
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results; None where no kernels do it: ops run one by one."""
         flat = addressable(leaves(values, self._input_types))
+        if has_tuples(flat):
+            tell_of_ops(self._graph, TUPLES)
+            return None
         program = self._program(flat)
         if program is None:
             self._tell(flat)
@@ -82,7 +87,9 @@ class CGraph:
 
         Of the values as many as are `given` may be others.
         """
-        program = None if self._open else self._kept(values, settled=False)
+        if self._open or any(isinstance(value, list | tuple) for value in values):
+            return None
+        program = self._kept(values, settled=False)
         if not isinstance(program, CProgram) or not (at_once or program.meets_again()):
             return None
         return entry_of(program, values, given, self._output_types)
@@ -226,6 +233,11 @@ def _addressable(value: Any) -> Any:
     if flags.aligned and (flags.forc or not any(stride % size for stride in value.strides)):
         return value
     return value.copy()
+
+
+def has_tuples(values: Sequence[Any]) -> bool:
+    """Whether there are tuples, which have not been taken apart for they might have been None."""
+    return any(isinstance(value, tuple) for value in values)
 
 
 def open_seeds(values: Sequence[Any], seeds: Any) -> Sequence[Any]:
