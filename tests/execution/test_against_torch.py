@@ -132,6 +132,7 @@ CALLS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("name", CALLS)
 def test_as_many_plans_for_arguments_of_every_kind(name: str) -> None:
     source, calls = CALLS[name]

@@ -31,6 +31,9 @@ from roads_through_stages import (
     text,
 )
 
+pytestmark = pytest.mark.usefixtures("op_by_op")
+"""What the interpreter's plans are made of and count, on whichever backend the suite runs."""
+
 Road = Callable[[Any], Any]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "architecture.md"
 BEFORE, AFTER = "<!-- roads -->\n\n```text\n", "```\n\n<!-- end of roads -->"

@@ -25,6 +25,9 @@ from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.execution.groups import plan_with_groups
 from gradscript.runtime.plans.interpreter import run_plan
 
+pytestmark = pytest.mark.usefixtures("op_by_op")
+"""What is sliced out of a graph for the interpreter, on whichever backend the suite runs."""
+
 CHAIN = """\
 graph f(%a : Tensor, %b : Tensor):
   %1 : Tensor = aten::mul.Tensor(%a, %b)

@@ -224,6 +224,7 @@ def test_unpacking_one_element() -> None:
 # --- plans ---
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_a_plan_is_built_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Graph] = []
 
