@@ -118,7 +118,8 @@ class ModuleText:
         lines += ["from __future__ import annotations", ""]
         needs_math = "math" in self.reference.modules or any("math." in one.all_text for one in self.launchers)
         lines += ["import math"] if needs_math else []
-        lines += ["import os", "from typing import Any", "", "import torch", "import torch.nn.functional as F"]
+        lines += [] if self.uses_library else ["import os"]
+        lines += ["from typing import Any", "", "import torch", "import torch.nn.functional as F"]
         if "F." not in self.reference.text:
             lines.remove("import torch.nn.functional as F")
         if any(one.kernels for one in self.launchers):
@@ -578,7 +579,7 @@ class ModuleText:
             "def test_gradients() -> None:",
             '    """The gradients against finite differences, in float64."""',
         ]
-        if self.has_gradient and floating:
+        if self.has_gradient and floating and "gs.surrogate" not in self.formula:
             lines += [
                 '    found = _samples(torch.float64, "cpu")',
                 *[f"    found[{i}].requires_grad_()" for i in self._places(floating)],

@@ -177,8 +177,9 @@ class ProgramWriter:
         op = OPS.of(node.schema)
         assert op is not None and node.schema is not None
         arguments = [
-            self._argument(value, argument.is_dtype)
+            (f"{argument.name}=" if argument.keyword_only else "") + self._argument(value, argument.is_dtype)
             for value, argument in zip(step.arguments, node.schema.arguments, strict=False)
+            if value is not None or not argument.keyword_only
         ]
         name = kind.partition("::")[2].partition(".")[0]
         if not any(is_tensor(value.type) or is_tensor_list(value.type) for value in node.outputs):

@@ -19,6 +19,24 @@ from .plans import NoPlan
 _TYPES = {"List": "list", "Tuple": "tuple", "Dict": "dict"}
 _DROPOUT = re.compile(r"^(dropout|rand_like)$")
 _QUALIFIED = re.compile(r"\b(aten|gs|prim)::(\w+)(?:\.\w+)?")
+_ELSEWHERE = {
+    "cross_entropy_loss": "F.cross_entropy",
+    "log_sigmoid": "F.logsigmoid",
+    "elu": "F.elu",
+    "gelu": "F.gelu",
+    "leaky_relu": "F.leaky_relu",
+    "silu": "F.silu",
+    "softplus": "F.softplus",
+    "mse_loss": "F.mse_loss",
+    "l1_loss": "F.l1_loss",
+    "smooth_l1_loss": "F.smooth_l1_loss",
+    "huber_loss": "F.huber_loss",
+    "hardtanh": "F.hardtanh",
+    "hardsigmoid": "F.hardsigmoid",
+    "hardswish": "F.hardswish",
+    "mish": "F.mish",
+}
+"""Functions that torch has in another module."""
 _HINTS = {"save": 1, "recompute": 1, "surrogate": 1}
 """Ours that are their first argument."""
 
@@ -113,8 +131,8 @@ class _Rewriting(ast.NodeTransformer):
             raise NoPlan(f"'{name}' draws random numbers in a way that no module can; `F.dropout` and `rand_like` do")
         if name == "to":
             node.args = [self._dtypes(argument) for argument in node.args]
-        if name == "cross_entropy_loss":
-            node.func = ast.parse("F.cross_entropy", mode="eval").body
+        if name in _ELSEWHERE and isinstance(owner, ast.Name) and owner.id == "torch":
+            node.func = ast.parse(_ELSEWHERE[name], mode="eval").body
         return node
 
     def _own(self, node: ast.Call, name: str) -> ast.AST:

@@ -112,7 +112,9 @@ class _Function:
         axes = zip(*(kernel.axes for kernel in self.kernels), strict=True)
         points = [f"{found[0].name} < {self._extent([[axis] for axis in found]).text}" for found in axes]
         shown = f"{' × '.join(points)}." if points else "a single point."
-        lines = dict.fromkeys(span.source.line(span.line).strip() for span in self.kernels[0].sources)
+        # Triton takes the first line that begins a function for that of the kernel.
+        found = (span.source.line(span.line).strip() for span in self.kernels[0].sources)
+        lines = dict.fromkeys(line for line in found if not line.startswith("def "))
         if not lines:
             return [f'    """{shown}"""']
         return [f'    """{shown}', "", *(f"    {plain(line)}" for line in lines), '    """']
