@@ -102,13 +102,29 @@ def _partial(side: Value, asked: set[Value]) -> Value | None:
         node = value.node
         name = node.schema.base_name if node.schema is not None else ""
         divides = name == "div" and is_tensor(node.inputs[1].type)
-        if (name in _SINGULAR or divides) and _operand(value) in asked:
+        if (name in _SINGULAR or divides) and _operand(value) in asked and _has_gradient(_operand(value)):
             return value
         for inner in node.inputs:
             if inner not in seen and is_tensor(inner.type) and name != "where":
                 seen.add(inner)
                 waiting.append(inner)
     return None
+
+
+def _has_gradient(value: Value) -> bool:
+    """Whether a gradient goes back from a value to an argument: none does through what is a constant."""
+    waiting, seen = [value], {value}
+    while waiting:
+        node = waiting.pop().node
+        if node.kind == "prim::Param":
+            return True
+        if node.schema is not None and node.schema.base_name in ("detach", "constant"):
+            continue
+        for inner in node.inputs:
+            if inner not in seen and is_tensor(inner.type):
+                seen.add(inner)
+                waiting.append(inner)
+    return False
 
 
 def _operand(value: Value) -> Value:

@@ -129,6 +129,7 @@ RIGHT = [
     "torch.where(x > 0, x * 2, 0)",
     "torch.where(x > 0, torch.exp(x), 0)",
     "torch.where(y > 0, torch.log(x), 0)",
+    "torch.where(x.detach() > 0, torch.log(x.detach()), x)",
 ]
 
 
