@@ -95,6 +95,7 @@ def test_gradients_of_parts_in_loops(name: str, road: str) -> None:
                 np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("road", ["vjp", "grad"])
 @pytest.mark.parametrize("name", ["slices", "elements"])
 def test_the_work_of_a_round_does_not_grow(name: str, road: str) -> None:
