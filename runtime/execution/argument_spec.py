@@ -26,7 +26,7 @@ from ...compiler.types.types import (
     is_tensor,
     strip_optional,
 )
-from .uniform import uniformity
+from .uniform import Leaders, uniformity
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class ArgumentSpec:
 
     grad_mode: bool
     arguments: tuple[ArgumentPart, ...]
-    is_uniform: bool = False
-    """Whether all tensors and sizes are known to be of one shape, in a graph that sums to sizes."""
+    leaders: Leaders | None = None
+    """Whose shape all tensors and sizes are known to have, in a graph that sums to sizes."""
 
     def types(self, declared: Sequence[Type]) -> list[Type]:
         """The types of a graph's inputs, made as precise as the arguments are known."""
@@ -75,7 +75,7 @@ class ArgumentSpec:
 
     def __str__(self) -> str:
         parts = ["-" if part is None else str(part) for part in self.arguments]
-        modes = " with gradients" * self.grad_mode + " of one shape" * self.is_uniform
+        modes = " with gradients" * self.grad_mode + " of one shape" * (self.leaders is not None)
         return f"({'; '.join(parts)}){modes}"
 
 
@@ -161,7 +161,7 @@ class Signature:
     def key(self, values: Sequence[Any]) -> Hashable:
         """What tells apart arguments of different specs, without gradients, and is quick to make."""
         # What comes first tells it from the keys of those who know more of their arguments: no dtype does.
-        key: list[Hashable] = [self.uniform is not None and self.uniform(values)]
+        key: list[Hashable] = [False if self.uniform is None else self.uniform(values)]
         for i in self._tensors:
             value = values[i]
             if value is None:
@@ -177,8 +177,8 @@ class Signature:
         """The spec of arguments; gradients count only where the mode is on and one argument at least needs one."""
         flags = [*requires_grad] if grad_mode and requires_grad else [False] * len(values)
         parts = [d(v, f) for d, v, f in zip(self._describers, values, flags, strict=True)]
-        uniform = self.uniform is not None and self.uniform(values)
-        return ArgumentSpec(any(_needs_gradient(part) for part in parts), tuple(parts), uniform)
+        leaders = None if self.uniform is None else self.uniform(values)
+        return ArgumentSpec(any(_needs_gradient(part) for part in parts), tuple(parts), leaders)
 
 
 def _is_open(value: Value) -> bool:

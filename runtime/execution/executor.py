@@ -247,7 +247,8 @@ class GraphExecutor:
         known = self._abstract
         if known is not None:
             return lambda graph: settle_for_shapes(graph, known)
-        return tie_to_one_shape if spec.is_uniform else None
+        leaders = spec.leaders
+        return None if leaders is None else lambda graph: tie_to_one_shape(graph, leaders)
 
     def _build(self, graph: Graph) -> ExecutionPlan:
         """The plan of an optimised graph."""

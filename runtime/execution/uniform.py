@@ -12,7 +12,7 @@ the gradient of a loss, stand beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Graph
@@ -23,6 +23,16 @@ from ...compiler.pipeline import run_recipe
 from ...compiler.types.types import INT_LIST, TensorType, is_tensor, is_tensor_list
 
 _ITEM = "aten::__getitem__.t"
+
+
+class Leaders(NamedTuple):
+    """The first inputs that are there, by number: of the tensors of one shape, and of those of no dimension; -1: none.
+
+    What is asked of a shape is asked of them: others may be gradients that are undefined.
+    """
+
+    shaped: int
+    scalar: int
 
 
 class Uniformity:
@@ -37,21 +47,29 @@ class Uniformity:
         self._lists = [index for index, type in used if is_tensor_list(type)]
         self._sizes = [index for index, type in used if type == INT_LIST]
 
-    def __call__(self, values: Sequence[Any]) -> bool:
+    def __call__(self, values: Sequence[Any]) -> Leaders | None:
+        """Whose shape it is; None where there are several."""
         shape: tuple[int, ...] = ()
+        shaped = scalar = -1
         for index in self._tensors:
             value = values[index]
             if value is not None:
                 found = value.shape
-                if found != shape and found:
-                    if shape:
-                        return False
-                    shape = found
+                if not found:
+                    scalar = index if scalar < 0 else scalar
+                elif shaped < 0:
+                    shape, shaped = found, index
+                elif found != shape:
+                    return None
         for index in self._lists:
             for value in values[index] or ():
                 if value is not None and value.shape != shape:
-                    return False
-        return all(tuple(size) == shape for size in map(values.__getitem__, self._sizes) if size is not None)
+                    return None
+        for index in self._sizes:
+            size = values[index]
+            if size is not None and tuple(size) != shape:
+                return None
+        return Leaders(shaped, scalar)
 
 
 def uniformity(graph: Graph) -> Uniformity | None:
@@ -62,9 +80,9 @@ def uniformity(graph: Graph) -> Uniformity | None:
     return Uniformity(plain) if any(is_tensor(value.type) for value in plain.inputs) else None
 
 
-def tie_to_one_shape(graph: Graph) -> None:
+def tie_to_one_shape(graph: Graph, leaders: Leaders) -> None:
     """Rewrite a graph for inputs that are uniform, whose ranks are known by their types."""
-    _tie(graph)
+    _tie(graph, leaders)
     run_recipe(graph, "settle_gradients")
     run_recipe(graph, "run")
     for node in list(graph.all_nodes()):
@@ -73,27 +91,27 @@ def tie_to_one_shape(graph: Graph) -> None:
     eliminate_dead_code(graph)
 
 
-def _tie(graph: Graph) -> None:
+def _tie(graph: Graph, leaders: Leaders) -> None:
     """Say of every tensor that it has the shape of the first: what follows from that is a pass's to find."""
     first = graph.body.param.next
     assert first is not None
-    tensors = [value for value in graph.inputs if isinstance(value.type, TensorType) and value.use_count]
-    scalars = [value for value in tensors if _rank(value) == 0]
-    others = [value for value in tensors if _rank(value)]
-    for leader, *followers in filter(None, (scalars, others)):
+    for number in leaders:
+        if number < 0:
+            continue
+        leader = graph.inputs[number]
+        is_shaped = number == leaders.shaped
         size = Builder(graph, before=first).op("aten::size", leader)
-        for value in followers:
-            _tie_to(value, size, first)
-    if not others and not scalars:
-        return
-    size = Builder(graph, before=first).op("aten::size", (others or scalars)[0])
-    for value in graph.inputs:
-        if value.type == INT_LIST:
-            value.replace_uses_with(size)
-        elif is_tensor_list(value.type) and others:
-            for use in value.uses:
-                if use.user.kind == _ITEM and use.user.next is not None:
-                    _tie_to(use.user.output, size, use.user.next)
+        for value in graph.inputs:
+            if value is leader or not value.use_count:
+                continue
+            if is_tensor(value.type) and _rank(value) is not None and bool(_rank(value)) == is_shaped:
+                _tie_to(value, size, first)
+            elif value.type == INT_LIST and (is_shaped or leaders.shaped < 0):
+                value.replace_uses_with(size)
+            elif is_tensor_list(value.type) and is_shaped:
+                for use in value.uses:
+                    if use.user.kind == _ITEM and use.user.next is not None:
+                        _tie_to(use.user.output, size, use.user.next)
 
 
 def _rank(value: Value) -> int | None:

@@ -167,3 +167,32 @@ def test_what_is_made_in_a_round_is_another_value_in_the_next() -> None:
     shapes.solve()
     items = [node for node in graph.all_nodes() if node.kind == "aten::__getitem__.t"]
     assert items and all(shapes.of(node.output) == {node.output} for node in items)
+
+
+BRANCHES = """
+def f(x):
+    l = x
+    if x.size(1) > 1:
+        return l, x * x.sum(), x
+    return x, x, x
+"""
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_shapes_are_asked_of_what_is_there(columns: int) -> None:
+    """The branch that is not taken has made nothing, and of some results there is no gradient."""
+    x = _array((3, columns), 0)
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(BRANCHES, namespace)
+    f = gs.CompilationUnit(BRANCHES).f
+    for given in itertools.product((True, False), repeat=3):
+        tensor = torch.from_numpy(x.copy()).requires_grad_()
+        seeds = [_array(x.shape, 1 + i) if there else None for i, there in enumerate(given)]
+        results = zip(namespace["f"](tensor), seeds, strict=True)
+        total = [(result * torch.from_numpy(seed)).sum() for result, seed in results if seed is not None]
+        _, pullback = gs.vjp(f, x)
+        (found,) = pullback(tuple(seeds))
+        if total:
+            np.testing.assert_allclose(found, torch.autograd.grad(sum(total), tensor)[0].numpy(), rtol=1e-12)
+        else:
+            assert found is None
