@@ -20,7 +20,7 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.pipeline import run_recipe
-from ...compiler.types.types import INT_LIST, TensorType, is_tensor, is_tensor_list
+from ...compiler.types.types import INT_LIST, TensorType, is_tensor, is_tensor_list, strip_optional
 
 _ITEM = "aten::__getitem__.t"
 
@@ -42,7 +42,8 @@ class Uniformity:
     """
 
     def __init__(self, graph: Graph) -> None:
-        used = [(index, value.type) for index, value in enumerate(graph.inputs) if value.use_count]
+        # What may be left out has the type of what it holds where it is given.
+        used = [(index, strip_optional(value.type)) for index, value in enumerate(graph.inputs) if value.use_count]
         self._tensors = [index for index, type in used if is_tensor(type)]
         self._lists = [index for index, type in used if is_tensor_list(type)]
         self._sizes = [index for index, type in used if type == INT_LIST]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Optional
 
 import gradscript as gs
 import numpy as np
@@ -167,6 +167,31 @@ def test_what_is_made_in_a_round_is_another_value_in_the_next() -> None:
     shapes.solve()
     items = [node for node in graph.all_nodes() if node.kind == "aten::__getitem__.t"]
     assert items and all(shapes.of(node.output) == {node.output} for node in items)
+
+
+OPTIONAL = """
+def f(x, low: Optional[Tensor], high: Optional[Tensor] = None, dims: Optional[List[int]] = None):
+    y = torch.clamp(x, low, high)
+    return y.sum() if dims is None else (y.sum(dims) * 2).sum()
+"""
+
+
+@pytest.mark.parametrize("dims", [None, [], [0], [1, 0]])
+def test_what_may_be_left_out_is_asked_too(dims: list[int] | None) -> None:
+    """First all of one shape, so that a plan for that is there."""
+    f = gs.CompilationUnit(OPTIONAL).f
+    namespace: dict[str, Any] = {"torch": torch, "Optional": Optional, "List": list, "Tensor": torch.Tensor}
+    exec(OPTIONAL, namespace)
+    for shapes in ([(2, 2)] * 3, [(2, 2), (2,), (2, 1)], [(2, 2), (), (2, 2)], [(2, 2), (2, 2), None]):
+        arrays = [None if shape is None else _array(shape, i) for i, shape in enumerate(shapes)]
+        given = [array for array in arrays if array is not None]
+        tensors = [torch.from_numpy(array.copy()).requires_grad_() for array in given]
+        want = torch.autograd.grad(namespace["f"](*tensors, dims=dims), tensors)
+        _, pullback = gs.vjp(f, *given, dims=dims)
+        mine = [pullback(np.ones(())), gs.grad(f, tuple(range(len(given))))(*given, dims=dims)]
+        for found in mine:
+            for have, expected in zip(found, want, strict=False):
+                np.testing.assert_allclose(have, expected.numpy(), rtol=1e-12)
 
 
 BRANCHES = """
