@@ -150,6 +150,11 @@ class GraphExecutor:
         LAST.plan = entry.plan
         return entry.plan
 
+    def plan_of_last(self, values: Sequence[Any]) -> ExecutionPlan:
+        """The plan for such values where they have just run: found again, which counts as no run."""
+        entry = self.known.get(self.signature.key(values))
+        return self.plan(values) if entry is None else entry.plan
+
     def run_entry(self, plan: ExecutionPlan, values: Sequence[Any]) -> list[Any]:
         """Run an optimised plan; what fails is told in terms of the graph as it was written."""
         try:

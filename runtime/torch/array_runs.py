@@ -66,7 +66,7 @@ class ArrayRun:
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         # NumPy has no bfloat16 that DLPack could name.
         self._lend = Lent if all(values[i].dtype != torch.bfloat16 for i in self._tensors) else None
-        self._plan = None if runs_c() else executor.plan(self.arrays(values))
+        self._plan = None if runs_c() else executor.plan_of_last(self.arrays(values))
         template = () if self._plan is None else self._plan.template
         self._constants = tuple([constant for constant in template if isinstance(constant, np.ndarray)])
         self._entry: Calls | None = None

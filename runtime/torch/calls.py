@@ -89,9 +89,7 @@ class TorchCalls:
 
     def _prepare(self, device: str, args: tuple[Any, ...], values: list[Any], key: Hashable) -> None:
         """Have the next such call find what this one found out."""
-        prepared = (
-            None if self._has_tuples else prepare(self._function.executor, self._program[0], device, args, values)
-        )
+        prepared = None if self._has_tuples else prepare(self._function, self._program[0], device, args, values)
         if prepared is not None:
             if len(self._prepared) >= MAX_PREPARED:
                 del self._prepared[next(iter(self._prepared))]

@@ -14,8 +14,8 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.types.types import Type, is_tensor, leaf_of
+from ..execution.compiled import Compiled
 from ..execution.differentiated import Program
-from ..execution.executor import GraphExecutor
 from ..settings.modes import TOUCHED, runs_c, usual_backend
 from .array_runs import ArrayRun, new_kinds, remember
 from .devices import DeviceMemory, FixedRun
@@ -241,9 +241,7 @@ class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is n
 PreparedCall: TypeAlias = PlainCall | NodeCall
 
 
-def prepare(
-    function: GraphExecutor, program: Program, device: str, args: Values, values: Values
-) -> PreparedCall | None:
+def prepare(function: Compiled, program: Program, device: str, args: Values, values: Values) -> PreparedCall | None:
     """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared.
 
     `function` runs it on arrays where nothing is recorded.
@@ -270,11 +268,11 @@ def prepare(
 
 
 def _prepared_plainly(
-    function: GraphExecutor, program: Program, device: str, values: Values, rest: Values, *, owns: bool
+    function: Compiled, program: Program, device: str, values: Values, rest: Values, *, owns: bool
 ) -> PlainCall | None:
     """Where nothing is recorded. `owns`: torch was to record it, so that results share no memory."""
     if device == "cpu":
-        executor = program.executor if owns else function
+        executor = program.executor if owns else function.executor
         return PlainCall(ArrayRun(executor, values, owned=len(program.graph.outputs) if owns else 0), rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
