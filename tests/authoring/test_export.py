@@ -84,7 +84,9 @@ def test_modules_are_readable(exported: Path) -> None:
         assert len(names) == len(set(names)), path.name
         imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         assert len(imports) == len(set(imports)) and "gradscript" not in " ".join(imports)
-        assert not re.search(r"[+-] 0\.0\b", text) and ast.get_docstring(tree) is not None
+        assert ast.get_docstring(tree) is not None
+        # What the formula comes to with the given arguments may add nothing: it is told as it was derived.
+        assert not re.search(r"[+-] 0\.0\b", text.split('"""', 2)[2])
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and "triton.jit" in ast.unparse(node.decorator_list):
                 used = {n.id for inner in node.body for n in ast.walk(inner) if isinstance(n, ast.Name)}
