@@ -1,0 +1,117 @@
+"""The test of a module: gradients against finite differences, kernels against plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...compiler.types.schema import Argument
+from .facts import Facts, short, tuple_of
+from .python_text import wrapped
+from .signature import FIXED, Shape
+
+
+class OwnTest(Facts):
+    """Writes it, with samples like the arguments that the module was planned for."""
+
+    def text(self) -> str:
+        made = [f"    {a.name} = {self._sample(a)}" for a in self.tensors if self.is_present(a)]
+        values = {a.name: v for a, v in zip(self.arguments, self.values, strict=True)}
+        floating = [a.name for a in self.tensors if self.is_present(a) and a.name in self.launchers[0].differentiable]
+        arguments = []
+        for a in self.arguments:
+            text = a.name if a in self.tensors and self.is_present(a) else repr(values[a.name])
+            arguments.append(f"{a.name}={text}" if a.keyword_only else text)
+        if self.has_seed:
+            arguments.append("seed=7")
+        call = ", ".join(arguments)
+        lines = [
+            "def _samples(dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:",
+            "    torch.manual_seed(0)",
+            *made,
+            f"    found = {tuple_of([a.name for a in self.tensors if self.is_present(a)])}",
+            "    return tuple(each.to(device, dtype if each.is_floating_point() else None) for each in found)",
+            "",
+            "",
+        ]
+        lines += [
+            *wrapped(
+                f"def _called({', '.join(f'{a.name}: Tensor' for a in self.tensors if self.is_present(a))}) -> Any:",
+                "",
+            ),
+            *wrapped(f"return {self.name}({call})", "    "),
+            "",
+            "",
+            "def test_gradients() -> None:",
+            '    """The gradients against finite differences, in float64."""',
+        ]
+        if self.has_gradient and floating and "gs.surrogate" not in self.formula:
+            lines += [
+                '    found = _samples(torch.float64, "cpu")',
+                *[f"    found[{i}].requires_grad_()" for i in self._places(floating)],
+                "    assert torch.autograd.gradcheck(_called, found)",
+            ]
+        else:
+            lines += ['    assert _called(*_samples(torch.float64, "cpu")) is not None']
+        lines += [
+            "",
+            "",
+            "def test_kernels() -> None:",
+            '    """The kernels, where they run, against plain torch in float64."""',
+            '    device = "cuda" if torch.cuda.is_available() else "cpu"',
+            "    results = _results(_samples(torch.float32, device))",
+            "    expected = _results(_samples(torch.float64, device))",
+            "    for result, wanted in zip(results, expected, strict=True):",
+            "        torch.testing.assert_close(result.double(), wanted, rtol=1e-4, atol=1e-5)",
+            "",
+            "",
+            "def _results(given: tuple[Tensor, ...]) -> list[Tensor]:",
+            '    """The results, and the gradients of their sum."""',
+            *(
+                [f"    floating = [given[i].requires_grad_() for i in {self._places(floating)!r}]"]
+                if self.has_gradient and floating
+                else []
+            ),
+            "    found = _called(*given)",
+            "    results = list(found) if isinstance(found, tuple) else [found]",
+        ]
+        if self.has_gradient and floating:
+            lines += [
+                "    total = torch.stack([(each.double() ** 2).sum() for each in results]).sum()",
+                "    return [*results, *torch.autograd.grad(total, floating)]",
+            ]
+        else:
+            lines += ["    return results"]
+        lines += ["", "", 'if __name__ == "__main__":', "    test_gradients()", "    test_kernels()", '    print("ok")']
+        return "\n".join(short(lines))
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        """Where tensors stand among the samples."""
+        present = [a.name for a in self.tensors if self.is_present(a)]
+        return [present.index(name) for name in names]
+
+    def _sample(self, argument: Argument) -> str:
+        """An expression that makes a small tensor, of numbers such as the arguments given had."""
+        shape: Shape = self.signature.arguments[self.arguments.index(argument)]
+        value = self.values[self.arguments.index(argument)]
+        batch = [2] if shape.batched else []
+        small = {name: (3 + i) * self.signature.multiple for i, name in enumerate(self.signature.names)}
+        sizes = [s.number if s.name == FIXED else int(small[s.name] * s.times) for s in shape.sizes]
+        text = f"{(*batch, *sizes)!r}"
+        if shape.dtype.name == "bool":
+            return f"torch.rand({text}) < 0.5"
+        if not shape.dtype.is_floating:
+            return f"torch.randint(0, {_bound_of(value, small)}, {text}, dtype=torch.{shape.dtype})"
+        low, high = (float(np.min(value)), float(np.max(value))) if np.size(value) else (-1.0, 1.0)
+        if low > 0 and high < 1:
+            return f"torch.rand({text}, dtype=torch.float64) * 0.7 + 0.15"
+        if low > 0:
+            return f"torch.rand({text}, dtype=torch.float64) + 0.5"
+        return f"torch.randn({text}, dtype=torch.float64)"
+
+
+def _bound_of(value: Any, small: dict[str, int]) -> int:
+    least = min(small.values(), default=2)
+    return max(1, min(int(np.max(value)) + 1 if np.size(value) and np.max(value) > 0 else least, least))
