@@ -14,9 +14,9 @@ backward that itself returns a closure is lifted in turn: that is the second-ord
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..lang.diagnostics import Diagnostics
+from ..lang.light_dataclasses import replace
 from .analysis.captures import captures, used_values
 from .ir.builder import Builder
 from .ir.graph import Callee, Captured, GradPair, Graph, backward_of, copy_without_closures

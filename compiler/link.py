@@ -7,8 +7,8 @@ may mean two of them: then the later one goes by another name, in copies of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
+from ..lang.light_dataclasses import replace
 from .ir.graph import Callee, GradPair, Graph
 
 Rename = Callable[[str], str]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
+from ..lang.light_dataclasses import dataclass
 from .ir.graph import Graph
 from .ir.node import Misuse
 from .ir.verify import InvalidIR, verify

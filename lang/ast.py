@@ -7,10 +7,10 @@ expressions until the emitter resolves them to types.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cache
 from typing import TypeAlias, get_args
 
+from .light_dataclasses import dataclass, fields
 from .source import Span
 
 

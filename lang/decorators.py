@@ -8,8 +8,8 @@ one under `@torch.no_grad()` computes no gradient flows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from .light_dataclasses import dataclass, field
 from .tokens import END, LAYOUT, Token
 
 _IDLE = frozenset(("torch.jit.script", "torch.jit.export", "gs.script"))

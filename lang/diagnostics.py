@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from difflib import get_close_matches
 
+from .light_dataclasses import dataclass
 from .source import Span
 
 MAX_DIAGNOSTICS = 100
@@ -116,6 +115,8 @@ class Diagnostics:
 
 def did_you_mean(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A note naming the nearest known spelling, or nothing. Of very many, only those that may be near are compared."""
+    from difflib import get_close_matches
+
     known = tuple(known)
     if name[-1:] == "_" and name[:-1] in known:
         # An in-place spelling, which comes before names that only look like it.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 from ..lang import ast
+from .light_dataclasses import fields
 from .source import Span
 
 _MAX_INDENT = 40

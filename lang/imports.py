@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from .diagnostics import Diagnostics
+from .light_dataclasses import dataclass
 from .scanner import scan
 from .source import Source, Span
 from .tokens import Token

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from .refusal import OPERANDS, Complaint, Refusal, found, is_keyword
 from .tokens import STATEMENT_KEYWORDS
 
@@ -106,6 +104,8 @@ def misspelled_keyword(refusal: Refusal) -> Complaint | None:
 
 
 def _nearest_keyword(word: str) -> str:
+    from difflib import get_close_matches
+
     lowered = word.lower()
     for keyword in _STATEMENTS:
         if sorted(keyword) == sorted(lowered):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from ..lang import ast
 from .diagnostics import Diagnostics
+from .light_dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
+from .light_dataclasses import dataclass
 from .source import Source, Span
 from .tokens import KEYWORDS, LAYOUT, Token
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from .light_dataclasses import dataclass, field
 
 _LINE_BREAK = re.compile(r"\r\n?|\n")
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from ..lang import ast
 from .diagnostics import MAX_DIAGNOSTICS, Diagnostics
+from .light_dataclasses import dataclass, replace
 from .scanner import scan
 from .source import Source, Span
 from .tokens import END, LAYOUT, Token

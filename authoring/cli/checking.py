@@ -7,11 +7,11 @@ import os
 import selectors
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from ...runtime.face.unit import CompilationUnit
 from ..check import Checker

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...lang.light_dataclasses import dataclass, field
 from .console import emit, emit_errors
 from .loading import Problem
 from .outcomes import Outcome, emit_troubles

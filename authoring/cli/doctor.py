@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from ...lang.light_dataclasses import dataclass
 from ...runtime.kernels.c.compiler import WITHOUT, compiler
 from ...runtime.kernels.c.entry import missing_headers
 from ...runtime.kernels.c.kernel import thread_count

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..trials.report import KINDS
 from .checking import CheckedFile, diagnostic_dict
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ...lang.light_dataclasses import dataclass
 from .checking import files_of
 from .console import emit
 from .outcomes import Outcome, emit_troubles

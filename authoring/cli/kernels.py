@@ -6,9 +6,9 @@ No device is needed; the last stage needs Triton, which compiles for any.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.kernels.failure import KernelFailure
 from ...runtime.kernels.listing import KernelInfo, KernelListing

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...lang.light_dataclasses import dataclass, field
 from .checking import files_of
 from .console import emit
 from .loading import Problem, load_unit

@@ -10,11 +10,11 @@ import importlib
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ...lang.light_dataclasses import asdict
 from .console import emit, emit_errors, installed_version, make_output_safe, progress_bar
 from .loading import Problem, find_function, load_unit
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ...lang.light_dataclasses import dataclass, field
 from .checking import diagnostic_dict
 from .console import emit_errors
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ...lang.light_dataclasses import dataclass
 from .checking import files_of
 from .console import emit, emit_errors
 from .loading import Problem, load_unit

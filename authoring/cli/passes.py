@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ...compiler.pipeline import Observation, observed
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from ...runtime.values.tables import table
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.sharding.derive import Refusal, Way
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
 from ...runtime.face.function import Function
 from ...runtime.values.tables import table

@@ -7,11 +7,11 @@ import builtins
 import copy
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Source
 from ...runtime.face.unit import CompilationUnit
 from ..format.formatter import format_source

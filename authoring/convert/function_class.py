@@ -14,8 +14,8 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from .context import Kept, Replaced, fresh, is_kept, keep, kept_name, renamed, without_context
 from .reading import Method, Unconvertible, bound_names, read_names
 

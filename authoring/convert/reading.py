@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from ...lang.light_dataclasses import dataclass, field
 
 FUNCTION = "torch.autograd.Function"
 SCRIPT = "torch.jit.script"

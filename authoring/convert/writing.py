@@ -7,8 +7,8 @@ import inspect
 import io
 import tokenize
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from .reading import Method
 
 _INDENT = "    "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tokenize
-from dataclasses import asdict, dataclass, field
 from textwrap import dedent
 from typing import Any
 
@@ -12,6 +11,7 @@ from ...compiler.ir.graph import GradPair, without_backward
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
 from ...compiler.unparse import unparse_function
+from ...lang.light_dataclasses import asdict, dataclass, field
 from ...runtime.face.function import Function
 from .derivation import derivation_of
 from .measuring import Costs, arguments_of, costs, gradients

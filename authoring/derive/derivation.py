@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...compiler.autodiff.derived import NoGradient
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import walk
@@ -11,6 +9,7 @@ from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema
 from ...compiler.unparse import unparse_function
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.face.stages import source_text
 from .joined import joined

@@ -7,13 +7,13 @@ reduction keeps as ones takes nothing away from what it was reduced from: beside
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import PARAM, RETURN, Block, Node, Value
 from ...compiler.ir.rewrite import constant_of, program_order
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import is_tensor
+from ...lang.light_dataclasses import dataclass, field
 
 Atoms = frozenset[Value]
 _SAME = frozenset(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.kernels.failure import KernelFailure

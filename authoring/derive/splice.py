@@ -13,7 +13,6 @@ def f(x):                              def f(x):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...compiler.analysis.captures import captures
 from ...compiler.ir.graph import Graph
@@ -21,6 +20,7 @@ from ...compiler.ir.node import PARAM, Value
 from ...compiler.types.types import is_tensor
 from ...lang import ast
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source, Span
 from ...runtime.face.function import Function
 from ...runtime.face.sources import functions_of

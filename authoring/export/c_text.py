@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
@@ -24,6 +23,7 @@ from ...compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
 from ...compiler.scheduling.cpu import Program as Programs
 from ...compiler.types.dtypes import DType
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from .merging import merged
 from .plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,6 +16,7 @@ from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.dtypes import FLOAT16
 from ...compiler.types.types import is_tensor, strip_optional
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import replace
 from ...lang.source import Span
 from ...runtime.face.function import Function
 from ...runtime.face.stages import source_text

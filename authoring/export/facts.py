@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import is_tensor, strip_optional
+from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function, default_of
 from .launchers import Launchers
 from .python_text import python_type, wrapped

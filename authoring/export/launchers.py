@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...compiler.fusion.program import ExternStep, Program, Ref
 from ...compiler.types.schema import Argument
+from ...lang.light_dataclasses import dataclass, field, replace
 from .plans import NoPlan, Passes
 from .program_text import ProgramText, ProgramWriter, mentions, shape_text
 from .python_text import WIDTH, python_type, wrapped

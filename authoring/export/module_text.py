@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import TypeVar
 
 from ...compiler.types.schema import Argument
+from ...lang.light_dataclasses import fields
 from .facts import Facts, sizes_of
 from .fits_text import FitsText
 from .ops_text import OpsText

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ...compiler.autodiff.gradient import Gradient
@@ -20,6 +19,7 @@ from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass, replace
 from ...runtime.face.function import Function
 from .signature import Signature
 from .sizes import SAMPLES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from keyword import iskeyword
 
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
@@ -12,6 +11,7 @@ from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE, DType
 from ...compiler.types.types import is_tensor, is_tensor_list
+from ...lang.light_dataclasses import dataclass, field
 from .merging import merged
 from .plans import NoPlan
 from .python_text import wrapped

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from .plans import NoPlan
 

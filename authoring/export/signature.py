@@ -7,7 +7,6 @@ a batch: `x: (*batch, columns)`, `weight: (columns,)`, `target: batch`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -19,6 +18,7 @@ from ...compiler.fusion.fuse import Given
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.types.dtypes import BY_NAME, DType
+from ...lang.light_dataclasses import dataclass, replace
 
 ROWS = "rows"
 NAMES = ("columns", "lines", "planes", "blocks", "groups", "depth", "width", "height")

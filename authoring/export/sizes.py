@@ -7,11 +7,12 @@ sizes. Which one is found out: sizes are told apart by the samples, and an expre
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, islice
 from math import prod
+
+from ...lang.light_dataclasses import dataclass
 
 SAMPLES = 3
 """Of sizes, for each text: enough to tell `2 * n - 1` from what only looks like it."""

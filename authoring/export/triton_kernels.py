@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ...compiler.codegen.triton.layout import Dimension, layout_of
 from ...compiler.codegen.triton.module import constants, dynamic_axes, emit_triton, parameter_names
@@ -13,6 +12,7 @@ from ...compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, State
 from ...compiler.kernel_ir.statements import with_indices
 from ...compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
 from ...compiler.scheduling.strides import is_across
+from ...lang.light_dataclasses import dataclass, replace
 from .interpretable import interpretable
 from .merging import merged
 from .python_text import wrapped

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import io
 import tokenize
-from dataclasses import dataclass, field
 
 from ...lang.diagnostics import Diagnostics
 from ...lang.dump import dump
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.parser import parse
 from ...lang.source import Source
 from .spacing import Spacing

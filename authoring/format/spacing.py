@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from keyword import kwlist
 from tokenize import COMMENT, NAME, OP, TokenInfo
+
+from ...lang.light_dataclasses import dataclass, field
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _WORDS = frozenset(kwlist) - {"None", "True", "False"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source, Span
 
 CODES = {

@@ -17,10 +17,10 @@ import keyword
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.files import SUFFIXES, load
 from ...runtime.face.function import Function
 from ...runtime.face.unit import CompilationUnit

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
+from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.plans.build import build_plan

@@ -7,12 +7,12 @@ measured gradient decides: a change counts only if the gradient then agrees with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..trials.leaves import Array
 from ..trials.trace import Site, Trace, is_literal, is_number, sum_to

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.graph import Graph
+from ...lang.light_dataclasses import dataclass
 from ..trials.leaves import Array, Path, at, floating_leaves
 from ..trials.trace import Trace
 

@@ -9,12 +9,12 @@ change of its own that makes what it should: other operands, another op, a facto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..trials.leaves import Array, is_floating
 from ..trials.trace import Trace, is_literal, is_number

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span, span_dict
 
 

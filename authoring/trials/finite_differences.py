@@ -10,10 +10,10 @@ Source: C. J. F. Ridders, Accurate computation of F'(x) and F'(x) F''(x), 1982.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass
 from .leaves import Array
 
 DOUBLE = float(np.finfo(np.float64).eps)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, combinations, islice, product
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from ...compiler.types.dtypes import FLOAT32
 from ...compiler.types.types import BOOL, FLOAT, NUMBER, OptionalType, strip_optional
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import replace
 from ...runtime.failures.failure import RuntimeFailure
 from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject

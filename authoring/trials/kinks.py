@@ -7,13 +7,13 @@ docs/conventions.md. It is a witness where it agrees with the gradient everywher
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.node import Node
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
 from .leaves import Array, Path, at, floating_leaves, replaced

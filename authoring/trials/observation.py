@@ -6,7 +6,6 @@ Programs are walked op by op, so that each decision shows how far it was from go
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import RETURN, Block, Node, Value
 from ...compiler.types.dtypes import BOOL as BOOL_DTYPE
 from ...compiler.types.types import BOOL, TensorType
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from .decisions import COMPARISONS, gaps_of
 from .evaluation import Subject, repeatable

@@ -8,12 +8,12 @@ followed to where it changes its sign.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...compiler.ir.node import Node
+from ...lang.light_dataclasses import dataclass
 from .evaluation import Subject
 from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached

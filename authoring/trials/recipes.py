@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...compiler.types.types import ListType, Type, strip_optional
+from ...lang.light_dataclasses import dataclass, replace
 from .leaves import is_floating, map_arrays
 from .samples import DATA, DOMAINS, Rng, like
 from .shapes import Shape, Shapes

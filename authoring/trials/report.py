@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...lang.diagnostics import Diagnostic, render
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span, span_dict
 from ...runtime.values.tables import table
 from .coverage import Coverage

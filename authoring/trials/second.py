@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Joint, Subject, flat
 from .finite_differences import slope

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.kinds import KindTrait, has
 from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.registry import OPS
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.plans.operations import STRUCTURAL
 from .leaves import Array
 

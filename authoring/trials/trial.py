@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass, field
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
 from .finite_differences import DOUBLE, Slope, slope

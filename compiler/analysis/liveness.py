@@ -7,9 +7,9 @@ the table of the inner block in turn: it may die there, or at the entry of a bra
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, kinds_with
 from ..ir.node import Block, Node, Value

@@ -12,8 +12,7 @@ made in the round before, the old one may become the new one. What the first rou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.graph import Graph
 from ..ir.kinds import Carried, carried
 from ..ir.node import Node, Value

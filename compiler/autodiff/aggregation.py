@@ -10,9 +10,9 @@ After MXNet's gradient pass, which takes an aggregation function, zero ops and a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Node, Value

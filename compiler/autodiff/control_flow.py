@@ -7,9 +7,9 @@ the branch taken; those of the other are uninitialized. The backward runs the `d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import dataclass
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..analysis.definedness import is_sure

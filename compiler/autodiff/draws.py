@@ -17,8 +17,8 @@ A draw in a branch is a further result of the branch; one in a loop is a list wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..analysis.draws import called_graph, draws, is_random
 from ..formulas.library import formula
 from ..ir.builder import Builder

@@ -14,8 +14,8 @@ Where random numbers are drawn, all is computed again, from the same seed; `draw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..analysis.draws import draws
 from ..ir.builder import Builder
 from ..ir.graph import Graph

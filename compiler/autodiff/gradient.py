@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 
 

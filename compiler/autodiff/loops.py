@@ -9,8 +9,8 @@ values of s rounds. Rounds and sums are the same ones in the same order either w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..analysis.definedness import is_sure, may_be_uninitialized

@@ -8,9 +8,9 @@ computed along; beside a list of tensors runs a list of their answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
+from ...lang.light_dataclasses import replace
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import dataclass
 from ..analysis.captures import captures
 from ..analysis.definedness import is_sure
 from ..ir.builder import Builder

@@ -10,8 +10,8 @@ differentiating the body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..ir.builder import Builder
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.node import Value, copy_node

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..functionalize.unrecorded import VIEW, detach_results, inline_call, is_plain_call, may_carry
 from ..ir.graph import Graph
 from ..passes.eliminate_dead_code import eliminate_dead_code

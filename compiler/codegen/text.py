@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass
 
 ATOM = 0
 """The tightest level: a name, a literal, a call. Each language counts its own from there."""

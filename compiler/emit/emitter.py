@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics, did_you_mean
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder

@@ -17,11 +17,11 @@ uninitialized, and no path reads it then.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 

@@ -6,10 +6,10 @@ Emission asks for a dotted name whose first part is neither a variable nor a fun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...lang.diagnostics import Diagnostic
+from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Callee
 from ..types.schema import FunctionSchema
 from ..types.types import Type

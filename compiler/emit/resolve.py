@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ...lang import ast
+from ...lang.light_dataclasses import replace
 from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..ir.signature import result_types

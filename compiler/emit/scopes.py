@@ -7,8 +7,8 @@ branch changed is its frame's own content, and leaving it costs what it changed,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Block, Value
 
 

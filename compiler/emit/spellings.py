@@ -11,8 +11,8 @@ arguments; those are ops whose name begins as MODULES says. The op without the b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..ir.node import Value
 from ..ops.registry import OPS
 from ..spelling.functional import PARAMETERS, first_left_out, legacy_reduction

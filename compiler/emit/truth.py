@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ...lang import ast
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..spelling.overloads import Argued

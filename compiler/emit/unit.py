@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ..functionalize import functionalize, has_writes

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import RLock
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
+from ...lang.light_dataclasses import dataclass
 from ...lang.parser import parse
 from ...lang.source import Source
 from ...lang.trampoline import run

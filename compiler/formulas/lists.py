@@ -9,9 +9,8 @@ The formulas of generic ops move values about and never look into them, so nothi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...lang import ast
+from ...lang.light_dataclasses import replace
 from ..emit.annotations import dotted_name
 
 

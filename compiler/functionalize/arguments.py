@@ -8,8 +8,8 @@ where %z is %y if %same, and a tensor of its own otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.node import Node, Value
 from ..types.dtypes import BOOL, UINT8

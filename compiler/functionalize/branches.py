@@ -7,8 +7,8 @@ for one of two objects by the condition, and a write goes to the right one.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk
 from ..ir.node import Block, Node, Value
 from ..types.types import Type, is_subtype

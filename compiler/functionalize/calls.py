@@ -7,8 +7,8 @@ place of its call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.trampoline import Walk
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value, walk

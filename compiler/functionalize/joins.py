@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
 from .places import Choice, Either, Items, Place, Plain, Root, View, alternatives

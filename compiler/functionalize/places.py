@@ -7,9 +7,9 @@ keeps them as one value, and what its elements may share with other objects is t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Value
 from ..types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from .views import Step

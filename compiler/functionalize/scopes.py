@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..ir.node import Value
 from ..types.types import Type

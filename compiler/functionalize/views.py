@@ -7,9 +7,9 @@ view of `arange` says where each came from, and index_put sends the new ones bac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.layout import Layout
 from ..kernel_ir.verifier import verify_kernel

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass, field
 from ..kernel_ir.index import Index
 from ..kernel_ir.kernel import (
     Cast,

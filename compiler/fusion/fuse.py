@@ -6,9 +6,9 @@ settle on the shapes → differentiate → take ops apart → decide what to sav
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass, replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ...stdlib_grads import formula_files

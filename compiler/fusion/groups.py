@@ -17,9 +17,9 @@ that have nothing to do with the group go before it. Nothing moves over control 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..analysis.captures import captures
 from ..autodiff.subgraphs import subgraph
 from ..ir.graph import Graph

@@ -12,10 +12,10 @@ a row: a kernel writes such a tensor in one go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Node, Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Node
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.layout import Layout

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder
 from ..ir.graph import Graph

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Node, Value
 from ..kernel_ir.kernel import Combine
 from ..ops.dims import axes_of

@@ -9,8 +9,8 @@ the inputs alone, and disappears from it wherever no such gradient is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder

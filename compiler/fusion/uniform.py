@@ -10,9 +10,9 @@ So are the gradients of sums, before anything that varies has been multiplied in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
+from ...lang.light_dataclasses import replace
 from ..ir.node import Node, Value
 from ..kernel_ir.layout import View, contiguous_strides
 from ..ops.meta import Meta

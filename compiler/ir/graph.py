@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import NO_SPAN, Span
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, Type

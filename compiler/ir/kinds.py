@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Flag, auto
 from typing import NamedTuple
 
+from ...lang.light_dataclasses import dataclass
 from . import structure
 from .node import PARAM, RETURN, Block, Node, Value
 from .structure import Rule

@@ -10,9 +10,10 @@ equal objects by value; `//` and `%` by a number simplify by the ranges of the a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import gcd, isinf
 from typing import TypeAlias
+
+from ...lang.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ way: it is what one program's share of a reduction across programs is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal, TypeAlias
 
+from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..types.dtypes import DType
 from .index import Index

@@ -7,12 +7,12 @@ and is never read. So every op that is a view is understood, without a rule of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ...lang.light_dataclasses import dataclass
 from ..ops.meta import Meta
 from ..ops.registry import Op
 from ..types.dtypes import DType

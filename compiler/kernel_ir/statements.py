@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from .index import Index, ValueAtom, value
 from .kernel import Cast, Compute, Condition, Definition, Load, Operand, Position, Reduce, Statement, Store, Uniform
 

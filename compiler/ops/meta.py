@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import DType
 from .arrays import Array, dtype_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import BOOL as BOOL_DTYPE
 from ..types.dtypes import DEFAULT_FLOAT, FLOAT64, INT64, DType, promote_ranked
 from ..types.types import BOOL, FLOAT, INT, TensorType, Type, may_be_none, strip_optional

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cached_property
 from threading import RLock
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..types.schema import FunctionSchema, parse_schema
 from ..types.types import Type
 from .arguments import Check, ElementRule, ShapeRule

@@ -14,10 +14,10 @@ comparison. A bool where a number is wanted turns into 0 or 1, a number where a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+from ...lang.light_dataclasses import dataclass
 from ..types.lazy_numpy import ml_dtypes, np
 from . import evaluations
 

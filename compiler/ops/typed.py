@@ -14,12 +14,12 @@ is put together from numbered names alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import FLOAT32, FLOAT64, DType
 from .arrays import numpy_dtype
 from .elementwise import SYMBOLIC, Pointwise, Specialization

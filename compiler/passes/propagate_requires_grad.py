@@ -31,8 +31,8 @@ derivative give tensors that need none, and no tensor of another dtype than a fl
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from ...lang.light_dataclasses import replace
 from ..analysis.dataflow import Dataflow
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, has, own_parameters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ...lang.diagnostics import CompileError, Diagnostic
+from ...lang.light_dataclasses import dataclass
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value

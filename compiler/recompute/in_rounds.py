@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph

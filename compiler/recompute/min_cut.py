@@ -19,11 +19,11 @@ partitioner applies it to joint graphs; prices on nodes make recomputation itsel
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd
 from typing import Any, TypeAlias
 
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
 from .prices import SCALE, price
 from .problem import Problem

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Node, walk
 from ..ops.registry import OPS, Trait
 from ..types.types import is_differentiable

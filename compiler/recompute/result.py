@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
 from ..autodiff.gradient import Gradient
 from ..ir.node import Value

@@ -7,8 +7,7 @@ store %result[i], %2        (bfloat16)
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Cast, Definition, Kernel, Operand, Statement, Store
 from ..kernel_ir.statements import with_operands, without_unused
 from ..types.dtypes import FLOAT32, DType

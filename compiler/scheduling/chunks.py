@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
 from ..kernel_ir.kernel import (
     Axis,

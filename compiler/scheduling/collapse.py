@@ -10,8 +10,7 @@ it is repeated.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
 from ..kernel_ir.kernel import Axis, Cast, Constant, Definition, Kernel, Operand, Reduce, Statement, Store
 from ..kernel_ir.statements import indices, with_indices, with_operands

@@ -10,9 +10,9 @@ What a program does never depends on how many threads there are, so results are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 
+from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import AxisAtom, Index
 from ..kernel_ir.kernel import Axis, Compute, Condition, Constant, Kernel, Load, Position, Statement, Store
 from ..kernel_ir.statements import conditions, without_unused

@@ -13,9 +13,9 @@ What varies along a loop is computed again in each loop that needs it, but for w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Statement, Store, Uniform
 from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import used_names

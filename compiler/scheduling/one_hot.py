@@ -12,8 +12,8 @@ sum of the row: without this, a pass over all columns adds zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ..kernel_ir.index import axis
 from ..kernel_ir.kernel import Cast, Compute, Constant, Definition, Kernel, Operand, Position, Reduce, Statement
 from ..kernel_ir.parts import fresh, names_of

@@ -8,10 +8,10 @@ choose what they give, and only the operands that are still not the identity of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import (
     IDENTITY,
     Cast,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import AxisAtom, Index, axis, value
 from ..kernel_ir.kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides

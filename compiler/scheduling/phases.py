@@ -13,8 +13,8 @@ maximum m of x and the sum of exp(x - m) come from one loop: the sum is rescaled
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ..kernel_ir.kernel import Compute, Definition, Reduce, Statement, Store
 from ..kernel_ir.statements import slice_of, used_names
 from .padding import is_shifted

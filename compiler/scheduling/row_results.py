@@ -5,8 +5,7 @@ What the reductions across need of a row as a whole, such as its mean, the first
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
 from ..kernel_ir.kernel import Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides

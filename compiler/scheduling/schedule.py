@@ -18,9 +18,9 @@ turns fetched into shared memory while it computes the present one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
 
+from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Store, Uniform
 from .order import DRAWING
 from .phases import online_sums, phases_of

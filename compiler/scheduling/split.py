@@ -18,9 +18,9 @@ results are the same at each run, on each device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 
+from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import slice_of, used_names

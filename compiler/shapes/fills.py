@@ -9,9 +9,9 @@ Which place a round sets follows from its index; what it puts there is alike fro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Node, Value
 from ..ops.meta import UNKNOWN, is_defined
 

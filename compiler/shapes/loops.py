@@ -17,9 +17,9 @@ one after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
 from ..ir.graph import Graph

@@ -8,10 +8,10 @@ on, and only what is about shapes may use it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, has
 from ..ir.node import Block, Node, Value

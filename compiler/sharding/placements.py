@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.node import Node
 
 

@@ -8,10 +8,10 @@ products and norms from the dimensions they are declared over. An op without a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ..ops.arguments import Arguments
 from ..ops.elementwise import SYMBOLIC
 from ..ops.meta import Meta

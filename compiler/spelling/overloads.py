@@ -7,9 +7,9 @@ number). The first that fits is meant. What a tuple of types resolves to is reme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..ir.node import Value
 from ..ir.signature import Bindings, matches

@@ -6,9 +6,9 @@ The notation is that of torch's native_functions, which is where an op's argumen
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, cached_property
 
+from ...lang.light_dataclasses import dataclass
 from .types import (
     BOOL,
     DEVICE,

@@ -6,8 +6,7 @@ A tensor type may carry what is known about the value: `Tensor[float64, rank=2]`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ...lang.light_dataclasses import dataclass, field
 from .dtypes import DType
 
 

@@ -8,8 +8,8 @@ resolution must come back to the same schema: the spellings are tried against it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import NO_SPAN
 from ..ir.graph import Graph
 from ..ir.kinds import form_of

@@ -9,8 +9,8 @@ mul.Scalar(x, 2)                 x * 2, or 2 * x where the source has it so
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import NO_SPAN
 from ..ir.node import PARAM, Node, Value
 from ..ops.registry import OPS

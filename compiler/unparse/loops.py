@@ -12,8 +12,8 @@ while proceed: …
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.kinds import entering, leaving
 from ..ir.node import PARAM, Block, Node, Value
 from .uses import unchanged

@@ -7,8 +7,7 @@ the test must not refine the name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Block, Node, Value
 from .uses import Uses
 from .written import Written

@@ -8,8 +8,8 @@ takes them from the end. What waits in vain becomes a statement.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk, run
 from ..analysis.captures import captures
 from ..ir.node import Block, Node, Value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk, run
 from ..ir.kinds import entering, leaving, parameters
 from ..ir.node import Block, Node, Value

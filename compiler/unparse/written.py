@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
 from .uses import Uses
 

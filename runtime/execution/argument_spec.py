@@ -7,7 +7,6 @@ looked into.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ...compiler.types.types import (
     is_tensor,
     strip_optional,
 )
+from ...lang.light_dataclasses import dataclass
 from .uniform import Leaders, uniformity
 
 

@@ -7,7 +7,6 @@ recomputation, on the shapes too.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,6 +24,7 @@ from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.specialize.straighten import straighten
 from ...compiler.types.types import TensorType, TupleType, Type
 from ...lang.diagnostics import CompileError
+from ...lang.light_dataclasses import replace
 from .argument_spec import Signature, seen_type
 from .compilation import prepare_gradient
 from .compiled import Compiled

@@ -11,7 +11,6 @@ threads may call: compiling is done under a lock, once per spec, and everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakSet
@@ -22,6 +21,7 @@ from ...compiler.analysis.draws import draws
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.shapes.propagate import Abstract
+from ...lang.light_dataclasses import dataclass
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache, build_plan
 from ..plans.interpreter import execute, run_plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ...compiler.ir.graph import Callee, Graph
@@ -29,6 +28,8 @@ from .pair import GradPair
 from .stages import STAGES
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from ...compiler.recompute import Policy
     from ..execution.executor import DebugState, Entry, GraphExecutor
     from ..kernels.c.entry import Calls
@@ -81,6 +82,8 @@ class Function(Compiled):
     @property
     def __signature__(self) -> Signature:
         """What `inspect.signature` gives: the parameters with their types as text, and their defaults."""
+        from inspect import Parameter, Signature
+
         parameters = [
             Parameter(
                 argument.name,

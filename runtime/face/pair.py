@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Self
 
 from ...compiler.ir import graph
+from ...lang.light_dataclasses import fields
 
 
 class GradPair(graph.GradPair):

@@ -10,7 +10,6 @@ import builtins
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -18,8 +17,10 @@ from ...compiler.emit.outside import Alias, Broken, Constant, Outside, Recursion
 from ...compiler.ops.registry import OPS
 from ...compiler.spelling.names import MODULES
 from ...lang.diagnostics import CompileError, did_you_mean
+from ...lang.light_dataclasses import dataclass
 from .function import Function
 from .records import is_named_tuple, record_of
+from .sources import Namespace
 
 _MISSING = object()
 _NAMES = {"gradscript": "gs", **{name: name for name in MODULES if name not in ("gs", "F", "nn.functional")}}
@@ -32,12 +33,6 @@ class Owner:
     """The object, or the class, that a method is of."""
 
     value: Any
-
-
-class Namespace:
-    """What functions are reached through by name: a CompilationUnit."""
-
-    functions: dict[str, Function]
 
 
 Compile = Callable[[Callable[..., Any], "Scopes"], Function]

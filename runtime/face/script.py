@@ -7,10 +7,10 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source
 from .function import Function
 from .scope import Scopes

@@ -1,4 +1,4 @@
-"""A source text, compiled to functions."""
+"""A source text, compiled to functions, and what holds them by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from ...compiler.emit.outside import Environment, nothing
 from ...lang.source import Source
 from ..execution.compiled import SharedPlans, compile_source
 from .function import Function
+
+
+class Namespace:
+    """What functions are reached through by name: a CompilationUnit."""
+
+    functions: dict[str, Function]
 
 
 def functions_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
@@ -15,6 +14,7 @@ from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import TupleType, Type, is_differentiable, is_tensor
+from ...lang.light_dataclasses import replace
 from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.differentiated import Differentiated
 from ..failures.failure import RuntimeFailure

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from ...compiler.emit.outside import nothing
+from ...compiler.emit.outside import Environment, nothing
 from ...compiler.ir.graph import Callee
 from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.imports import relative_imports
 from ...lang.source import Source
 from .function import Function
-from .scope import Namespace, Scopes
-from .script import script_in
-from .sources import functions_of
+from .sources import Namespace, functions_of
 
 
 class CompilationUnit(Namespace):
@@ -56,7 +54,7 @@ class CompilationUnit(Namespace):
         names = self._functions if self._scope is None else {**self._scope, **self._functions}
         text = Source(source, fspath(filename))
         _require_imported(text, names)
-        added = functions_of(text, Scopes(script_in).given(names) if names else nothing)
+        added = functions_of(text, _environment(names) if names else nothing)
         diagnostics = Diagnostics()
         for name, function in added.items():
             if name in self._functions and function.definition is not None:
@@ -108,6 +106,14 @@ class CompilationUnit(Namespace):
 
     def __repr__(self) -> str:
         return f"<CompilationUnit {', '.join(self._functions) or 'without functions'}>"
+
+
+def _environment(names: Mapping[str, Any]) -> Environment:
+    """What the names around a source mean; what finds that out of Python's objects is loaded with the first."""
+    from .scope import Scopes
+    from .script import script_in
+
+    return Scopes(script_in).given(names)
 
 
 def _require_imported(source: Source, names: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -50,6 +49,7 @@ from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.dtypes import BY_NAME
 from ...compiler.types.types import is_tensor
 from ...lang.collection import collection_paused
+from ...lang.light_dataclasses import dataclass, field
 from ..failures.failed_node import misfit
 from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array

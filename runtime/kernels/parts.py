@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +17,7 @@ from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN, Meta, join
 from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.types import is_tensor, leaf_of
+from ...lang.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

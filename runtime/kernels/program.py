@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -13,6 +12,7 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
+from ...lang.light_dataclasses import replace
 from ..failures.failed_node import failure_at
 from ..values.torch_dtypes import torch_dtypes
 from .torch_ops import constant_tensor, is_literal, op_runner, without_autocast

@@ -87,9 +87,8 @@ def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> Non
 
 def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
     """Which elements of an output a kernel writes."""
-    from dataclasses import replace
-
     from ...compiler.kernel_ir.kernel import Constant, Store
+    from ...lang.light_dataclasses import replace
 
     def marked(statement: Any) -> Any:
         is_mark = isinstance(statement, Store) and statement.buffer == output

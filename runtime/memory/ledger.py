@@ -7,12 +7,12 @@ views lead to it. Nothing here is in the way of a plan that is run without a led
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
 from numpy import ndarray
 
 from ...compiler.ir.node import Node
+from ...lang.light_dataclasses import dataclass, replace
 from ..plans.interpreter import execute
 from ..plans.plan import CALL, ExecutionPlan
 

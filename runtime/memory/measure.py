@@ -10,7 +10,6 @@ which the caller has anyhow. What an op uses inside itself is not seen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...compiler.autodiff.flatten import leaves
 from ...compiler.ir.node import Value
 from ...compiler.recompute import Decision, Policy, Recomputed, policy
 from ...compiler.types.types import is_differentiable
+from ...lang.light_dataclasses import dataclass
 from ..execution.derivatives import derivatives_of
 from ..execution.differentiated import Differentiated
 from ..execution.gradients import is_floating

@@ -14,11 +14,11 @@ chain of ops keeps one value alive however long it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Node
+from ...lang.light_dataclasses import dataclass
 
 Slots = tuple[int, ...]
 Registers = list[Any]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Any
 
 import numpy as np
 
 from ...compiler.autodiff.flatten import rebuilt
+from ...lang.light_dataclasses import replace
 from ..execution.compiled import Compiled
 from ..execution.function_executor import FunctionExecutor
 from ..execution.last import LAST

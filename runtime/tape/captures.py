@@ -7,12 +7,12 @@ refer back to the node.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...compiler.ops.arrays import Array
+from ...lang.light_dataclasses import dataclass
 from .value import TapeValue, as_variable, recorded
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
 
+from ...lang.light_dataclasses import dataclass, field
 from .gradients import fitted
 from .hooks import run_node, run_tensor_hooks
 from .node import Edge, Gradient, TapeNode

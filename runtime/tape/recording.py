@@ -14,7 +14,6 @@ derivative gets arrays, and what it gives has no past.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...compiler.analysis.liveness import CONSTANTS
@@ -25,6 +24,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value, copy_node
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
+from ...lang.light_dataclasses import replace
 from ..execution.differentiated import Program
 from ..execution.groups import DifferentiableGroup
 from ..plans.build import PlanBuilder, PlanCache

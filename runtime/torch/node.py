@@ -9,7 +9,6 @@ that (`create_graph`), it is a recorded call like any other, with gradients for 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 
 from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
+from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
 from ..execution.differentiated import Flags, Key, Program
 from ..failures.failure import RuntimeFailure

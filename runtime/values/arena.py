@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from threading import RLock
 from typing import Any
 
 import numpy as np
+
+from ...lang.light_dataclasses import dataclass
 
 LEAST = 1 << 16
 """Bytes from which an array lies in a block: what is smaller the system has ready."""

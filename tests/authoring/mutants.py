@@ -7,7 +7,7 @@ simplifies to the same graph; of the sign of what goes into an even function; fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gradscript.compiler.ir.builder import Builder
@@ -16,6 +16,7 @@ from gradscript.compiler.ir.node import Node, Value
 from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.pipeline import SIMPLIFY
 from gradscript.compiler.types.types import is_tensor
+from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.face.function import Function
 
 SWAPS = {

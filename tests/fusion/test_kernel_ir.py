@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from gradscript.compiler.kernel_ir.index import Index, axis, constant
@@ -13,6 +11,7 @@ from gradscript.compiler.kernel_ir.parser import KernelSyntaxError, parse_kernel
 from gradscript.compiler.kernel_ir.printer import print_kernel
 from gradscript.compiler.kernel_ir.verifier import InvalidKernel, verify_kernel
 from gradscript.compiler.types.dtypes import BOOL, FLOAT16, FLOAT32, INT64
+from gradscript.lang.light_dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 

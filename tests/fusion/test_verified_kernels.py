@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import gradscript as gs
@@ -13,6 +12,7 @@ from array_programs import check_fused
 from gradscript.compiler.kernel_ir.index import constant
 from gradscript.compiler.kernel_ir.kernel import Kernel, Load
 from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels import listing
 
 UNIT = gs.CompilationUnit("def f(x):\n    return x[1:].exp()\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gradscript.compiler.kernel_ir.index import axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import Condition, Kernel
@@ -17,6 +17,7 @@ from gradscript.compiler.types.dtypes import (
     INT64,
     DType,
 )
+from gradscript.lang.light_dataclasses import replace
 from gradscript.lang.source import Source, Span
 from kernel_building import KernelBuilder
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import Schedule, choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, DType
+from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.triton.compile import load_module
 from kernel_cases import GROUPS, Case
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ....lang.light_dataclasses import dataclass
 from ...types.dtypes import FLOAT32, FLOAT64, DType
 
 FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")

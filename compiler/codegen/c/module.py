@@ -23,9 +23,9 @@ calling thread's own. The function gives 1 where an index that was computed lies
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
+from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.index import Index
 from ...kernel_ir.kernel import Kernel
 from ...scheduling.casts import without_round_trips

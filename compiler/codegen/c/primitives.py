@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Number
 from ...ops.scalar import PRIMITIVES
 from ...types.dtypes import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from ....lang.light_dataclasses import dataclass, field
 from ...kernel_ir.index import Index
 from ...kernel_ir.kernel import (
     Cast,

@@ -6,11 +6,11 @@ A dimension is one or several axes, flattened. Programs cut it into blocks (`pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Literal
 
+from ....lang.light_dataclasses import dataclass, replace
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled

@@ -16,10 +16,10 @@ Sizes and strides of other axes are literals. Halves are computed in float32 and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import dedent, indent
 from typing import Any
 
+from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement
 from ...scheduling.casts import without_round_trips
 from ...scheduling.padding import choose_others

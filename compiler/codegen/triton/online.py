@@ -17,8 +17,7 @@ Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ....lang.light_dataclasses import dataclass, field
 from ...types.dtypes import FLOAT32, FLOAT64, DType
 from ..naming import Names
 from ..text import Text

@@ -8,8 +8,8 @@ Values whose errors do not show, see `fusion.coarse`, have spellings of a third 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Number
 from ...kernel_ir.ranges import ANY, Range
 from ...types.dtypes import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ....lang import ast
+from ....lang.light_dataclasses import dataclass
 from ....lang.trampoline import Walk
 from ...functionalize.writes import WRITE
 from ...ir.builder import Builder

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 from ....lang import ast
+from ....lang.light_dataclasses import replace
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...types.types import INT, NONE, OptionalType

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from string import Formatter
 
 from ....lang import ast
 from ....lang.trampoline import Walk
@@ -153,6 +152,8 @@ def emit_format(e: Emitter, node: ast.Call, receiver: Argued, arguments: Sequenc
 
 
 def _fields(e: Emitter, receiver: Argued, format: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    from string import Formatter
+
     try:
         return list(Formatter().parse(format))
     except ValueError as error:

@@ -8,9 +8,9 @@ scatters the new value back through them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ....lang import ast
+from ....lang.light_dataclasses import dataclass
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.overloads import Argued

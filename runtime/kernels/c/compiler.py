@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..failure import KernelFailure
 

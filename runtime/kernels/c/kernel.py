@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
+from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
 from .launcher import Launch, Number, launcher
 from .library import load_module

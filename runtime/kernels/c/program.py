@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -13,6 +12,7 @@ from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Progra
 from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
+from ....lang.light_dataclasses import dataclass, replace
 from ...failures.failed_node import failure_at
 from ...values.arena import ARENA
 from .kernel import Kernels, OutOfRange, module_of

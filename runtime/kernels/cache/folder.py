@@ -14,10 +14,10 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 
+from ....lang.light_dataclasses import dataclass
 from .private_files import PrivateFolder, UnsafeFolder
 
 _PREFIX = "process-"

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from importlib.abc import ExecutionLoader
 from pathlib import Path
 from threading import RLock
@@ -23,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from ....compiler.codegen.triton.module import most_registers
+from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory
 from ..failure import KernelFailure
 from .store import checked_cache

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from ....compiler.ir.graph import Graph
 from ....compiler.ir.node import Node, Value
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.types.types import ListType, TupleType, is_tensor, leaf_of
+from ....lang.light_dataclasses import replace
 from ...execution.binding import Binder
 from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ....lang.light_dataclasses import dataclass
 from ..places import each
 
 LOWER, WIDEST = "lower_precision_fp", "promote"

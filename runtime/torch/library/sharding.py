@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from ....compiler.ops.meta import Meta
 from ....compiler.sharding.derive import Refusal, Stage, Way, ways
 from ....compiler.sharding.placements import REPLICATE, Placement
+from ....lang.light_dataclasses import dataclass, field
 from ...values.torch_dtypes import dtypes_of_torch
 
 

@@ -6,9 +6,9 @@ Computed in float32 at least, added up in float64, rounded once. Source: torch's
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from .....lang.light_dataclasses import dataclass
 from ....ops import rules, shapes
 from ....types.dtypes import DType, promote
 from ....types.lazy_numpy import np
