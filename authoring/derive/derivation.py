@@ -72,7 +72,8 @@ def _printed(function: Function, graph: Graph) -> tuple[Callee, str]:
 
 
 def _is_too_long(text: str) -> bool:
-    return any(len(line) > LONGEST_LINE for line in text.splitlines())
+    """Whether a line of the closure is: those of the forward are its author's."""
+    return any(len(line) > LONGEST_LINE for line in text.splitlines() if line.startswith("        "))
 
 
 def _closed(callee: Callee) -> Graph:

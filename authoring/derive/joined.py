@@ -33,6 +33,7 @@ def joined(callee: Callee) -> Graph:
     graph = spelled(with_ops(graph))
     closure = closure_of(graph)
     _leave_out_zeros(closure)
+    _take_lists(graph, closure)
     _write_zeros(graph, closure)
     eliminate_dead_code(graph)
     _write_sums(closure)
@@ -44,6 +45,13 @@ def _leave_out_zeros(closure: Block) -> None:
     for i, value in enumerate(closure.outputs):
         if value.type == UNDEFINED:
             closure.ret.set_input(i, Builder(closure).constant(None))
+
+
+def _take_lists(graph: Graph, closure: Block) -> None:
+    """A list of gradients as it is given: a closure is never given one in which some are missing."""
+    for node in [node for node in walk(closure.nodes) if node.kind == "prim::grad_list"]:
+        if node.inputs[0].node is closure.param and node.inputs[1] in graph.outputs:
+            replace_node(node, [node.inputs[0]])
 
 
 def _fill(block: Block, backward: Graph, kept: Value) -> None:

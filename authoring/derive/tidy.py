@@ -11,6 +11,7 @@ from functools import partial
 
 from ...compiler.analysis.captures import captures
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.kinds import entering, is_loop
 from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.spelling.overloads import Resolver
@@ -39,6 +40,7 @@ def tidy(graph: Graph, names: Iterable[str]) -> None:
     _name_gradients(closure, known)
     _keep_sizes(closure)
     _spread_sizes(closure)
+    _name_items(closure)
     _order_all(closure)
     _name_kept(graph, closure, known)
     _return_last(graph)
@@ -164,6 +166,18 @@ def _spread_sizes(closure: Block) -> None:
             use.user.set_input(use.index, env[node.output])
 
 
+def _name_items(closure: Block) -> None:
+    """Name what a round takes of the list that its loop goes through: `for item in items`."""
+    for node in walk(closure.nodes):
+        if node.kind != "aten::__getitem__.t" or node.output.name_hint:
+            continue
+        items, index = node.inputs
+        loop = index.node.owner.node if index.node.kind == PARAM and index.node.owner is not None else None
+        trips = loop.inputs[0].node if loop is not None and is_loop(loop) and index.index == 0 else None
+        if trips is not None and trips.kind == "aten::len.t" and trips.inputs[0] is items and index.use_count == 1:
+            node.output.name_hint = "item"
+
+
 def _put_before(node: Node, made: Node) -> Node:
     return made.insert_before(node)
 
@@ -227,6 +241,9 @@ def _needed(node: Node, block: Block, operators: Operators) -> list[Node]:
     values = list(operators.operands(node)) if node.kind != "prim::Return" else list(node.inputs)
     if len(values) < len(node.inputs):
         values += [value for value in node.inputs if value not in values]
+    if is_loop(node):
+        # What it starts with stands above its header, which asks how often it runs.
+        values = [*entering(node), *values]
     inside = list(walk(n for b in node.blocks for n in b.nodes))
     values += [value for inner in inside for value in inner.inputs]
     values += [value for holder in (node, *inside) for b in holder.blocks for value in b.outputs]

@@ -17,7 +17,7 @@ from ...lang.diagnostics import CompileError
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Value, copy_nodes
-from ..ir.rewrite import replace_node
+from ..ir.rewrite import replace_by_constant, replace_node, splice
 from ..pipeline import run_recipe
 from ..types.dtypes import DEFAULT_FLOAT
 from ..types.schema import Argument, FunctionSchema
@@ -130,8 +130,18 @@ def _with_gradients(df: Graph, count: int) -> Graph:
     for value in copied.inputs[:count]:
         if is_tensor(value.type):
             value.type = TensorType(DEFAULT_FLOAT)
+    _open_lists(copied)
     run_recipe(copied, "settle_gradients")
     return copied
+
+
+def _open_lists(df: Graph) -> None:
+    """Put in its place what is computed from lists of gradients: those are there, or filled where a branch has none."""
+    for node in list(df.all_nodes()):
+        if node.kind == "prim::GradOf" and any(isinstance(value.type, ListType) for value in node.inputs):
+            splice(node, node.blocks[0])
+        elif node.kind == "prim::grad_defined" and node.inputs[0] in df.inputs:
+            replace_by_constant(node, True)
 
 
 def _plain(type: Type) -> Type:

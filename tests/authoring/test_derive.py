@@ -80,6 +80,25 @@ def test_the_check_passes_it(name: str) -> None:
     assert gs.derive(unit.f) == text.rstrip("\n") + "\n"
 
 
+def test_lists_of_gradients_are_there() -> None:
+    text = _derived("def f(x, n: int):\n    return (x * x).chunk(n)\n")
+    assert "grad_defined" not in text and "grad_list" not in text
+    text += "\n\ndef f_examples():\n    return [(torch.ones([4, 3]), 2), (torch.ones([3]), 3)]\n"
+    report = gs.check(gs.CompilationUnit(text).f)
+    assert report.ok, f"{text}\n{report}"
+
+
+def test_goes_through_lists_by_item() -> None:
+    text = _derived("def f(x, widths: List[int]):\n    return torch.constant_pad_nd(x, widths)\n")
+    assert "for item in widths:" in text
+
+
+def test_long_headers_name_no_terms() -> None:
+    header = "def f(x, " + ", ".join(f"a_parameter_{i}: int = {i}" for i in range(6)) + "):"
+    text = _derived(f"{header}\n    return torch.tanh(x) * torch.sin(x)\n")
+    assert "grad = " not in text and len(text.splitlines()[0]) > 100
+
+
 def test_through_helpers() -> None:
     text = "def gate(x):\n    return x * torch.sigmoid(x)\n\n\ndef f(x, w):\n    return gate(x) * w\n"
     assert gs.check(gs.CompilationUnit(_derived(text)).f).ok
@@ -169,7 +188,7 @@ def test_no_longer_than_the_authors() -> None:
     ratios = lengths(formula_names()[::_EVERY])
     short = [name for name, ratio in ratios.items() if ratio <= LONGEST]
     assert len(short) >= 50
-    assert len(short) >= 0.85 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
+    assert len(short) >= 0.95 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
 
 
 def test_costs_are_compared() -> None:
