@@ -40,20 +40,28 @@ class Derived(Outcome):
 @click.command()
 @click.argument("arguments", metavar="PATH... [NAME...]", nargs=-1, required=True)
 @click.option("--write", "-w", is_flag=True, help="Put the backwards into the files.")
+@click.option(
+    "--order",
+    type=click.IntRange(1),
+    default=1,
+    help="How many backwards stand in each other: 2 for second derivatives.",
+)
 @click.option("--compare", is_flag=True, help="Set the author's backward beside the derived one, where there is one.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def derive(ctx: click.Context, arguments: tuple[str, ...], write: bool, compare: bool, as_json: bool) -> None:
+def derive(
+    ctx: click.Context, arguments: tuple[str, ...], write: bool, order: int, compare: bool, as_json: bool
+) -> None:
     """Write the backward of every function that has none, in the author's names, ready to paste.
 
-    A PATH is a file, - for standard input, or a folder. Behind it may stand the names of functions. What has a backward
-    stays. Exit status 0: all is derived, 1: a function that was named, or a file, has no gradient or is wrong, 2:
-    something could not be read.
+    A PATH is a file, - for standard input, or a folder. Behind it may stand the names of functions. What has as many
+    backwards stays. Exit status 0: all is derived, 1: a function that was named, or a file, has no gradient or is
+    wrong, 2: something could not be read.
     """
-    if write and compare:
-        raise Problem("--write and --compare do not go together")
+    if compare and (write or order > 1):
+        raise Problem(f"{'--write' if write else '--order'} and --compare do not go together")
     paths, names = split_arguments(arguments)
-    found = [_derived(path, names, compare) for path in files_of(paths)]
+    found = [_derived(path, names, order, compare) for path in files_of(paths)]
     if write:
         for one in found:
             _write(one)
@@ -70,10 +78,11 @@ def derive(ctx: click.Context, arguments: tuple[str, ...], write: bool, compare:
     ctx.exit(1 if named_without or any(one.diagnostics for one in found) else 0)
 
 
-def _derived(path: str, names: Sequence[str], compare: bool) -> Derived:
+def _derived(path: str, names: Sequence[str], order: int, compare: bool) -> Derived:
     from ...lang.diagnostics import CompileError
     from ..derive.comparison import compared
     from ..derive.derivation import derive as derive_text
+    from ..derive.derivation import order_of
 
     found = Derived(path)
     try:
@@ -86,22 +95,23 @@ def _derived(path: str, names: Sequence[str], compare: bool) -> Derived:
         found.problem = problem.format_message()
         return found
     for function in functions:
-        if not _is_wanted(function, compare, bool(names)):
+        if not _is_wanted(function, order_of(function), 0 if compare else order, bool(names)):
             continue
         try:
             if compare:
                 found.comparisons.append(compared(function, measured=True))
             else:
-                found.texts[function.name] = derive_text(function)
+                found.texts[function.name] = derive_text(function, order)
         except ValueError as error:
             found.reasons[function.name] = str(error)
     return found
 
 
-def _is_wanted(function: Function, compare: bool, is_named: bool) -> bool:
-    if compare:
-        return function.pair is not None
-    return is_named or (function.pair is None and not function.name.endswith(_EXAMPLES))
+def _is_wanted(function: Function, has: int, order: int, is_named: bool) -> bool:
+    """Whether a function that has backwards to one order is derived to another; to 0, is compared."""
+    if not order:
+        return has > 0
+    return is_named or (has < order and not function.name.endswith(_EXAMPLES))
 
 
 def _write(found: Derived) -> None:

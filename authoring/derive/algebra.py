@@ -148,6 +148,8 @@ def _added(node: Node, facts: Facts, b: Builder) -> Value | None:
         return plus(b, left, right.node.inputs[0], -sign)
     if left.node.kind == "aten::neg" and sign > 0:
         return plus(b, right, left.node.inputs[0], -1)
+    if left.node.kind == "aten::neg" and left.node.inputs[0] is right:
+        return times(b, right, b.constant(-2))
     if left is right and sign > 0:
         return times(b, left, b.constant(2))
     if _is_summed_alone(left) and _is_summed_alone(right) and _same_size(left, right, facts):
@@ -223,6 +225,12 @@ def _product(factors: Sequence[Value], b: Builder) -> Value:
     return made
 
 
+def _transposed(node: Node, facts: Facts, b: Builder) -> Value | None:
+    """x.t().t(), x.mT.mT."""
+    inner = node.inputs[0].node
+    return inner.inputs[0] if inner.kind == node.kind else None
+
+
 def _summed(node: Node, facts: Facts, b: Builder) -> Value | None:
     """A sum over what was not broadcast; the sum of a negation."""
     like = facts.size_of(node.inputs[1])
@@ -279,13 +287,15 @@ def _cast(node: Node, facts: Facts, b: Builder) -> Value | None:
 
 
 def _size(node: Node, facts: Facts, b: Builder) -> Value | None:
-    """The size or dtype of an intermediate value that one parameter has as well."""
+    """The size or dtype of an intermediate value that one parameter has as well, or a gradient."""
     value = node.inputs[0]
-    atoms = facts.shape(value) if node.kind == "aten::size" else facts.dtype(value)
-    if len(atoms) != 1 or value.node.kind == "prim::Param":
+    if value.node.kind == "prim::Param":
         return None
-    (atom,) = atoms
-    return b.op(node.kind, atom) if atom is not value else None
+    atoms = facts.shape(value) if node.kind == "aten::size" else facts.dtype(value)
+    found = next((atom for atom in atoms if len(atoms) == 1), None)
+    if node.kind == "aten::size" and (found is None or found.node.kind != "prim::Param"):
+        found = next((gradient for gradient in facts.gradients if facts.shape(gradient) == atoms), found)
+    return b.op(node.kind, found) if found is not None and found is not value else None
 
 
 def _exp_of_log(node: Node, facts: Facts, b: Builder) -> Value | None:
@@ -322,6 +332,8 @@ RULES: dict[str, Rule] = {
     "aten::add.Scalar": _added,
     "aten::sub.Scalar": _added,
     "aten::sum_to_size": _summed,
+    "aten::t": _transposed,
+    "aten::mT": _transposed,
     "aten::reshape": _reshaped,
     "aten::expand": _expanded,
     "aten::to.dtype": _cast,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from ...compiler.autodiff.derived import NoGradient
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import walk
@@ -12,7 +15,8 @@ from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.face.stages import source_text
-from .joined import joined
+from .joined import closures_of, joined
+from .nested import nested
 from .simplify import simplify
 from .splice import spliced
 from .tidy import name_gradients, name_terms, tidy
@@ -33,57 +37,85 @@ class Derivation:
     """Whether the author's text stands in it as it was."""
 
 
-def derive(function: Function) -> str:
+def derive(function: Function, order: int = 1) -> str:
     """The source of a function with a `def backward` of its own, written for it.
 
         print(gs.derive(cu.f))            the function as its author wrote it, and the backward before its `return`
 
-    A function that has a backward comes back as it is written. ValueError where there is no gradient, with the reason;
+    With `order=2` the backward has one of its own in turn, which gives the gradients of its gradients, and so on. A
+    function that has as many comes back as it is written. ValueError where there is no gradient, with the reason;
     TypeError for what is no function of a unit.
     """
     if not isinstance(function, Function):
         raise TypeError(f"gs.derive takes a function of a unit, not {type(function).__name__}")
-    if function.pair is not None:
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise ValueError(f"order={order!r}: a backward is derived to order 1, 2 and so on")
+    if order_of(function) >= order:
         return source_text(function.definition) if function.definition is not None else function.code
-    return derivation_of(function).text
+    return derivation_of(function, order).text
 
 
-def derivation_of(function: Function) -> Derivation:
-    """The derivation of a function without a backward. ValueError where it has no gradient."""
-    graph = _closed(function.callee)
-    name = function.name
+def order_of(function: Function) -> int:
+    """How many backwards stand in each other in a function."""
+    return len(closures_of(function.callee.graph))
+
+
+def derivation_of(function: Function, order: int = 1) -> Derivation:
+    """A function with the backwards that it does not have, to an order. ValueError where it has no gradient."""
+    graph = function.callee.graph
+    for _ in range(order - order_of(function)):
+        graph = _tidied(_closed(function.callee, graph), function)
     callee, text = _printed(function, graph)
-    if _is_too_long(text):
-        name_gradients(graph)
-        callee, text = _printed(function, graph)
-    while _is_too_long(text) and name_terms(graph):
-        callee, text = _printed(function, graph)
     kept = spliced(function, graph, text)
-    return Derivation(name, kept or text, callee, kept is not None)
+    return Derivation(function.name, kept or text, callee, kept is not None)
+
+
+def _tidied(graph: Graph, function: Function) -> Graph:
+    """The graph with names in its innermost closure for what makes lines too long."""
+    _, text = _printed(function, graph)
+    if _is_too_long(text, graph):
+        name_gradients(graph)
+        _, text = _printed(function, graph)
+    while _is_too_long(text, graph) and name_terms(graph):
+        _, text = _printed(function, graph)
+    return graph
 
 
 def _printed(function: Function, graph: Graph) -> tuple[Callee, str]:
     callee = _compiled(graph, function.callee.schema)
-    lines = unparse_function(callee, docstring=function.__doc__).splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("    def backward("))
-    last = next(i for i in range(first + 1, len(lines)) if not lines[i].startswith("        "))
-    blank = [""] if first > 1 else []
-    return callee, "\n".join([*lines[:first], *blank, *lines[first:last], "", *lines[last:]]) + "\n"
+    return callee, _spaced(unparse_function(callee, docstring=function.__doc__).splitlines())
 
 
-def _is_too_long(text: str) -> bool:
-    """Whether a line of the closure is: those of the forward are its author's."""
-    return any(len(line) > LONGEST_LINE for line in text.splitlines() if line.startswith("        "))
+def _spaced(lines: Sequence[str]) -> str:
+    """The lines with blank ones around each closure."""
+    made = [lines[0]]
+    ends: list[int] = []
+    for before, line in pairwise(lines):
+        margin = len(line) - len(line.lstrip())
+        while ends and margin <= ends[-1]:
+            made.append("")
+            ends.pop()
+        if line.lstrip().startswith("def "):
+            made += [""] if not before.endswith(":") and made[-1] else []
+            ends.append(margin)
+        made.append(line)
+    return "\n".join(made) + "\n"
 
 
-def _closed(callee: Callee) -> Graph:
-    """The function's graph with a closure that is its derivative, simplified and named."""
+def _is_too_long(text: str, graph: Graph) -> bool:
+    """Whether a line of the innermost closure is: the others are their author's, or were looked at before."""
+    indent = "    " * (len(closures_of(graph)) + 1)
+    return any(len(line) > LONGEST_LINE for line in text.splitlines() if line.startswith(indent))
+
+
+def _closed(callee: Callee, graph: Graph) -> Graph:
+    """The function's graph with one closure more, which is its derivative, simplified and named."""
+    values = [*graph.inputs, *(value for node in walk(graph.nodes) for value in node.outputs)]
+    names = {value.name_hint for value in values if value.name_hint}
     try:
-        graph = joined(callee)
+        graph = nested(graph) if closures_of(graph) else joined(callee)
     except NoGradient as error:
         raise ValueError(str(error)) from None
-    values = [*callee.graph.inputs, *(v for node in walk(callee.graph.nodes) for v in node.outputs)]
-    names = {value.name_hint for value in values if value.name_hint}
     simplify(graph)
     tidy(graph, names)
     return graph

@@ -7,6 +7,7 @@ reduction keeps as ones takes nothing away from what it was reduced from: beside
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import PARAM, RETURN, Block, Node, Value
@@ -38,6 +39,8 @@ class Facts:
     shapes: dict[Value, Atoms] = field(default_factory=dict)
     dtypes: dict[Value, Atoms] = field(default_factory=dict)
     reduced: dict[Value, tuple[Atoms, str]] = field(default_factory=dict)
+    gradients: list[Value] = field(default_factory=list)
+    """What closures take, which is there for its size wherever they need one."""
 
     def shape(self, value: Value) -> Atoms:
         return self.shapes.get(value, frozenset((value,)))
@@ -56,18 +59,24 @@ class Facts:
         return value.node.inputs[0] if value.node.kind == "aten::size" else None
 
 
-def facts_of(graph: Graph, closure: Block | None = None) -> Facts:
-    """All that follows from the ops of a graph; the gradients that its closure takes are like its outputs."""
+def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> Facts:
+    """All that follows from the ops of a graph; the gradients that each closure takes are like what is around it."""
     facts = Facts()
+    around = {block.param: outer for outer, block in pairwise((graph.body, *closures))}
     for node in program_order(graph):
-        if node.kind == PARAM and closure is not None and node is closure.param:
-            outputs = [value for value in graph.outputs if is_tensor(value.type)]
-            if len(outputs) == len(node.outputs):
-                for gradient, output in zip(node.outputs, outputs, strict=True):
-                    facts.shapes[gradient], facts.dtypes[gradient] = facts.shape(output), facts.dtype(output)
+        if node in around:
+            _enter_gradients(facts, node, around[node])
         elif node.kind not in (PARAM, RETURN) and len(node.outputs) == 1 and is_tensor(node.output.type):
             _enter(facts, node)
     return facts
+
+
+def _enter_gradients(facts: Facts, param: Node, around: Block) -> None:
+    outputs = [value for value in around.outputs if is_tensor(value.type)]
+    if len(outputs) == len(param.outputs):
+        for gradient, output in zip(param.outputs, outputs, strict=True):
+            facts.shapes[gradient], facts.dtypes[gradient] = facts.shape(output), facts.dtype(output)
+            facts.gradients.append(gradient)
 
 
 def _enter(facts: Facts, node: Node) -> None:

@@ -9,6 +9,8 @@ def f(x):                     def f(x):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
@@ -28,13 +30,18 @@ def joined(callee: Callee) -> Graph:
     env = {v: graph.body.add_input(v.type, v.name_hint) for v in forward.graph.inputs}
     *outputs, kept = copy_nodes(forward.graph.body, env, builder.insert)
     node = builder.node("prim::Function", (), [CLOSURE], attrs={"name": "backward"}, names=["backward"], blocks=1)
-    _fill(node.blocks[0], backward.graph, kept)
+    fill(node.blocks[0], backward.graph, kept)
     builder.returns(*outputs, node.output)
+    return written(graph)
+
+
+def written(graph: Graph) -> Graph:
+    """A copy in which the innermost closure, made of a backward, has nothing but what an author writes."""
     graph = spelled(with_ops(graph))
-    closure = closure_of(graph)
+    closure = closures_of(graph)[-1]
     _leave_out_zeros(closure)
     _take_lists(graph, closure)
-    _write_zeros(graph, closure)
+    _write_zeros(parameters_of(graph, closure), closure)
     eliminate_dead_code(graph)
     _write_sums(closure)
     return graph
@@ -54,7 +61,7 @@ def _take_lists(graph: Graph, closure: Block) -> None:
             replace_node(node, [node.inputs[0]])
 
 
-def _fill(block: Block, backward: Graph, kept: Value) -> None:
+def fill(block: Block, backward: Graph, kept: Value) -> None:
     """The closure's code: what the backward computes from the elements of its context, which are there around it."""
     context, *gradients = backward.inputs
     env = {value: block.add_input(value.type, value.name_hint) for value in gradients}
@@ -70,7 +77,7 @@ def _fill(block: Block, backward: Graph, kept: Value) -> None:
             use.user.destroy()
 
 
-def _write_zeros(graph: Graph, closure: Block) -> None:
+def _write_zeros(parameters: Sequence[Value], closure: Block) -> None:
     """Zeros like the parameter for its gradient where a branch or a loop that does not run computes none.
 
     A gradient that is not there and may become that of several parameters, or is asked for, stays what it is until it
@@ -81,15 +88,15 @@ def _write_zeros(graph: Graph, closure: Block) -> None:
         if node.kind != "prim::AutogradZero":
             continue
         places, is_asked = _places_of(closure, node.output)
-        if len(places) == 1 and not is_asked and is_tensor(graph.inputs[min(places)].type):
+        if len(places) == 1 and not is_asked and is_tensor(parameters[min(places)].type):
             assert node.owner is not None
-            made = Builder(node.owner, node, node.span).op("aten::zeros_like", graph.inputs[min(places)])
+            made = Builder(node.owner, node, node.span).op("aten::zeros_like", parameters[min(places)])
             replace_node(node, [made])
         else:
             missing |= places
     builder = Builder(closure)
     for place in sorted(missing):
-        parameter, value = graph.inputs[place], closure.outputs[place]
+        parameter, value = parameters[place], closure.outputs[place]
         if is_tensor(parameter.type) and is_tensor(value.type):
             size, dtype = builder.op("aten::size", parameter), builder.op("prim::dtype", parameter)
             filled = builder.node("prim::MaterializeGrad", [value, size, dtype], [TENSOR]).output
@@ -142,6 +149,18 @@ def _write_sums(closure: Block) -> None:
             replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
 
 
-def closure_of(graph: Graph) -> Block:
-    """The code of the closure that a graph returns."""
-    return graph.outputs[-1].node.blocks[0]
+def closures_of(graph: Graph) -> list[Block]:
+    """The code of the closure that a graph returns, of the one that it returns in turn, and so on."""
+    found: list[Block] = []
+    block = graph.body
+    while block.outputs and block.outputs[-1].type == CLOSURE:
+        block = block.outputs[-1].node.blocks[0]
+        found.append(block)
+    return found
+
+
+def parameters_of(graph: Graph, closure: Block) -> list[Value]:
+    """What a closure returns the gradients of: the parameters of the functions around it, inner ones first."""
+    closures = closures_of(graph)
+    around = reversed(closures[: closures.index(closure)])
+    return [value for block in (*around, graph.body) for value in block.inputs]

@@ -6,7 +6,7 @@ terms are gathered by `algebra`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 from ...compiler.analysis.captures import captures
@@ -16,10 +16,10 @@ from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
 from ...compiler.ir.rewrite import constant_of, replace_value
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ...compiler.types.types import is_tensor
+from ...compiler.types.types import ListType, is_tensor
 from .algebra import RULES
 from .facts import facts_of
-from .joined import closure_of
+from .joined import closures_of
 
 _MOST_SWEEPS = 30
 _CHEAP = frozenset(("prim::ListConstruct", "prim::TupleConstruct", "prim::max.int", "prim::min.int"))
@@ -27,8 +27,8 @@ _UNPURE = Trait.RANDOM | Trait.SIDE_EFFECT
 
 
 def simplify(graph: Graph) -> None:
-    """Rewrite the closure that the graph returns; the forward stays, but for what nothing needs any more."""
-    closure = closure_of(graph)
+    """Rewrite the innermost closure of a graph; what is around it stays, but for what nothing needs any more."""
+    closure = closures_of(graph)[-1]
     for _ in range(_MOST_SWEEPS):
         changed = _through_branches(closure) | _sink(closure) | _rewrite(graph, closure) | _share(graph, closure)
         if not eliminate_dead_code(graph) and not changed:
@@ -107,7 +107,8 @@ def _side(node: Node, test: Value, closure: Block) -> int | None:
 
 
 def _rewrite(graph: Graph, closure: Block) -> bool:
-    facts = facts_of(graph, closure)
+    closures = closures_of(graph)
+    facts = facts_of(graph, closures)
     changed = False
     for node in list(walk(closure.nodes)):
         rule = RULES.get(node.kind)
@@ -117,36 +118,59 @@ def _rewrite(graph: Graph, closure: Block) -> bool:
         if found is not None and found is not node.output:
             replace_value(node.output, found, node)
             node.destroy()
-            facts = facts_of(graph, closure)
+            facts = facts_of(graph, closures)
             changed = True
     return changed
 
 
 def _share(graph: Graph, closure: Block) -> bool:
-    """Use what the forward has computed, where it is kept anyway or has a name."""
-    kept = set(captures(closure))
+    """Use what is computed around the closure, where it is kept anyway or has a name."""
+    closures = closures_of(graph)
+    kept = {value for block in closures for value in captures(block)}
+    around = (graph.body, *closures[:-1])
     known: dict[Hashable, Value] = {}
-    for node in graph.body.nodes:
-        key = _key(node)
-        if key is not None and (node.output in kept or node.output.name_hint):
-            known.setdefault(key, node.output)
+    same: dict[Value, Value] = {}
+    for node in (node for block in around for node in block.nodes):
+        key = _key(node, same)
+        if key is not None:
+            same[node.output] = known.setdefault(key, node.output)
     changed = False
     for node in list(walk(closure.nodes)):
-        key = _key(node)
-        found = known.get(key) if key is not None else None
-        if found is not None and node.output.use_count:
+        changed |= costs_nothing(node) and _ask_around(node, same)
+        key = _key(node, same)
+        if key is None:
+            continue
+        found = known.get(key)
+        if found is None:
+            known.update({key: node.output} if node.owner is closure else {})
+            continue
+        same[node.output] = found
+        if node.output.use_count and (found in kept or found.name_hint or _is_at_hand(found, closures)):
             node.output.replace_uses_with(found)
             changed = True
-        elif key is not None and node.owner is closure:
-            known.setdefault(key, node.output)
     # What two names are kept for is one.
-    for value in kept:
-        key = _key(value.node)
-        found = known.get(key) if key is not None else None
-        if found is not None and found is not value and found in kept and _precedes(found.node, value.node):
+    for value in captures(closure):
+        found = same.get(value, value)
+        if found is not value and found in kept and _precedes(found.node, value.node):
             value.replace_uses_with(found)
             changed = True
     return changed
+
+
+def _is_at_hand(value: Value, closures: Sequence[Block]) -> bool:
+    """Whether a closure computes it, and it is no view, which costs nothing to make again."""
+    op = OPS.of(value.node.schema)
+    is_view = op is not None and op.has(Trait.VIEW)
+    return value.node.owner is closures[-1] or (value.node.owner in closures and not is_view)
+
+
+def _ask_around(node: Node, same: Mapping[Value, Value]) -> bool:
+    """Ask what is computed around the closure for its size, rather than compute it for that."""
+    found = [same.get(value, value) for value in node.inputs]
+    if found == list(node.inputs):
+        return False
+    node.replace_inputs(found)
+    return True
 
 
 def _precedes(first: Node, second: Node) -> bool:
@@ -157,13 +181,22 @@ def _precedes(first: Node, second: Node) -> bool:
     return node is second
 
 
-def _key(node: Node) -> Hashable:
-    """What a computation on tensors is of; None where it may not be done once for twice."""
+def _key(node: Node, same: Mapping[Value, Value]) -> Hashable:
+    """What a computation is of; None where it may not be done once for twice, or costs nothing."""
     op = OPS.of(node.schema)
-    if op is None or op.traits & _UNPURE or len(node.outputs) != 1 or not is_tensor(node.output.type) or node.blocks:
+    if op is None or op.traits & _UNPURE or len(node.outputs) != 1 or costs_nothing(node) or node.blocks:
         return None
-    return (node.kind, *(_operand(value) for value in node.inputs))
+    if isinstance(node.output.type, ListType):
+        return None
+    return (node.kind, *(_operand(value, same) for value in node.inputs))
 
 
-def _operand(value: Value) -> Hashable:
-    return ("constant", repr(constant_of(value))) if value.node.kind == "prim::Constant" else value
+def _operand(value: Value, same: Mapping[Value, Value]) -> Hashable:
+    """A value, or what a constant, a size and the like says: these are made again wherever they are used."""
+    node = value.node
+    if node.kind == "prim::Constant":
+        return ("constant", repr(constant_of(value)))
+    if costs_nothing(node) and all(v.node.kind == "prim::Constant" or is_tensor(v.type) for v in node.inputs):
+        given = [repr(constant_of(v)) if v.node.kind == "prim::Constant" else same.get(v, v) for v in node.inputs]
+        return (node.kind, *given)
+    return same.get(value, value)

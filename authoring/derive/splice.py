@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from ...compiler.analysis.captures import captures
 from ...compiler.ir.graph import Graph
-from ...compiler.ir.node import PARAM, Value
+from ...compiler.ir.node import PARAM, Block, Value
 from ...compiler.types.types import is_tensor
 from ...lang import ast
 from ...lang.diagnostics import CompileError
@@ -25,7 +25,7 @@ from ...lang.source import Source, Span
 from ...runtime.face.function import Function
 from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
-from .joined import closure_of
+from .joined import closures_of
 from .meaning import same_meaning
 from .simplify import costs_nothing
 
@@ -40,20 +40,40 @@ class _Named:
 
 
 def spliced(function: Function, graph: Graph, text: str) -> str | None:
-    """The author's text with the closure that stands in `text`; None where the text cannot stay as it is."""
-    definition = function.definition
-    if definition is None or not function.calls_own_source:
+    """The author's text with the closures that stand in `text`; None where the text cannot stay as it is."""
+    whole = function.definition
+    if whole is None or not function.calls_own_source:
         return None
+    *outer, definition = _around(whole)
     last = definition.body[-1]
     if not isinstance(last, ast.Return) or last.value is None or _returns(definition) != 1:
         return None
     if isinstance(last.value, ast.TupleExpr) and last.value.span.text.startswith("("):
         return None
-    named = _named(graph, definition)
+    depth = len(outer)
+    closure = closures_of(graph)[depth]
+    named = _named(closure, definition, _last_names(whole))
     if named is None:
         return None
-    made = _Text(definition, named).with_closure(last, _size_lines(graph, text) + _closure_lines(text))
+    lines = [*_size_lines(closure, depth, text), *_closure_lines(depth, text)]
+    inner = _Text(definition, named).with_closure(last, lines, str(closure.node.attr("name") if closure.node else ""))
+    old = source_text(whole)
+    start = definition.span.start - whole.span.start
+    made = old[:start] + inner + old[start + len(source_text(definition)) :]
     return made if _means(made, function, text) else None
+
+
+def _around(definition: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """A function, the closure that it returns, and so on."""
+    found = [definition]
+    while True:
+        last = found[-1].body[-1]
+        value = last.value if isinstance(last, ast.Return) else None
+        name = value.elements[-1] if isinstance(value, ast.TupleExpr) else None
+        inside = [node for node in found[-1].body if isinstance(node, ast.FunctionDef)]
+        if not isinstance(name, ast.Name) or name.id not in [node.name for node in inside]:
+            return found
+        found.append(next(node for node in inside if node.name == name.id))
 
 
 def _returns(definition: ast.FunctionDef) -> int:
@@ -66,19 +86,24 @@ def _returns(definition: ast.FunctionDef) -> int:
     return count
 
 
-def _closure_lines(text: str) -> list[str]:
-    """The closure's lines in the printed function, indented once."""
-    lines = text.splitlines()
-    first = next(i for i, line in enumerate(lines) if line.startswith("    def backward("))
-    inside = [line for line in lines[first + 1 :] if line.startswith("        ")]
-    count = next((i for i, line in enumerate(lines[first + 1 :]) if not line.startswith("        ")), len(inside))
+def _closure_lines(depth: int, text: str) -> list[str]:
+    """The lines of a closure in the printed function, indented once."""
+    margin = "    " * depth
+    lines = [line.removeprefix(margin) for line in text.splitlines() if not line or line.startswith(margin)]
+    first = next(i for i, line in enumerate(lines) if line.startswith("    def "))
+    rest = lines[first + 1 :]
+    count = next((i for i, line in enumerate(rest) if line and not line.startswith("        ")), len(rest))
+    while not rest[count - 1]:
+        count -= 1
     return lines[first : first + 1 + count]
 
 
-def _size_lines(graph: Graph, text: str) -> list[str]:
+def _size_lines(closure: Block, depth: int, text: str) -> list[str]:
     """The lines of the printed function that take the sizes which are kept."""
-    sizes = [value.name_hint for value in captures(closure_of(graph)) if _is_kept_size(value)]
-    lines = [line for line in text.splitlines() if line.startswith(tuple(f"    {name} = " for name in sizes))]
+    margin = "    " * depth
+    sizes = [value.name_hint for value in captures(closure) if _is_kept_size(value)]
+    starts = tuple(f"{margin}    {name} = " for name in sizes)
+    lines = [line.removeprefix(margin) for line in text.splitlines() if line.startswith(starts)]
     return [*lines, ""] if lines else []
 
 
@@ -86,12 +111,11 @@ def _is_kept_size(value: Value) -> bool:
     return value.node.kind != PARAM and not is_tensor(value.type) and costs_nothing(value.node)
 
 
-def _named(graph: Graph, definition: ast.FunctionDef) -> list[_Named] | None:
-    """What the closure keeps that has no name in the text; None where a part of the text does not say it."""
-    bound = _last_names(definition)
+def _named(closure: Block, definition: ast.FunctionDef, bound: set[str]) -> list[_Named] | None:
+    """What the closure keeps that is not bound to a name; None where no part of the definition's text says it."""
     found: list[_Named] = []
     whole = Span(definition.span.source, definition.body[0].span.start, definition.body[-1].span.end)
-    for value in captures(closure_of(graph)):
+    for value in captures(closure):
         if value.node.kind == PARAM:
             continue
         if value.name_hint in bound or _is_kept_size(value):
@@ -137,7 +161,7 @@ class _Text:
         self._text = definition.span.source.text
         self._named = sorted({n.start: n for n in named}.values(), key=lambda n: (n.end, -n.start))
 
-    def with_closure(self, last: ast.Return, closure: Sequence[str]) -> str:
+    def with_closure(self, last: ast.Return, closure: Sequence[str], name: str) -> str:
         """The whole function: a line for each named part before the statement that it is in, then the closure."""
         assert last.value is not None
         start = self._definition.span.start
@@ -159,7 +183,7 @@ class _Text:
         head = "".join(made)
         blank = "" if head.rstrip(" ").endswith(":\n") else "\n"
         value = self._render(last.value.span.start, last.value.span.end)
-        body = head.rstrip(" ") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, backward"
+        body = head.rstrip(" ") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, {name}"
         tail = source_text(self._definition)[last.span.end - start :]
         return body + tail
 

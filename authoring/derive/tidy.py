@@ -18,7 +18,7 @@ from ...compiler.spelling.overloads import Resolver
 from ...compiler.types.types import is_tensor
 from ...compiler.unparse.infix import Operators
 from ...lang.trampoline import Walk, run
-from .joined import closure_of
+from .joined import closures_of, parameters_of
 
 _LONG = 5
 """Operations in one expression that may be parted."""
@@ -34,22 +34,24 @@ _NAMED = {
 
 
 def tidy(graph: Graph, names: Iterable[str]) -> None:
-    """Order and name what the graph's closure computes, and what it keeps. `names` are those that the user gave."""
-    closure = closure_of(graph)
+    """Order and name what the innermost closure computes, and what it keeps. `names` are those that the user gave."""
+    *around, closure = closures_of(graph)
     known = set(names)
     _name_gradients(closure, known)
-    _keep_sizes(closure)
+    for block in (closure, *reversed(around)):
+        _keep_sizes(block)
     _spread_sizes(closure)
     _name_items(closure)
     _order_all(closure)
-    _name_kept(graph, closure, known)
-    _return_last(graph)
+    for block in (graph.body, *around):
+        _name_kept(block, closure, known)
+        _return_last(block)
 
 
 def name_gradients(graph: Graph) -> None:
     """Give each gradient that the closure computes a statement of its own, for lines that are too long."""
-    closure = closure_of(graph)
-    for value, parameter in zip(closure.outputs, graph.inputs, strict=True):
+    closure = closures_of(graph)[-1]
+    for value, parameter in zip(closure.outputs, parameters_of(graph, closure), strict=True):
         if value.node.owner is closure and value.node.kind not in (PARAM, "prim::Constant") and not value.name_hint:
             value.name_hint = f"grad_{parameter.name_hint}"
     _order_all(closure)
@@ -57,7 +59,7 @@ def name_gradients(graph: Graph) -> None:
 
 def name_terms(graph: Graph) -> bool:
     """Give half of the longest expression in the closure a statement of its own; False where none is long."""
-    closure = closure_of(graph)
+    closure = closures_of(graph)[-1]
     sizes: dict[Node, int] = {}
     roots: list[tuple[int, Node]] = []
     nodes = [*walk(closure.nodes), closure.ret]
@@ -82,11 +84,11 @@ def name_terms(graph: Graph) -> bool:
     return True
 
 
-def _return_last(graph: Graph) -> None:
+def _return_last(block: Block) -> None:
     """Compute behind the closure what is only returned."""
-    function = graph.outputs[-1].node
-    behind: set[Node] = {graph.body.ret}
-    for node in reversed(list(graph.body.nodes)):
+    function = block.outputs[-1].node
+    behind: set[Node] = {block.ret}
+    for node in reversed(list(block.nodes)):
         users = {use.user for value in node.outputs for use in value.uses}
         if node is function or _acts(node) or node.blocks or not users or not users <= behind:
             continue
@@ -203,7 +205,7 @@ def _acts(node: Node) -> bool:
     inside = any(_acts(inner) for b in node.blocks for inner in walk(b.nodes))
     return (
         inside
-        or node.kind in ("prim::RaiseException", "prim::Function")
+        or node.kind == "prim::RaiseException"
         or (op is not None and bool(op.traits & (Trait.SIDE_EFFECT | Trait.RANDOM)))
     )
 
@@ -257,11 +259,11 @@ def _is_statement(node: Node) -> bool:
     return len(node.outputs) != 1 or bool(node.blocks) or node.output.use_count > 1 or bool(node.output.name_hint)
 
 
-def _name_kept(graph: Graph, closure: Block, names: set[str]) -> None:
-    """Names for what the forward keeps without one."""
+def _name_kept(around: Block, closure: Block, names: set[str]) -> None:
+    """Names for what a block around the closure keeps for it without one."""
     inside = {id(node) for node in walk(closure.nodes)} | {id(closure.ret)}
     inside |= {id(b.ret) for node in walk(closure.nodes) for b in node.blocks}
-    for node in graph.body.nodes:
+    for node in around.nodes:
         for value in node.outputs:
             base = value.name_hint.partition(".")[0]
             if base and base not in names and not _is_size(node) and node.kind != "prim::Function":

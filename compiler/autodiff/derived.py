@@ -130,17 +130,19 @@ def _with_gradients(df: Graph, count: int) -> Graph:
     for value in copied.inputs[:count]:
         if is_tensor(value.type):
             value.type = TensorType(DEFAULT_FLOAT)
-    _open_lists(copied)
+    _open_lists(copied, {value for value in copied.inputs[:count] if isinstance(value.type, ListType)})
     run_recipe(copied, "settle_gradients")
     return copied
 
 
-def _open_lists(df: Graph) -> None:
-    """Put in its place what is computed from lists of gradients: those are there, or filled where a branch has none."""
-    for node in list(df.all_nodes()):
-        if node.kind == "prim::GradOf" and any(isinstance(value.type, ListType) for value in node.inputs):
+def _open_lists(df: Graph, there: set[Value]) -> None:
+    """Put in its place what is computed from lists of gradients that are there, which no type says of a list."""
+    for node in list(df.nodes):
+        if node.kind == "prim::GradOf" and not there.isdisjoint(node.inputs):
+            made = [value for value in node.blocks[0].outputs if value.node.schema is not None]
             splice(node, node.blocks[0])
-        elif node.kind == "prim::grad_defined" and node.inputs[0] in df.inputs:
+            there |= {value for value in made if isinstance(value.type, ListType)}
+        elif node.kind == "prim::grad_defined" and node.inputs[0] in there:
             replace_by_constant(node, True)
 
 

@@ -80,6 +80,42 @@ def test_the_check_passes_it(name: str) -> None:
     assert gs.derive(unit.f) == text.rstrip("\n") + "\n"
 
 
+@pytest.mark.parametrize("name", ["reused", "error", "softmax", "branch", "one side", "several", "absent or not"])
+def test_to_second_order(name: str) -> None:
+    text = gs.derive(gs.CompilationUnit(PROGRAMS[name]).f, order=2)
+    unit = gs.CompilationUnit(text)
+    assert unit.f.pair is not None and unit.f.pair.second is not None
+    report = gs.check(unit.f)
+    assert report.ok, f"{text}\n{report}"
+    assert gs.derive(unit.f, order=2) == text.rstrip("\n") + "\n"
+
+
+def test_second_order_of_an_authors_backward() -> None:
+    text = "def f(x):\n    # the forward\n    def backward(g):\n        # mine\n        return 2 * g * x\n\n"
+    derived = gs.derive(gs.CompilationUnit(text + "    return x * x, backward\n").f, order=2)
+    assert derived.startswith("def f(x):\n    # the forward\n    def backward(g):\n        # mine\n")
+    assert derived.count("def ") == 3 and gs.check(gs.CompilationUnit(derived).f).ok
+
+
+def test_third_order() -> None:
+    unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit("def f(x):\n    return x ** 5\n").f, order=3))
+    third = gs.grad(gs.grad(gs.grad(unit.f)))
+    assert third(2.0) == pytest.approx(240.0)
+    assert unit.f.code.count("def ") == 4
+
+
+def test_random_numbers_are_not_drawn_again() -> None:
+    function = gs.CompilationUnit("def f(x):\n    return F.dropout(x * x, 0.5, True)\n").f
+    with pytest.raises(ValueError, match="take them as an argument"):
+        gs.derive(function, order=2)
+
+
+@pytest.mark.parametrize("order", [0, -1, True, 1.5, "2"])
+def test_of_no_order(order: object) -> None:
+    with pytest.raises(ValueError, match="to order 1, 2 and so on"):
+        gs.derive(gs.CompilationUnit(PROGRAMS["reused"]).f, order=order)  # type: ignore[arg-type]
+
+
 def test_lists_of_gradients_are_there() -> None:
     text = _derived("def f(x, n: int):\n    return (x * x).chunk(n)\n")
     assert "grad_defined" not in text and "grad_list" not in text
@@ -165,6 +201,18 @@ def test_exit_codes_and_json(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["derive", str(tmp_path / "none.grad")]).exit_code == 2
     path.write_text("def f(x):\n    return x ***\n", encoding="utf-8")
     assert CliRunner().invoke(main, ["derive", str(path)]).exit_code == 1
+
+
+def test_writes_second_order(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text("def f(x):\n    return x * x\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["derive", str(path), "--write"]).exit_code == 0
+    assert CliRunner().invoke(main, ["derive", str(path), "--write", "--order", "2"]).exit_code == 0
+    once = path.read_text(encoding="utf-8")
+    assert "def backward_of_backward(grad_grad_x):" in once
+    assert CliRunner().invoke(main, ["derive", str(path), "--write", "--order", "2"]).exit_code == 0
+    assert path.read_text(encoding="utf-8") == once
+    assert CliRunner().invoke(main, ["derive", str(path), "--order", "0"]).exit_code == 2
 
 
 def test_compares_with_the_author(tmp_path: Path) -> None:
