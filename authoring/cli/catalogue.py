@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
+
+import click
 
 from ...compiler.formulas.library import formulas_named
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...lang.diagnostics import did_you_mean
 from ...stdlib_grads import formula_files
+from .console import emit
 from .loading import Problem
+from .options import JSON, NAME
+from .reference import describe_op
+
+
+@click.command()
+@NAME
+@JSON
+def ops(name: str | None, as_json: bool) -> None:
+    """List the ops of the language with the file of each formula; with NAME, all about one."""
+    if name is not None and not as_json:
+        emit(describe_op(name), "python")
+        return
+    found = catalogue(name)
+    if as_json:
+        click.echo(json.dumps({"ops": found}, indent=2))
+        return
+    width = max(len(entry["formula"] or "-") for entry in found)
+    emit("\n".join(f"{entry['formula'] or '-':<{width}}  {entry['signature']}" for entry in found))
 
 
 def catalogue(name: str | None = None) -> list[dict[str, Any]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
+
+import click
 
 from ...lang.light_dataclasses import dataclass
 from ...runtime.kernels.c.compiler import WITHOUT, compiler
@@ -14,6 +17,19 @@ from ...runtime.kernels.cache.folder import cache_directory, unusable
 from ...runtime.kernels.failure import KernelFailure
 from ...runtime.settings.modes import BACKENDS, settings
 from ...runtime.values.tables import table
+from .console import emit
+from .options import JSON
+
+
+@click.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Say what runs kernels on this machine, what does not, and how to get it."""
+    found = findings()
+    if as_json:
+        click.echo(json.dumps({f.name: {"ok": f.is_there, "found": f.said} for f in found}, indent=2))
+    else:
+        emit(shown(found))
 
 
 @dataclass(frozen=True, slots=True)

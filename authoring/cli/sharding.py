@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
+
+import click
 
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.sharding.derive import Refusal, Way
@@ -13,9 +16,40 @@ from ...runtime.face.function import Function
 from ...runtime.values.tables import table
 from ...runtime.values.torch_needed import require_torch
 from .arguments import arguments_for
-from .loading import Problem
+from .console import emit
+from .loading import Problem, find_function, load_unit
+from .options import DTYPE, FILE, JSON, SHAPES, TEXTS
 
 Data = dict[str, Any]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@FILE
+@click.argument("name", metavar="NAME")
+@SHAPES
+@TEXTS
+@DTYPE
+@JSON
+@click.pass_context
+def shard(
+    ctx: click.Context,
+    file: str,
+    name: str,
+    shapes: tuple[str, ...],
+    texts: tuple[str, ...],
+    dtype: str,
+    as_json: bool,
+) -> None:
+    """Print how a function runs on parts of tensors (DTensor), as gs.torch_op registers it, and what forbids the rest.
+
+    A row is one way along one dimension of a mesh: where arguments are, and where that leaves the results.
+    """
+    ctx.meta["gradscript.json"] = as_json
+    found = sharding_of(find_function(load_unit(file), name), shapes, texts, dtype)
+    if as_json:
+        click.echo(json.dumps({"ops": [rules.to_dict() for rules in found]}, indent=2))
+    else:
+        emit("\n\n".join(map(str, found)))
 
 
 @dataclass(frozen=True)

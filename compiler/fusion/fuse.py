@@ -16,7 +16,8 @@ from ..ir.node import Node
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Trait
-from ..recompute import Policy, recompute
+from ..recompute import Policy
+from ..recompute.driver import recompute
 from ..recompute.in_rounds import ChosenRounds
 from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light

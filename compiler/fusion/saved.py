@@ -16,7 +16,8 @@ from ..autodiff.gradient import Gradient
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value, copy_nodes
-from ..recompute import Policy, recompute
+from ..recompute import Policy
+from ..recompute.driver import recompute
 from ..types.types import UNDEFINED, is_differentiable
 from .planner import Unfusable
 

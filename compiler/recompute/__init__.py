@@ -14,11 +14,10 @@ rebuild       the gradient that keeps a given choice
 peak          how much memory a gradient holds at once
 decisions     what was decided, in words
 result        what comes of it
-driver        recompute: the policies, and the choice between what they give
+driver        recompute: the policies, and the choice between what they give; loaded by who recomputes
 """
 
-from .driver import recompute
 from .policy import Policy, policy
 from .result import Decision, Recomputed
 
-__all__ = ["Decision", "Policy", "Recomputed", "policy", "recompute"]
+__all__ = ["Decision", "Policy", "Recomputed", "policy"]

@@ -18,10 +18,9 @@ from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.meta import Meta
-from ...compiler.recompute import Policy, Recomputed, recompute
+from ...compiler.recompute import Policy, Recomputed
 from ...compiler.shapes.propagate import Abstract
 from ...compiler.specialize.optionals import specialize_optionals
-from ...compiler.specialize.straighten import straighten
 from ...compiler.types.types import TensorType, TupleType, Type
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import replace
@@ -83,6 +82,8 @@ class Derivatives:
 
         With `wrt`, the parameters with gradients, by number; else every floating argument is one.
         """
+        from ...compiler.recompute.driver import recompute
+
         wanted = range(len(values)) if wrt is None else wrt
         mask = [_each(type, i in wanted) for i, type in enumerate(self.input_types)]
         flat = leaves(values, self.input_types)
@@ -106,6 +107,8 @@ class Derivatives:
         self, shapes: Sequence[Abstract], requires_grad: tuple[bool, ...], absent: Sequence[int]
     ) -> tuple[Gradient, Graph]:
         """The gradient of the program written out for arguments of these shapes, and that program; the last is kept."""
+        from ...compiler.specialize.straighten import straighten
+
         key = (requires_grad, _hashable(shapes))
         if self._last is None or self._last[0] != key:
             graph = prepare_gradient(specialize_optionals(flatten_signature(self._graph), absent))

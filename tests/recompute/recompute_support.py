@@ -12,7 +12,8 @@ from gradscript.compiler.autodiff import Gradient, differentiate
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import Meta
-from gradscript.compiler.recompute import Recomputed, policy, recompute
+from gradscript.compiler.recompute import Recomputed, policy
+from gradscript.compiler.recompute.driver import recompute
 from gradscript.compiler.recompute.plain import normalized
 from gradscript.compiler.recompute.policy import Policy
 from gradscript.compiler.recompute.problem import Problem
