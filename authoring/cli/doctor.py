@@ -82,7 +82,7 @@ def _compiler() -> Finding:
 def _kernels() -> Finding:
     """Whether what the compiler makes can be loaded and run."""
     try:
-        answer = load_module("int gs_answer(void)\n{\n    return 42;\n}\n").gs_answer()
+        answer = load_module("int gs_answer(void)\n{\n    return 42;\n}\n", ["gs_answer"]).gs_answer()
     except KernelFailure as error:
         return Finding("kernels in C", False, str(error))
     return Finding("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')

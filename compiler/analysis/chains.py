@@ -8,6 +8,7 @@ x3 = x2 + tanh(a3)       from x2 and a3
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from heapq import nlargest
 from typing import Any
 
@@ -30,17 +31,22 @@ def far_reaching(
     """
     sources: dict[Value, frozenset[Value]] = {}
     found: set[Node] = set()
+
+    @cache
+    def nbytes(value: Value) -> int:
+        return _nbytes(known.get(value))
+
     for node in nodes:
         if not is_computed(node):
             continue
         taken = frozenset[Value]().union(*(sources.get(value, {value}) for value in node.inputs))
-        size = max((_nbytes(known.get(value)) for value in node.outputs), default=0)
-        large = [value for value in taken if size and _nbytes(known.get(value)) >= size]
+        size = max(map(nbytes, node.outputs), default=0)
+        large = [value for value in taken if size and nbytes(value) >= size]
         if len(large) > MOST and is_worth(node):
             found.add(node)
             continue
         # More than these say nothing more of what follows, and would make a long sum's work grow with its square.
-        largest = nlargest(MOST + 1, large, key=lambda value: _nbytes(known.get(value)))
+        largest = nlargest(MOST + 1, large, key=nbytes)
         sources.update(dict.fromkeys(node.outputs, frozenset(largest)))
     return found
 

@@ -26,22 +26,41 @@ from ..types.types import ListType, TensorType, VariableType
 
 LIST = "prim::ListConstruct"
 MAX_LENGTH = 1024
-"""A list that would be longer is left as it is: each append to one makes another of them."""
+"""A list that would be longer is left as it is."""
 _OF_ANYTHING = ListType(VariableType("t"))
+Lists = dict[Value, list[Value]]
+"""What is in lists that ops give, in program order."""
 
 
 def fold_lists(graph: Graph) -> bool:
     """Follow appended, cut and indexed lists to the tensors themselves."""
-    return rewrite_nodes(graph, _fold)
+    lists: Lists = {}
+    changed = rewrite_nodes(graph, lambda node: _fold(node, lists))
+    for value, items in reversed(lists.items()):
+        _put_together(value.node, items)
+    return changed or bool(lists)
 
 
-def _fold(node: Node) -> Node | None:
+def _put_together(node: Node, items: list[Value]) -> None:
+    """A list in the place of a node that gives it, unless nobody is left who uses it.
+
+    Last come first: of a list that has grown by a hundred appends, the hundredth alone is made.
+    """
+    if not node.output.use_count:
+        node.destroy()
+        return
+    assert node.owner is not None
+    made = Builder(node.owner, node, node.span).node(LIST, items, [node.output.type])
+    replace_node(node, [made.output])
+
+
+def _fold(node: Node, lists: Lists) -> Node | None:
     op = OPS.of(node.schema)
-    if op is None or len(node.outputs) != 1 or not any(_is_made_list(value) for value in node.inputs):
+    if op is None or len(node.outputs) != 1 or not any(_is_known(value, lists) for value in node.inputs):
         return None
     if not any(argument.type == _OF_ANYTHING for argument in op.schema.arguments):
         return None
-    arguments = [_argument(value) for value in node.inputs]
+    arguments = [_argument(value, lists) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):
         return None
     try:
@@ -51,18 +70,20 @@ def _fold(node: Node) -> Node | None:
         return None
     if isinstance(result, Value):
         return replace_node(node, [result])
-    if not isinstance(result, list) or len(result) > MAX_LENGTH or not all(isinstance(item, Value) for item in result):
-        return None
-    assert node.owner is not None
-    made = Builder(node.owner, node, node.span).node(LIST, result, [node.output.type])
-    return replace_node(node, [made.output])
+    if isinstance(result, list) and len(result) <= MAX_LENGTH and _is_list_of_tensors(node.output):
+        lists[node.output] = result
+    return None
 
 
-def _is_made_list(value: Value) -> bool:
-    return value.node.kind == LIST and isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+def _is_known(value: Value, lists: Lists) -> bool:
+    return value in lists or (value.node.kind == LIST and _is_list_of_tensors(value))
 
 
-def _argument(value: Value) -> Any:
-    if _is_made_list(value):
-        return list(value.node.inputs)
+def _is_list_of_tensors(value: Value) -> bool:
+    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+
+
+def _argument(value: Value, lists: Lists) -> Any:
+    if _is_known(value, lists):
+        return list(lists.get(value, value.node.inputs))
     return value if isinstance(value.type, TensorType) else constant_of(value)

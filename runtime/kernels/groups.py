@@ -27,7 +27,7 @@ Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 class FusionPlanner(PlanBuilder):
     """Builds the plan of a graph with fusion groups in it."""
 
-    passing: tuple[type[Exception], ...] = (MemoryError, KernelFailure)
+    passing: tuple[type[Exception], ...] = (KernelFailure,)
 
     def __init__(self, graph: Graph, callees: PlanCache, group: Group) -> None:
         super().__init__(graph, callees)

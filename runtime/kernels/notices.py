@@ -15,10 +15,10 @@ from ...lang.source import NO_SPAN, Span
 TOLD: set[str] = set()
 
 
-def tell(message: str) -> None:
-    """One notice of a kind."""
-    if message not in TOLD:
-        TOLD.add(message)
+def tell(message: str, of: str = "") -> None:
+    """One notice of a kind: with this message, or, whatever the message says, `of` this."""
+    if (of or message) not in TOLD:
+        TOLD.add(of or message)
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 

@@ -31,7 +31,7 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(text: str) -> None:
+    def failing(*args: object) -> None:
         raise doctor.KernelFailure("cc failed: no such flag")
 
     monkeypatch.setattr(doctor, "load_module", failing)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import secrets
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,38 +49,71 @@ class Compiler:
         target = folder / f"{secrets.token_hex(8)}.so"
         try:
             self._run(text, include, target, folder)
-            return target.read_bytes()
-        except OSError as error:
-            raise KernelFailure(f"{self.command[0]} could not be run: {error}") from error
+            return self._made(target)
         finally:
-            target.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                target.unlink(missing_ok=True)
 
     def _run(self, text: str, include: Sequence[str], target: Path, folder: Path) -> None:
         folders = [f"-I{path}" for path in include]
         command = [*self.command, *FLAGS, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         try:
-            found = subprocess.run(
-                command, input=text.encode(), capture_output=True, env=environment, timeout=SECONDS, check=False
-            )
+            status, said = _ended(command, text, environment)
         except subprocess.TimeoutExpired as error:
             raise KernelFailure(f"{self.command[0]} took more than {SECONDS} seconds") from error
-        if found.returncode:
-            message = found.stderr.decode(errors="replace").strip().splitlines()
-            raise KernelFailure(f"{self.command[0]} failed: {message[0] if message else found.returncode}")
+        except OSError as error:
+            raise KernelFailure(f"{self.command[0]} could not be run: {error}") from error
+        if status < 0:
+            raise KernelFailure(f"{self.command[0]} was killed: {signal.strsignal(-status) or -status}")
+        if status:
+            raise KernelFailure(f"{self.command[0]} failed: {said[0] if said else f'exit status {status}'}")
+
+    def _made(self, target: Path) -> bytes:
+        try:
+            return target.read_bytes()
+        except OSError as error:
+            raise KernelFailure(f"{self.command[0]} made no library: {error.strerror}") from error
+
+
+def _ended(command: Sequence[str], text: str, environment: dict[str, str]) -> tuple[int, list[str]]:
+    """How a command ended that was given a text, and the lines of what it said. Raises: TimeoutExpired, OSError.
+
+    It is waited for with all that it has started, and so is it ended where it takes too long or we are interrupted.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, env=environment, start_new_session=True
+    ) as process:
+        try:
+            _, said = process.communicate(text.encode(), timeout=SECONDS)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, said.decode(errors="replace").strip().splitlines()
 
 
 @cache
 def find_compiler(path: str | None, chosen: str | None) -> Compiler | None:
     """The compiler that $CC names, or the first of cc, gcc, clang and the one of ziglang; None where there is none."""
-    for name in [chosen] if chosen else ["cc", "gcc", "clang"]:
+    for name, *arguments in [_words(chosen)] if chosen else [["cc"], ["gcc"], ["clang"]]:
         found = shutil.which(name, path=path)
         if found is not None:
-            return Compiler((found,), _identity(found))
+            return Compiler((found, *arguments), "\n".join([_identity(found), *arguments]))
     zig = None if chosen else find_spec("ziglang")
     if zig is not None and zig.origin is not None:
         return Compiler((sys.executable, "-m", "ziglang", "cc"), _identity(zig.origin))
     return None
+
+
+def _words(command: str) -> list[str]:
+    """A command and its arguments, as $CC has them, `ccache gcc`; or a path, which may have spaces in it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    return words if words and not os.path.exists(command) else [command]
 
 
 def compiler() -> Compiler | None:

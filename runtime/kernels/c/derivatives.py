@@ -36,7 +36,7 @@ from ...failures.failure import RuntimeFailure
 from ..notices import tell_of_ops
 from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, layout_of, loaded, open_seeds
 from .kernel import thread_count
-from .program import CProgram, OutOfRange
+from .program import IN_VAIN, CProgram, OutOfRange
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
@@ -62,7 +62,7 @@ class Run(Protocol):
     """One pass."""
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The results, for one value per input. Raises: OutOfRange."""
+        """The results, for one value per input. Raises: what is IN_VAIN."""
 
 
 class CPair:
@@ -154,7 +154,7 @@ class CDifferentiated:
         gradient = self.pair.gradient
         try:
             results = self.pair.forward.run(addressable(values), thread_count())
-        except OutOfRange:
+        except IN_VAIN:
             # What is wrong, the ops say.
             self._is_over = True
             return self._otherwise().run(values)
@@ -164,17 +164,21 @@ class CDifferentiated:
         """One gradient per argument, given one per output."""
         if self._is_over:
             return self._otherwise().pull_back(values, seeds, residuals)
-        gradient = self.pair.gradient
-        seeds = addressable(seeds)
-        program = self.pair.backward(seeds)
-        if program is not None:
-            try:
-                given = [*(seeds[i] for i in gradient.input_vjps), *addressable(residuals)]
-                return fitted_gradients(gradient, values, program.run(given, thread_count()))
-            except OutOfRange:
-                pass
+        try:
+            found = self._by_kernels(addressable(seeds), residuals)
+        except IN_VAIN:
+            found = None
+        if found is not None:
+            return fitted_gradients(self.pair.gradient, values, found)
         _, residuals = self._otherwise().run(values)
         return self._otherwise().pull_back(values, seeds, residuals)
+
+    def _by_kernels(self, seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any] | None:
+        program = self.pair.backward(seeds)
+        if program is None:
+            return None
+        given = [*(seeds[i] for i in self.pair.gradient.input_vjps), *addressable(residuals)]
+        return program.run(given, thread_count())
 
 
 class CDerivatives:

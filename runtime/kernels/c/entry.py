@@ -64,7 +64,7 @@ def types() -> Types | None:
     # What the text compiles to depends on these as well, and a module is kept by its text.
     versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
     try:
-        library = load_module(versions + text, include_folders())
+        library = load_module(versions + text, ["gs_types"], include_folders())
     except KernelFailure:
         return None
     made = ctypes.PyDLL(None, handle=library._handle).gs_types

@@ -37,13 +37,13 @@ from ..notices import tell, tell_of_ops
 from .compiler import WITHOUT, compiler
 from .entry import entry_of
 from .kernel import thread_count
-from .program import CProgram, OutOfRange
+from .program import IN_VAIN, CProgram
 
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
 P = TypeVar("P")
-TUPLES = "kernels take no tuple where None may stand"
+TUPLES = "kernels take no tuple where None may stand, nor one in a list"
 """Why what is given one runs op by op."""
 
 
@@ -77,7 +77,7 @@ class CGraph:
             return None
         try:
             results = program.run(flat, thread_count())
-        except OutOfRange:
+        except IN_VAIN:
             return None
         return rebuilt(iter(results), self._output_types)
 
@@ -215,7 +215,7 @@ def loaded(plan: Callable[[], P], refused: Callable[[Exception], Any]) -> P | No
         refused(error)
         return None
     except KernelFailure as error:
-        tell(f"kernels in C cannot be built, so functions run op by op: {error}")
+        tell(f"kernels in C cannot be built, so functions run op by op: {error}", of="kernels in C")
         return None
 
 
@@ -236,8 +236,8 @@ def _addressable(value: Any) -> Any:
 
 
 def has_tuples(values: Sequence[Any]) -> bool:
-    """Whether there are tuples, which have not been taken apart for they might have been None."""
-    return any(isinstance(value, tuple) for value in values)
+    """Whether there are tuples, which have not been taken apart: they might have been None, or are in lists."""
+    return any(isinstance(value, tuple) or (isinstance(value, list) and has_tuples(value)) for value in values)
 
 
 def open_seeds(values: Sequence[Any], seeds: Any) -> Sequence[Any]:

@@ -64,6 +64,10 @@ class OutOfRange(Exception):
     """An index that a kernel was given, or computed, lies out of range: what it wrote is of no use."""
 
 
+IN_VAIN = (OutOfRange, MemoryError)
+"""What ends a run that has done nothing: ops one by one do it then, or say what is wrong, and where."""
+
+
 class Kernels:
     """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's.
 
@@ -72,7 +76,7 @@ class Kernels:
     """
 
     def __init__(self, module: Module) -> None:
-        library = load_module(module.text)
+        library = load_module(module.text, [function.name for function in module.functions])
         self.module = module
         self.launches = (Launch * len(module.functions))()
         buffers = sizes = numbers = 0

@@ -51,6 +51,7 @@ static struct {
 } job;
 
 static pthread_key_t own_memory;
+static int has_key;
 static __thread struct { void *memory; size_t size; } own;
 
 static void pause_a_moment(void)
@@ -69,7 +70,7 @@ static void *scratch_of(size_t size)
     free(own.memory);
     own.memory = memory;
     own.size = size;
-    pthread_setspecific(own_memory, memory);
+    if (has_key) pthread_setspecific(own_memory, memory);
     return memory;
 }
 
@@ -182,7 +183,7 @@ static void begin_anew(void)
 
 __attribute__((constructor)) static void prepare(void)
 {
-    pthread_key_create(&own_memory, free);
+    has_key = !pthread_key_create(&own_memory, free);
     pthread_atfork(NULL, NULL, begin_anew);
 }
 """
@@ -211,7 +212,7 @@ class Number(ctypes.Union):
 @cache
 def launcher() -> Callable[..., int]:
     """`gs_run`, which lets Python's other threads run meanwhile. Raises: KernelFailure where it cannot be built."""
-    run = load_module(TEXT).gs_run
+    run = load_module(TEXT, ["gs_run"]).gs_run
     run.argtypes = (
         *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64),
         *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int),
@@ -222,4 +223,4 @@ def launcher() -> Callable[..., int]:
 
 def launcher_address() -> int:
     """Where `gs_run` is, for what is in C itself. Raises: KernelFailure where it cannot be built."""
-    return ctypes.cast(load_module(TEXT).gs_run, ctypes.c_void_p).value or 0
+    return ctypes.cast(load_module(TEXT, ["gs_run"]).gs_run, ctypes.c_void_p).value or 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -22,8 +24,8 @@ _LOADING = RLock()
 _NUMBERS = count()
 
 
-def load_module(text: str, include: Sequence[str] = ()) -> ctypes.CDLL:
-    """The library of a module's text, loaded once. Raises: KernelFailure where it cannot be built.
+def load_module(text: str, functions: Sequence[str], include: Sequence[str] = ()) -> ctypes.CDLL:
+    """The library of a module's text, loaded once, with these functions. KernelFailure where it cannot be built.
 
     It is kept by the text alone, which is to name the versions of what it includes from the folders of `include`.
     """
@@ -32,36 +34,69 @@ def load_module(text: str, include: Sequence[str] = ()) -> ctypes.CDLL:
         return found
     with _LOADING:
         if text not in _LOADED:
-            _LOADED[text] = _loaded(_binary(text, include))
+            _LOADED[text] = _kept_or_built(text, functions, include)
         return _LOADED[text]
 
 
-def _binary(text: str, include: Sequence[str]) -> bytes:
+def _kept_or_built(text: str, functions: Sequence[str], include: Sequence[str]) -> ctypes.CDLL:
+    """From the cache, or built and, once it has shown that it loads, put there."""
     made_by = compiler()
     if made_by is None:
         raise KernelFailure(f"there is no compiler of C: {WITHOUT}")
     name = hashlib.sha256(f"{made_by.identity}\0{text}".encode()).hexdigest()
     try:
-        found = _STORE.get(name)
-        if found is None:
-            found = made_by.build(text, include)
-            _STORE.put(name, found)
+        kept = _STORE.get(name)
+        # What was built on another machine of the same home may need what is not here.
+        with suppress(KernelFailure):
+            if kept is not None:
+                return _loaded(kept, functions)
+        built = made_by.build(text, include)
+        library = _loaded(built, functions)
+        _STORE.put(name, built)
     except UnsafeFolder as error:
         raise KernelFailure(unusable(error)) from error
-    return found
+    return library
 
 
-def _loaded(binary: bytes) -> ctypes.CDLL:
+def _loaded(binary: bytes, functions: Sequence[str]) -> ctypes.CDLL:
     """A library from bytes that were checked: from a file in memory, or else one of this process alone."""
-    if not hasattr(os, "memfd_create"):
-        return _loaded_from_file(binary)
-    descriptor = os.memfd_create("gradscript", os.MFD_CLOEXEC)
+    if _is_cut_off(binary):
+        raise KernelFailure("a kernel could not be loaded: the compiler made a part of a library")
+    try:
+        library = _loaded_from_memory(binary) or _loaded_from_file(binary)
+    except OSError as error:
+        raise KernelFailure(f"a kernel could not be loaded: {error}") from error
+    missing = next((name for name in functions if not hasattr(library, name)), None)
+    if missing is not None:
+        raise KernelFailure(f"a kernel could not be loaded: the compiler made a library without {missing}")
+    return library
+
+
+def _is_cut_off(binary: bytes) -> bool:
+    """Whether it is an ELF file of 64 bits that ends before its table of sections does, of which a process dies."""
+    if binary[:5] != b"\x7fELF\x02":
+        return False
+    order = "<" if binary[5:6] == b"\x01" else ">"
+    try:
+        (start,) = struct.unpack_from(f"{order}Q", binary, 40)
+        size, count = struct.unpack_from(f"{order}HH", binary, 58)
+    except struct.error:
+        return True
+    return bool(start + size * count > len(binary))
+
+
+def _loaded_from_memory(binary: bytes) -> ctypes.CDLL | None:
+    """None where there are no files in memory, or no paths to them."""
+    try:
+        descriptor = os.memfd_create("gradscript", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):
+        return None
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(binary)
         return ctypes.CDLL(_own_path(descriptor))
-    except OSError as error:
-        raise KernelFailure(f"a kernel could not be loaded: {error}") from error
+    except OSError:
+        return None
     finally:
         os.close(descriptor)
 
@@ -80,5 +115,6 @@ def _loaded_from_file(binary: bytes) -> ctypes.CDLL:
     try:
         path.write_bytes(binary)
         return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise KernelFailure(f"a kernel could not be loaded: {error}") from error
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise

@@ -15,9 +15,9 @@ from ....compiler.ops.registry import OPS
 from ....lang.light_dataclasses import dataclass, replace
 from ...failures.failed_node import failure_at
 from ...values.arena import ARENA
-from .kernel import Kernels, OutOfRange, module_of
+from .kernel import IN_VAIN, Kernels, OutOfRange, module_of
 
-__all__ = ["CProgram", "OutOfRange"]
+__all__ = ["IN_VAIN", "CProgram", "OutOfRange"]
 
 _SHARED = SharedKernels()
 _SHARING = Lock()

@@ -224,6 +224,14 @@ static int thread_count(const Entry *self)
     return (int)threads;
 }
 
+/* What a failure comes to: where there was no memory, ops one by one need less at a time, or say which of them has none. */
+static int given_up(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_MemoryError)) return FAILED;
+    PyErr_Clear();
+    return ELSEWHERE;
+}
+
 /* Runs the kernels on `values`, one per input that is given, and puts the results into `results`, one new reference each. */
 static int run_entry(const Entry *self, PyObject *const *values, PyObject **results)
 {
@@ -242,7 +250,7 @@ static int run_entry(const Entry *self, PyObject *const *values, PyObject **resu
     for (; made < self->made_count; ++made) {
         PyObject *array = allocated(self, self->made + made);
         if (!array) {
-            status = FAILED;
+            status = given_up();
             goto end;
         }
         slots[self->made[made].slot] = array;
@@ -263,11 +271,7 @@ static int run_entry(const Entry *self, PyObject *const *values, PyObject **resu
     const int failed = self->run(
         self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads);
     if (state) PyEval_RestoreThread(state);
-    if (failed == 1) {
-        PyErr_SetString(PyExc_MemoryError, "no memory for what kernels need besides their arguments");
-        status = FAILED;
-    }
-    else if (failed) status = ELSEWHERE;
+    if (failed) status = ELSEWHERE;
 end:
     if (status == DONE)
         for (Py_ssize_t i = 0; i < self->output_count; ++i) results[i] = Py_NewRef(slots[self->outputs[i]]);
