@@ -14,7 +14,7 @@ from ...compiler.unparse import unparse_function
 from ...lang.light_dataclasses import asdict, dataclass, field
 from ...runtime.face.function import Function
 from .derivation import derivation_of
-from .measuring import Costs, arguments_of, costs, gradients
+from .measuring import Costs, arguments_of, costs, reference_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Comparison:
     derived: Measured
     text: str
     """The function with the derived backward."""
+    reference: str = "float128"
+    """In what the gradients were computed that errors are told against."""
 
     @property
     def ratio(self) -> float:
@@ -45,12 +47,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         sides = {"author": asdict(self.author), "derived": asdict(self.derived)}
-        return {"name": self.name, **sides, "ratio": round(self.ratio, 3), "text": self.text}
+        ratio = round(self.ratio, 3)
+        return {"name": self.name, **sides, "ratio": ratio, "reference": self.reference, "text": self.text}
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [
-            ("", "words", "operations", "tensors kept", "bytes kept", "flops", "kernels", "error")
-        ]
+        measures = ("words", "operations", "tensors kept", "bytes kept", "flops", "kernels")
+        rows: list[tuple[str, ...]] = [("", *measures, f"error to {self.reference}")]
         for name, side in (("author", self.author), ("derived", self.derived)):
             of_text = (side.words, side.operations, side.kept_tensors)
             found = side.costs
@@ -79,12 +81,13 @@ def compared(function: Function, *, measured: bool = False) -> Comparison:
     author = unparse_function(callee)
     derived = Function(found.callee)
     arguments = arguments_of(function) if measured else None
-    exact = gradients(derived, arguments) if arguments is not None else None
+    reference = reference_of(derived, arguments)
     return Comparison(
         function.name,
-        _measured(author, callee.pair, costs(function, arguments, exact)),
-        _measured(found.text, found.callee.pair, costs(derived, arguments, exact)),
+        _measured(author, callee.pair, costs(function, arguments, reference)),
+        _measured(found.text, found.callee.pair, costs(derived, arguments, reference)),
         found.text,
+        reference.precision,
     )
 
 

@@ -17,6 +17,7 @@ from ..trials.examples import examples_beside
 from ..trials.inputs import InputSearch
 from ..trials.leaves import map_arrays
 from ..trials.recipes import example_recipe
+from .exact import Exact, NotExact, evaluate, exact
 
 _FAILURES = (RuntimeFailure, CompileError, KernelFailure, ValueError, TypeError)
 
@@ -25,7 +26,7 @@ _FAILURES = (RuntimeFailure, CompileError, KernelFailure, ValueError, TypeError)
 class Costs:
     """Of one call in float32; None for what could not be found out.
 
-    `error` is how far an element of a gradient is from what float64 gives, over the largest of that gradient.
+    `error` is how far an element of a gradient is from the reference, over the largest of that gradient.
     """
 
     saved_bytes: int | None = None
@@ -46,8 +47,54 @@ def arguments_of(function: Function, seed: int = 0) -> list[Any] | None:
         return None
 
 
-def costs(function: Function, arguments: Sequence[Any] | None, exact: Sequence[Any] | None) -> Costs:
-    """What a function with a backward costs on arguments; `exact` are the gradients in float64."""
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Gradients that errors are told against, and in what they were computed: float128, or else float64."""
+
+    gradients: list[Any] | None
+    precision: str
+
+
+def reference_of(function: Function, arguments: Sequence[Any] | None) -> Reference:
+    """The gradients of a function with a backward, of arguments that are as float32 has them."""
+    if arguments is None:
+        return Reference(None, "float64")
+    rounded = [map_arrays(value, lambda array: _short(array).astype(array.dtype)) for value in arguments]
+    try:
+        found = _in_113_bits(function, [map_arrays(value, _exactly) for value in rounded])
+        return Reference([_nearest(value) for value in found], "float128")
+    except (NotExact, *_FAILURES):
+        return Reference(gradients(function, rounded), "float64")
+
+
+def _exactly(array: Any) -> Any:
+    return exact(array) if array.dtype == np.float64 else array
+
+
+def _in_113_bits(function: Function, arguments: Sequence[Any]) -> list[Any]:
+    pair = function.callee.pair
+    assert pair is not None
+    *results, context = evaluate(pair.forward, [*arguments, *_defaults(function, len(arguments))])
+    return evaluate(pair.backward, [context, *(_ones(results[i]) for i in pair.grad_outputs)])
+
+
+def _ones(result: Any) -> Any:
+    if isinstance(result, list):
+        return [_ones(item) for item in result]
+    return exact(np.ones_like(result.near)) if isinstance(result, Exact) else None
+
+
+def _defaults(function: Function, given: int) -> list[Any]:
+    return [argument.default for argument in function.schema.arguments[given:]]
+
+
+def _nearest(value: Any) -> Any:
+    """A gradient in what holds the most of it and subtracts."""
+    return value.numbers if isinstance(value, Exact) else value
+
+
+def costs(function: Function, arguments: Sequence[Any] | None, reference: Reference) -> Costs:
+    """What a function with a backward costs on arguments, and how far its gradients are from the reference's."""
     if arguments is None:
         return Costs()
     short = [map_arrays(value, _short) for value in arguments]
@@ -56,8 +103,8 @@ def costs(function: Function, arguments: Sequence[Any] | None, exact: Sequence[A
         kernels, flops = len(listing.backward), sum(kernel.flops for kernel in listing.backward)
         saved: int | None = listing.saved_bytes
     except _FAILURES:
-        return Costs(error=_error(gradients(function, short), exact))
-    return Costs(saved, flops, kernels, _error(gradients(function, short), exact))
+        return Costs(error=_error(gradients(function, short), reference.gradients))
+    return Costs(saved, flops, kernels, _error(gradients(function, short), reference.gradients))
 
 
 def gradients(function: Function, arguments: Sequence[Any]) -> list[Any] | None:
@@ -78,11 +125,12 @@ def _short(array: Any) -> Any:
     return array.astype(np.float32) if array.dtype == np.float64 else array
 
 
-def _error(found: Sequence[Any] | None, exact: Sequence[Any] | None) -> float | None:
-    if found is None or exact is None:
+def _error(found: Sequence[Any] | None, reference: Sequence[Any] | None) -> float | None:
+    if found is None or reference is None:
         return None
     errors = [0.0]
-    for ours, theirs in zip(found, exact, strict=True):
+    for ours, theirs in zip(found, reference, strict=True):
         if isinstance(ours, np.ndarray) and isinstance(theirs, np.ndarray) and ours.shape == theirs.shape and ours.size:
-            errors.append(float(np.abs(ours - theirs).max() / max(float(np.abs(theirs).max()), 1e-300)))
+            wide = ours.astype(theirs.dtype) if theirs.dtype != object else exact(ours.astype(np.float64)).numbers
+            errors.append(float(abs(wide - theirs).max() / max(abs(theirs).max(), 1e-300)))
     return max(errors)

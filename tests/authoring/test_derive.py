@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 
 import gradscript as gs
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from derived_lengths import LONGEST, lengths
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
+from gradscript.authoring.derive.measuring import gradients, reference_of
 from gradscript.authoring.derive.placing import replaced
 from gradscript.compiler.formulas.library import formula_names
 from gradscript.lang.source import Source
+from mpmath import MPContext
 
 BACKWARDS = {
     "x * torch.sigmoid(x)": "return grad_output * sigmoid_x * (x * (1 - sigmoid_x) + 1)",
@@ -239,6 +242,48 @@ def test_no_longer_than_the_authors() -> None:
     assert len(short) >= 0.95 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
 
 
+def test_errors_are_told_against_float128() -> None:
+    mp = MPContext()
+    mp.prec = 113
+    unit = gs.CompilationUnit(
+        "def f(x, w):\n    def backward(g):\n        e = g * torch.exp(x)\n"
+        "        return e * w, (e * 1).sum_to_size(w.size())\n    return torch.exp(x) * w, backward\n"
+    )
+    x, w = np.array([[0.1, 2.0, -30.0], [1e-9, 0.5, 3.0]], np.float32).astype(float), np.array([1.5, 2.0, 3.0])
+    found = reference_of(unit.f, [x, w])
+    assert found.precision == "float128" and found.gradients is not None
+    grad_x, grad_w = found.gradients
+    for i, j in np.ndindex(2, 3):
+        assert abs(grad_x[i, j] - mp.exp(mp.mpf(x[i, j])) * mp.mpf(w[j])) < mp.mpf(2) ** -100
+    assert abs(grad_w[0] - mp.exp(mp.mpf(x[0, 0])) - mp.exp(mp.mpf(x[1, 0]))) < mp.mpf(2) ** -100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.softmax(x * 2, -1)",
+        "torch.log_softmax(x, 0) * x",
+        "(x - x.mean(-1, keepdim=True)) * torch.rsqrt((x * x).mean() + 1e-5)",
+        "torch.mm(x, x.t()).reshape([-1])",
+        "torch.where(x > 0, torch.sin(x), x.abs() ** 1.5)",
+        "torch.erf(x) + F.gelu(x) * torch.sigmoid(x)",
+        "x.permute(1, 0)[1:] * x.amax()",
+    ],
+)
+def test_the_reference_is_near_to_float64(text: str) -> None:
+    unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit(f"def f(x):\n    return {text}\n").f))
+    x = np.linspace(-2, 2.2, 12).astype(np.float32).astype(float).reshape(3, 4)
+    found = reference_of(unit.f, [x])
+    assert found.precision == "float128" and found.gradients is not None
+    (near,) = gradients(unit.f, [x]) or [None]
+    np.testing.assert_allclose(found.gradients[0].astype(float), near, rtol=1e-12, atol=1e-14)
+
+
+def test_the_reference_says_where_it_is_float64() -> None:
+    unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit("def f(x):\n    return x.cumsum(0) * x\n").f))
+    assert reference_of(unit.f, [np.ones((2, 3))]).precision == "float64"
+
+
 def test_costs_are_compared() -> None:
     text = "def f(x, y):\n    def backward(g):\n        return g * y * 1, g * x * 2\n    return x * y, backward\n"
     found = compared(gs.CompilationUnit(text).f, measured=True)
@@ -246,4 +291,4 @@ def test_costs_are_compared() -> None:
     assert found.derived.costs.error is not None and found.derived.costs.error < 1e-6
     # The author's is wrong, which shows.
     assert found.author.costs.error is not None and found.author.costs.error > 0.1
-    assert "bytes kept  flops  kernels  error" in str(found)
+    assert "bytes kept  flops  kernels  error to float128" in str(found)
