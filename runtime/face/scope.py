@@ -97,12 +97,13 @@ class Scopes:
                     return Unusable(f"no function of the unit '{'.'.join([first, *rest[:i]])}'", _names_of(found, name))
                 found = found.functions[name]
             elif isinstance(found, Owner):
-                found = getattr(found.value, name, _MISSING)
+                owner = found.value
+                found = getattr(owner, name, _MISSING)
                 if found is _MISSING:
-                    return Unusable(f"no attribute of the object '{first}'")
+                    return Unusable(f"no attribute of the object '{first}'", _attributes_like(owner, name))
             else:
                 # An attribute of a value, which is for who asks to judge.
-                return None if found is _MISSING or _is_constant(found) else _described(found)
+                return None if found is _MISSING or _is_constant(found) else _described(found, dotted)
         if found is _MISSING or (isinstance(found, ModuleType) and found.__name__ in _NAMES):
             return None
         if getattr(builtins, first, _MISSING) is found and not rest:
@@ -121,7 +122,7 @@ class Scopes:
             return self._alias(name, dotted, find)
         if inspect.isfunction(found) or inspect.ismethod(found):
             return self._function(found)
-        return _described(found)
+        return _described(found, dotted)
 
     def _alias(self, name: str, dotted: str, find: Callable[[str], Any]) -> Outside:
         """A name of the language's, unless that means something else here."""
@@ -158,6 +159,17 @@ def _names_of(unit: Namespace, name: str) -> tuple[str, ...]:
     return did_you_mean(name, unit.functions) or (f"there are {', '.join(unit.functions) or 'none'}",)
 
 
+def _module(value: Any, dotted: str) -> Unusable:
+    """A module of torch's: its tensors are parameters, and what it computes a function."""
+    kind = type(value).__name__
+    names = [name for name, _ in value.named_parameters(recurse=False)]
+    tensors = ", ".join(f"`{dotted}.{name}`" for name in names)
+    same = kind.lower()
+    call = f"write `F.{same}({', '.join(['…', *names])})`" if OPS.overloads(same) else "write what it computes"
+    take = f", take {', '.join(names)} as parameters and pass {tensors}" if names else ""
+    return Unusable(f"a module, {kind}, whose tensors may change", (call + take,))
+
+
 def _is_constant(value: Any) -> bool:
     """Whether a value is a constant of the language: tuples are no deeper than a program writes them."""
     if type(value) is tuple:
@@ -178,13 +190,22 @@ def _spelling(value: Any) -> str | None:
     return None
 
 
-def _described(value: Any) -> Unusable:
+def _attributes_like(owner: Any, name: str) -> tuple[str, ...]:
+    """What to do about an attribute that is not there."""
+    return did_you_mean(name, dir(owner)) or ("set it before: a method is compiled with what its object holds then",)
+
+
+def _described(value: Any, dotted: str) -> Unusable:
     if isinstance(value, ModuleType):
         return Unusable(f"the Python module '{value.__name__}'", (_ADVICE,))
     if isinstance(value, Owner):
         return Unusable("the object that the method is of", ("name the attribute: `self.size`",))
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return Unusable("a tensor, whose elements may change", ("take it as a parameter, and pass it",))
+        name = dotted.rpartition(".")[2]
+        passed = f"take it as a parameter, `{name}`, and pass `{dotted}` where it is called"
+        return Unusable("a tensor, whose elements may change", (passed,))
+    if hasattr(value, "named_parameters") and hasattr(value, "forward"):
+        return _module(value, dotted)
     if isinstance(value, Namespace):
         return Unusable("a CompilationUnit", ("call one of its functions: `unit.name(…)`",))
     if isinstance(value, type):

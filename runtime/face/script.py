@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
-import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -15,6 +13,7 @@ from ...lang.source import Source
 from .function import Function
 from .scope import Scopes
 from .sources import functions_of
+from .typed_source import source_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,50 +61,25 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
         function = function.__func__
     is_method = inspect.ismethod(function) and inspect.isfunction(function.__func__)
     if not (inspect.isfunction(function) or is_method) or function.__name__ == "<lambda>":
-        raise TypeError(f"gs.script compiles functions written with `def`, not {_described(function)}")
+        raise TypeError(
+            f"gs.script compiles functions written with `def`, not {_described(function)}{_instead(function)}"
+        )
     if isinstance(function, FunctionType) and _is_method(function):
         raise TypeError(
             f"gs.script compiles functions, and '{function.__qualname__}' is a method: compile it of an object, "
             f"`gs.script(x.{function.__name__})`, or write a function that takes what it uses of its object"
         )
     try:
-        lines, first_line = _source_lines(function)
+        lines, first_line = source_lines(function)
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"Python keeps no source of '{function.__name__}': before 3.13 it has none of what is typed at its prompt. "
-            'Put it into a file or a notebook, or pass its text: `gs.CompilationUnit("def f(x): …").f`'
+            f"Python keeps no source of '{function.__name__}': it has none of what `exec` and magics of notebooks run. "
+            'Put it into a file or a cell, or pass its text: `gs.CompilationUnit("def f(x): …").f`'
         ) from error
     written = inspect.unwrap(function)
     is_wrapped = written is not function and not is_method
     source = _cut_out(lines, first_line, inspect.getsourcefile(written) or "<script>", is_wrapped, is_method)
     return functions_of(source, scopes.around(function), (_WHEN,))[function.__name__]
-
-
-def _source_lines(function: Callable[..., Any]) -> tuple[list[str], int]:
-    """The lines of a definition and the number of the first. OSError where there are none."""
-    code = inspect.unwrap(function).__code__
-    given = _given_to_python() if code.co_filename == "<string>" else ""
-    if not given:
-        return inspect.getsourcelines(function)
-    lines = inspect.getblock(given.splitlines(keepends=True)[code.co_firstlineno - 1 :])
-    if not re.search(rf"\bdef\s+{code.co_name}\b", "".join(lines)):
-        # It is of another text that was run under this name.
-        return inspect.getsourcelines(function)
-    return lines, code.co_firstlineno
-
-
-def _given_to_python() -> str:
-    """The text of `python -c TEXT`, which Python keeps as it was given."""
-    words = sys.orig_argv
-    options = {"-W", "-X", "--check-hash-based-pycs"}
-    i = 1
-    while i < len(words) and words[i].startswith("-"):
-        flags, is_last = words[i], words[i].startswith("-") and "c" in words[i] and not words[i].startswith("--")
-        if is_last and words[i] not in options:
-            attached = flags.partition("c")[2]
-            return attached or (words[i + 1] if i + 1 < len(words) else "")
-        i += 2 if words[i] in options else 1
-    return ""
 
 
 _WHEN = "names from around a function are looked up where it is compiled: define them above"
@@ -121,6 +95,13 @@ def _is_method(function: FunctionType) -> bool:
 
 def _described(function: object) -> str:
     return "a lambda" if inspect.isfunction(function) else f"a {type(function).__name__}"
+
+
+def _instead(value: object) -> str:
+    """What to compile of a module or a class."""
+    if hasattr(value, "forward"):
+        return ": of a module, compile a method of an object, `gs.script(module.forward)`"
+    return ": compile its methods one by one, of an object, `gs.script(x.method)`" if isinstance(value, type) else ""
 
 
 def _cut_out(lines: list[str], first_line: int, filename: str, is_wrapped: bool, is_method: bool) -> Excerpt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import subprocess
 import sys
 from typing import Any
@@ -240,8 +241,66 @@ def test_script_without_source() -> None:
         gs.script(names["f"])
     with pytest.raises(TypeError, match="not a lambda"):
         gs.script(lambda x: x)
-    with pytest.raises(TypeError, match="not a type"):
+    with pytest.raises(TypeError, match="not a type: compile its methods one by one"):
         gs.script(int)
+
+
+class _History:
+    """What Python's prompt leaves of what was typed."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+
+    def get_current_history_length(self) -> int:
+        return len(self.lines)
+
+    def get_history_item(self, index: int) -> str:
+        return self.lines[index - 1]
+
+
+TYPED = """\
+def f(x):
+    return x * 3
+@gs.script
+def f(x):
+    # the one that is meant
+    y = x * 2
+    return y
+class Holder:
+    def scaled(self, x):
+        return x * self.factor
+def f(x):
+    return x * 4
+"""
+
+
+def test_script_at_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before Python 3.13 the source is that of the prompt's history that compiles to the function's code."""
+    monkeypatch.setitem(sys.modules, "readline", _History(TYPED))
+    typed = "def f(x):\n    # the one that is meant\n    y = x * 2\n    return y\n"
+    typed += "class Holder:\n    def scaled(self, x):\n        return x * self.factor\n"
+    names: dict[str, Any] = {}
+    exec(compile(typed, "<stdin>", "exec"), names)
+    assert gs.script(names["f"])(2.0) == 4.0
+    holder = names["Holder"]()
+    holder.factor = 5.0
+    assert gs.script(holder.scaled)(2.0) == 10.0
+    exec(compile("def f(x):\n    return x * 7\n", "<stdin>", "exec"), names)
+    with pytest.raises(ValueError, match="Python keeps no source of 'f'"):
+        gs.script(names["f"])
+
+
+def test_script_in_a_notebook() -> None:
+    """A cell's text is where Python looks for lines of files."""
+    cell = "@gs.script\ndef f(x):\n    return x * FACTOR\n\n\ndef wrong(x):\n    return x * nothing\n"
+    name = "<ipython-input-3-0123456789ab>"
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"gs": gs, "FACTOR": 3.0}
+    exec(compile(cell, name, "exec"), names)
+    assert names["f"](2.0) == 6.0
+    with pytest.raises(gs.CompileError) as caught:
+        gs.script(names["wrong"])
+    assert f"--> {name}:7:16" in str(caught.value)
 
 
 # --- the package ---
