@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import click
 from ...lang.light_dataclasses import dataclass, field
 from .console import emit, emit_errors
 from .loading import Problem
-from .outcomes import Outcome, emit_troubles
+from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
     from ..convert.converter import Conversion
@@ -54,15 +53,7 @@ def convert(ctx: click.Context, paths: tuple[str, ...], write: bool, check: bool
     standard output; what was guessed, left out or could not be converted to standard error, with its line. Exit status
     0: all is converted and its gradients are right, 1: not all, 2: something could not be read.
     """
-    found = [_converted(path, write, check) for path in _python_files(paths)]
-    if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    else:
-        _print(found)
-    emit_troubles(found)
-    if any(one.problem for one in found):
-        ctx.exit(2)
-    ctx.exit(1 if any(one.failed for one in found) else 0)
+    finish(ctx, [_converted(path, write, check) for path in _python_files(paths)], _print, as_json)
 
 
 def _python_files(paths: Sequence[str]) -> Iterator[str]:

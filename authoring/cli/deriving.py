@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from ...lang.light_dataclasses import dataclass, field
 from .checking import files_of, split_arguments
 from .console import emit, emit_errors
 from .loading import Problem, find_function, load_unit
-from .outcomes import Outcome, emit_troubles
+from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
     from ...runtime.face.function import Function
@@ -29,6 +28,13 @@ class Derived(Outcome):
     texts: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
+    named: Sequence[str] = ()
+    """The functions that were asked for."""
+    written: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.diagnostics) or any(name in self.named for name in self.reasons)
 
     def told(self) -> dict[str, Any]:
         found: dict[str, Any] = {"functions": self.texts, "without_gradient": self.reasons}
@@ -65,17 +71,7 @@ def derive(
     if write:
         for one in found:
             _write(one)
-    if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    else:
-        _print(found, write)
-    emit_troubles(found)
-    if not as_json:
-        emit_errors([f"note: {reason}" for one in found for reason in one.reasons.values()])
-    if any(one.problem for one in found):
-        ctx.exit(2)
-    named_without = [name for one in found for name in one.reasons if name in names]
-    ctx.exit(1 if named_without or any(one.diagnostics for one in found) else 0)
+    finish(ctx, found, _print, as_json)
 
 
 def _derived(path: str, names: Sequence[str], order: int, compare: bool) -> Derived:
@@ -84,7 +80,7 @@ def _derived(path: str, names: Sequence[str], order: int, compare: bool) -> Deri
     from ..derive.derivation import derive as derive_text
     from ..derive.derivation import order_of
 
-    found = Derived(path)
+    found = Derived(path, named=names)
     try:
         unit = load_unit(path)
         functions = [find_function(unit, name) for name in names] or list(unit.functions.values())
@@ -119,6 +115,7 @@ def _write(found: Derived) -> None:
     from ...lang.source import Source
     from ..derive.placing import replaced
 
+    found.written = True
     if found.path == "-" or not found.texts:
         return
     path = Path(found.path)
@@ -126,12 +123,15 @@ def _write(found: Derived) -> None:
     path.write_bytes(replaced(Source(text, found.path), found.texts).encode("utf-8"))
 
 
-def _print(found: Sequence[Derived], written: bool) -> None:
+def _print(found: Sequence[Derived]) -> None:
     for one in found:
-        if written and one.texts:
+        if one.written and one.texts:
             emit(f"{one.path}: {', '.join(one.texts)}")
-    if written:
-        return
+    _print_texts([one for one in found if not one.written])
+    emit_errors([f"note: {reason}" for one in found for reason in one.reasons.values()])
+
+
+def _print_texts(found: Sequence[Derived]) -> None:
     tables = [str(comparison) for one in found for comparison in one.comparisons]
     texts = [text.rstrip("\n") for one in found for text in one.texts.values()]
     if tables:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import click
 from ...lang.light_dataclasses import dataclass
 from .checking import files_of
 from .console import emit
-from .outcomes import Outcome, emit_troubles
+from .outcomes import Outcome, finish
 
 
 @dataclass(slots=True)
@@ -21,6 +21,12 @@ class Formatted(Outcome):
 
     text: str = ""
     changed: bool = False
+    checked: bool = False
+    """Whether it is wrong to change."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.diagnostics) or (self.checked and self.changed)
 
     def told(self) -> dict[str, Any]:
         return {"changed": self.changed}
@@ -37,25 +43,25 @@ def fmt(ctx: click.Context, paths: tuple[str, ...], check: bool, as_json: bool) 
     A PATH is a file, a folder, or - for standard input, whose text is printed. Exit status 0: done, 1: bad source, or a
     file that would change with --check, 2: something could not be read.
     """
-    found = [_formatted(path) for path in files_of(paths)]
+    found = [_formatted(path, check) for path in files_of(paths)]
     for one in found:
-        if one.path == "-" and not as_json and not check and not one.diagnostics:
-            click.echo(one.text, nl=False)
-        elif one.changed and not check and one.path != "-":
+        if one.changed and not check and one.path != "-":
             Path(one.path).write_bytes(one.text.encode("utf-8"))
-    changed = [one.path for one in found if one.changed]
-    if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    elif paths != ("-",):
-        verb = "would change" if check else "formatted"
-        emit("\n".join([*(f"{verb}: {path}" for path in changed), f"{len(found) - len(changed)} unchanged"]))
-    emit_troubles(found)
-    if any(one.problem for one in found):
-        ctx.exit(2)
-    ctx.exit(1 if any(one.diagnostics for one in found) or (check and changed) else 0)
+    finish(ctx, found, _print, as_json)
 
 
-def _formatted(path: str) -> Formatted:
+def _print(found: Sequence[Formatted]) -> None:
+    """The text of standard input, and of files how they fared."""
+    for one in found:
+        if one.path == "-" and not one.checked and not one.diagnostics:
+            click.echo(one.text, nl=False)
+    if all(one.path == "-" for one in found):
+        return
+    changed = [f"{'would change' if one.checked else 'formatted'}: {one.path}" for one in found if one.changed]
+    emit("\n".join([*changed, f"{len(found) - len(changed)} unchanged"]))
+
+
+def _formatted(path: str, check: bool) -> Formatted:
     from ...lang.diagnostics import CompileError
     from ...lang.source import Source
     from ..format.formatter import format_source
@@ -70,4 +76,4 @@ def _formatted(path: str) -> Formatted:
         return Formatted(path, problem=f"{path} is no UTF-8 text")
     except OSError as error:
         return Formatted(path, problem=f"cannot read {path}: {error.strerror}")
-    return Formatted(path, text, text != source.text)
+    return Formatted(path, text, text != source.text, check)

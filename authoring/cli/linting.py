@@ -13,7 +13,7 @@ from ...lang.light_dataclasses import dataclass, field
 from .checking import files_of
 from .console import emit
 from .loading import Problem, load_unit
-from .outcomes import Outcome, emit_troubles
+from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
     from ..lint.findings import Finding
@@ -28,6 +28,10 @@ class Linted(Outcome):
 
     findings: list[Finding] = field(default_factory=list)
     fixed: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.findings or self.diagnostics)
 
     def told(self) -> dict[str, Any]:
         return {"findings": [finding.to_dict() for finding in self.findings], "fixed": self.fixed}
@@ -46,15 +50,7 @@ def lint(ctx: click.Context, paths: tuple[str, ...], fix: bool, ignored: tuple[s
     this one; so does `ignore = ["L201"]` in the table tool.gradscript.lint of pyproject.toml. Exit status 0: nothing is
     found, or all of it is fixed, 1: there are findings, 2: something could not be read.
     """
-    found = [_linted(path, ignored, fix) for path in files_of(paths)]
-    if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    else:
-        _print(found)
-    emit_troubles(found)
-    if any(one.problem for one in found):
-        ctx.exit(2)
-    ctx.exit(1 if any(one.findings or one.diagnostics for one in found) else 0)
+    finish(ctx, [_linted(path, ignored, fix) for path in files_of(paths)], _print, as_json)
 
 
 def _linted(path: str, ignored: Sequence[str], fix: bool) -> Linted:

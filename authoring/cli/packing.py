@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...lang.light_dataclasses import dataclass
 from .checking import files_of
 from .console import emit, emit_errors
 from .loading import Problem, load_unit
-from .outcomes import Outcome, emit_troubles
+from .outcomes import Outcome, finish
 
 
 @dataclass(slots=True)
@@ -37,17 +38,15 @@ def stubs(ctx: click.Context, paths: tuple[str, ...], write: bool, as_json: bool
     A PATH is a file, a folder, or - for standard input. Exit status 0: done, 1: bad source, 2: something could not be
     read or written.
     """
-    found = [_stubbed(path, write) for path in files_of(paths)]
-    if as_json:
-        click.echo(json.dumps([one.to_dict() for one in found], indent=2))
-    elif write:
-        emit("\n".join(one.written for one in found if one.written))
-    else:
-        click.echo("\n".join(one.text for one in found if one.text), nl=False)
-    emit_troubles(found)
-    if any(one.problem for one in found):
-        ctx.exit(2)
-    ctx.exit(1 if any(one.diagnostics for one in found) else 0)
+    finish(ctx, [_stubbed(path, write) for path in files_of(paths)], _print, as_json)
+
+
+def _print(found: Sequence[Stubbed]) -> None:
+    """The files that were written, and the stubs that were not."""
+    written = [one.written for one in found if one.written]
+    if written:
+        emit("\n".join(written))
+    click.echo("\n".join(one.text for one in found if not one.written), nl=False)
 
 
 def _stubbed(path: str, write: bool) -> Stubbed:

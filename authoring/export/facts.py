@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from ...compiler.types.schema import Argument
@@ -41,6 +42,9 @@ class Facts:
         self.saved = list(first.saved)
         self.kept_results = dict(first.results)
         self.has_gradient = first.backward is not None
+        texts = [self.formula, self.reference.text, *(one.all_text for one in self.launchers)]
+        self.op_name = f"{self.name}_{sha256(chr(10).join(texts).encode()).hexdigest()[:8]}"
+        """What torch calls the op: functions of one name may be loaded from several modules."""
 
     def is_present(self, argument: Argument) -> bool:
         return isinstance(self.signature.arguments[self.arguments.index(argument)], Shape)

@@ -32,7 +32,7 @@ class OpsText(Facts):
         said = "What the backward is to have stands behind the results." if self.saved else "Its gradients follow."
         yield "\n".join(
             [
-                *_decorated(self.name, f"({schema}) -> {returns}"),
+                *_decorated(self.op_name, f"({schema}) -> {returns}"),
                 *wrapped(f"def _{self.name}_op({typed}) -> {hint}:", ""),
                 f'    """The op. {said}"""',
                 f"    if {fits}:",
@@ -117,81 +117,17 @@ class OpsText(Facts):
         return [*lines, "    )"]
 
     def _backward_ops(self, given: str, typed: str, schema: str) -> Iterator[str]:
-        grads = [f"grad_{i}" for i in range(self.results)] if self.results > 1 else ["grad_output"]
         saved = [*self.kept_results.values(), *self.saved]
-        tensors = ", ".join(f"{name}: Tensor" for name in [*grads, *saved])
-        taken = ", ".join([*grads, *saved, given])
-        fits = f"_fits({', '.join(a.name for a in self.arguments)})"
-        wanted = ", ".join(f'"{a.name}": {a.name}' for a in self.tensors)
-        rest = ", ".join([*(f"{a.name}={a.name}" for a in self.plain), *(["seed=seed"] if self.has_seed else [])])
-        call = ", ".join(["**{**others, **chosen}", *([rest] if rest else [])])
-        backward = f"_{self.name}_backward_op"
-        full_schema = f"({', '.join([*(f'Tensor {name}' for name in [*grads, *saved]), schema])}) -> Tensor[]"
-        cotangent = grads[0] if self.results == 1 else f"({', '.join(grads)})"
-        yield "\n".join(
-            [
-                *_decorated(f"{self.name}_backward", full_schema),
-                *wrapped(f"def {backward}({tensors}, {typed}) -> list[Tensor]:", ""),
-                '    """The gradients of the floating tensors among the arguments, in their order."""',
-                f"    if {fits}:",
-                *self._made_contiguous([*grads, *(a.name for a in self.tensors if self.is_present(a))], "        "),
-                *self._dispatch("backward", ", ".join([*grads, *saved, given]), "        "),
-                f"    given = {{{wanted}}}",
-                "    chosen = {name: each for name, each in given.items() if _is_floating(each)}",
-                "    others = {name: each for name, each in given.items() if name not in chosen}",
-                "",
-                "    def of(chosen: dict[str, Tensor]) -> Any:",
-                f"        return _reference({call})",
-                "",
-                "    _, pullback = torch.func.vjp(of, chosen)",
-                f"    (found,) = pullback({cotangent})",
-                "    results: list[Tensor] = []",
-                "    for name in chosen:",
-                f"        results.append(_own(found[name], {', '.join(grads)}, *chosen.values(), *results))",
-                "    return results",
-            ]
-        )
+        tensors = ", ".join(f"{name}: Tensor" for name in [*self.grads, *saved])
+        full_schema = f"({', '.join([*(f'Tensor {name}' for name in [*self.grads, *saved]), schema])}) -> Tensor[]"
+        taken = ", ".join([*self.grads, *saved, given])
+        yield self._backward_op(taken, f"{tensors}, {typed}", full_schema)
         yield (
             "def _is_floating(each: Tensor | None) -> bool:\n    return each is not None and each.is_floating_point()"
         )
-        yield "\n".join(
-            [
-                f"@{backward}.register_fake",
-                *wrapped(f"def _({tensors}, {typed}) -> list[Tensor]:", ""),
-                f"    given = ({', '.join(a.name for a in self.tensors)}{',' if len(self.tensors) == 1 else ''})",
-                "    floating = [each for each in given if each is not None and each.is_floating_point()]",
-                "    return [each.new_empty(each.shape) for each in floating]",
-            ]
-        )
-        names = [*(a.name for a in self.tensors)]
-        plain_names = [*(a.name for a in self.plain), *(["seed"] if self.has_seed else [])]
-        order = [*(a.name for a in self.arguments), *(["seed"] if self.has_seed else [])]
-        save = ", ".join(names)
-        lines = [
-            "def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:",
-            '    """What the backward is to have: the arguments'
-            + (", and statistics of rows." if saved else ".")
-            + '"""',
-            f"    {targets(order)} = inputs",
-        ]
-        lines += [f"    ctx.plain = {tuple_of(plain_names)}"] if plain_names else []
-        kept = ", ".join([save, *self._kept_of_output()])
-        lines += [f"    ctx.save_for_backward({kept})"]
-        yield "\n".join(lines)
-        restored = [f"    {targets([*names, *saved])} = ctx.saved_tensors"]
-        restored += [f"    {targets(plain_names)} = ctx.plain"] if plain_names else []
-        first = [*grads, *(["*_"] if self.saved else [])]
-        yield "\n".join(
-            [
-                *wrapped(
-                    f"def _differentiated(ctx: Any, {', '.join(_typed_grads(first))}) -> tuple[Tensor | None, ...]:", ""
-                ),
-                *restored,
-                *wrapped(f"found = iter({backward}({taken}))", "    "),
-                f"    given = ({', '.join(order)}{',' if len(order) == 1 else ''})",
-                "    return tuple(next(found) if _has_gradient(each) else None for each in given)",
-            ]
-        )
+        yield self._backward_fake(f"{tensors}, {typed}")
+        yield self._keep(saved)
+        yield self._differentiated(taken, saved)
         yield (
             "def _has_gradient(each: Any) -> bool:\n    return isinstance(each, Tensor) and each.is_floating_point()"
         )
@@ -205,8 +141,94 @@ class OpsText(Facts):
         )
         yield (
             f"_{self.name}_op.register_autograd(_differentiated, setup_context=_keep)\n"
-            f"{backward}.register_autograd(_refused)"
+            f"{self.backward}.register_autograd(_refused)"
         )
+
+    @property
+    def grads(self) -> list[str]:
+        return [f"grad_{i}" for i in range(self.results)] if self.results > 1 else ["grad_output"]
+
+    @property
+    def backward(self) -> str:
+        return f"_{self.name}_backward_op"
+
+    def _backward_op(self, taken: str, typed: str, schema: str) -> str:
+        """Kernels where they fit, and else what torch differentiates."""
+        grads = self.grads
+        fits = f"_fits({', '.join(a.name for a in self.arguments)})"
+        wanted = ", ".join(f'"{a.name}": {a.name}' for a in self.tensors)
+        rest = ", ".join([*(f"{a.name}={a.name}" for a in self.plain), *(["seed=seed"] if self.has_seed else [])])
+        call = ", ".join(["**{**others, **chosen}", *([rest] if rest else [])])
+        cotangent = grads[0] if self.results == 1 else f"({', '.join(grads)})"
+        lines = [
+            *_decorated(f"{self.op_name}_backward", schema),
+            *wrapped(f"def {self.backward}({typed}) -> list[Tensor]:", ""),
+            '    """The gradients of the floating tensors among the arguments, in their order."""',
+            f"    if {fits}:",
+            *self._made_contiguous([*grads, *(a.name for a in self.tensors if self.is_present(a))], "        "),
+            *self._dispatch("backward", taken, "        "),
+            f"    given = {{{wanted}}}",
+            "    chosen = {name: each for name, each in given.items() if _is_floating(each)}",
+            "    others = {name: each for name, each in given.items() if name not in chosen}",
+            "",
+            "    def of(chosen: dict[str, Tensor]) -> Any:",
+            f"        return _reference({call})",
+            "",
+            "    _, pullback = torch.func.vjp(of, chosen)",
+            f"    (found,) = pullback({cotangent})",
+            "    results: list[Tensor] = []",
+            "    for name in chosen:",
+            f"        results.append(_own(found[name], {', '.join(grads)}, *chosen.values(), *results))",
+            "    return results",
+        ]
+        return "\n".join(lines)
+
+    def _backward_fake(self, typed: str) -> str:
+        lines = [
+            f"@{self.backward}.register_fake",
+            *wrapped(f"def _({typed}) -> list[Tensor]:", ""),
+            f"    given = ({', '.join(a.name for a in self.tensors)}{',' if len(self.tensors) == 1 else ''})",
+            "    floating = [each for each in given if each is not None and each.is_floating_point()]",
+            "    return [each.new_empty(each.shape) for each in floating]",
+        ]
+        return "\n".join(lines)
+
+    def _keep(self, saved: Sequence[str]) -> str:
+        """What autograd is to keep between the two."""
+        names, plain_names = self._kept_names()
+        lines = [
+            "def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:",
+            '    """What the backward is to have: the arguments'
+            + (", and statistics of rows." if saved else ".")
+            + '"""',
+            f"    {targets(self._order())} = inputs",
+        ]
+        lines += [f"    ctx.plain = {tuple_of(plain_names)}"] if plain_names else []
+        lines += [f"    ctx.save_for_backward({', '.join([', '.join(names), *self._kept_of_output()])})"]
+        return "\n".join(lines)
+
+    def _differentiated(self, taken: str, saved: Sequence[str]) -> str:
+        names, plain_names = self._kept_names()
+        order = self._order()
+        restored = [f"    {targets([*names, *saved])} = ctx.saved_tensors"]
+        restored += [f"    {targets(plain_names)} = ctx.plain"] if plain_names else []
+        first = ", ".join(_typed_grads([*self.grads, *(["*_"] if self.saved else [])]))
+        lines = [
+            *wrapped(f"def _differentiated(ctx: Any, {first}) -> tuple[Tensor | None, ...]:", ""),
+            *restored,
+            *wrapped(f"found = iter({self.backward}({taken}))", "    "),
+            f"    given = ({', '.join(order)}{',' if len(order) == 1 else ''})",
+            "    return tuple(next(found) if _has_gradient(each) else None for each in given)",
+        ]
+        return "\n".join(lines)
+
+    def _kept_names(self) -> tuple[list[str], list[str]]:
+        """The arguments that are tensors, and the others."""
+        plain = [*(a.name for a in self.plain), *(["seed"] if self.has_seed else [])]
+        return [a.name for a in self.tensors], plain
+
+    def _order(self) -> list[str]:
+        return [*(a.name for a in self.arguments), *(["seed"] if self.has_seed else [])]
 
     def _kept_of_output(self) -> list[str]:
         is_single = self.results == 1 and not self.saved

@@ -12,80 +12,89 @@ from .facts import Facts, short, tuple_of
 from .python_text import wrapped
 from .signature import FIXED, Shape
 
+_KERNELS = '''\
+def test_kernels() -> None:
+    """The kernels, where they run, against plain torch in float64."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    results = _results(_samples(torch.float32, device))
+    expected = _results(_samples(torch.float64, device))
+    for result, wanted in zip(results, expected, strict=True):
+        torch.testing.assert_close(result.double(), wanted, rtol=1e-4, atol=1e-5)'''
+_MAIN = """\
+if __name__ == "__main__":
+    test_gradients()
+    test_kernels()
+    print("ok")"""
+
 
 class OwnTest(Facts):
     """Writes it, with samples like the arguments that the module was planned for."""
 
     def text(self) -> str:
-        made = [f"    {a.name} = {self._sample(a)}" for a in self.tensors if self.is_present(a)]
+        parts = [self._samples(), self._called(), self._gradients(), _KERNELS, self._results(), _MAIN]
+        return "\n".join(short("\n\n\n".join(parts).split("\n")))
+
+    @property
+    def floating(self) -> list[str]:
+        """The tensors that have a gradient, where the function has any."""
+        names = [a.name for a in self.tensors if self.is_present(a) and a.name in self.launchers[0].differentiable]
+        return names if self.has_gradient else []
+
+    def _samples(self) -> str:
+        lines = [
+            "def _samples(dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:",
+            "    torch.manual_seed(0)",
+            *[f"    {a.name} = {self._sample(a)}" for a in self.tensors if self.is_present(a)],
+            f"    found = {tuple_of([a.name for a in self.tensors if self.is_present(a)])}",
+            "    return tuple(each.to(device, dtype if each.is_floating_point() else None) for each in found)",
+        ]
+        return "\n".join(lines)
+
+    def _called(self) -> str:
         values = {a.name: v for a, v in zip(self.arguments, self.values, strict=True)}
-        floating = [a.name for a in self.tensors if self.is_present(a) and a.name in self.launchers[0].differentiable]
         arguments = []
         for a in self.arguments:
             text = a.name if a in self.tensors and self.is_present(a) else repr(values[a.name])
             arguments.append(f"{a.name}={text}" if a.keyword_only else text)
         if self.has_seed:
             arguments.append("seed=7")
-        call = ", ".join(arguments)
+        taken = ", ".join(f"{a.name}: Tensor" for a in self.tensors if self.is_present(a))
+        call = wrapped(f"return {self.name}({', '.join(arguments)})", "    ")
+        return "\n".join([*wrapped(f"def _called({taken}) -> Any:", ""), *call])
+
+    def _gradients(self) -> str:
         lines = [
-            "def _samples(dtype: torch.dtype, device: str) -> tuple[Tensor, ...]:",
-            "    torch.manual_seed(0)",
-            *made,
-            f"    found = {tuple_of([a.name for a in self.tensors if self.is_present(a)])}",
-            "    return tuple(each.to(device, dtype if each.is_floating_point() else None) for each in found)",
-            "",
-            "",
-        ]
-        lines += [
-            *wrapped(
-                f"def _called({', '.join(f'{a.name}: Tensor' for a in self.tensors if self.is_present(a))}) -> Any:",
-                "",
-            ),
-            *wrapped(f"return {self.name}({call})", "    "),
-            "",
-            "",
             "def test_gradients() -> None:",
             '    """The gradients against finite differences, in float64."""',
         ]
-        if self.has_gradient and floating and "gs.surrogate" not in self.formula:
+        if self.floating and "gs.surrogate" not in self.formula:
             lines += [
                 '    found = _samples(torch.float64, "cpu")',
-                *[f"    found[{i}].requires_grad_()" for i in self._places(floating)],
+                *[f"    found[{i}].requires_grad_()" for i in self._places(self.floating)],
                 "    assert torch.autograd.gradcheck(_called, found)",
             ]
         else:
             lines += ['    assert _called(*_samples(torch.float64, "cpu")) is not None']
-        lines += [
-            "",
-            "",
-            "def test_kernels() -> None:",
-            '    """The kernels, where they run, against plain torch in float64."""',
-            '    device = "cuda" if torch.cuda.is_available() else "cpu"',
-            "    results = _results(_samples(torch.float32, device))",
-            "    expected = _results(_samples(torch.float64, device))",
-            "    for result, wanted in zip(results, expected, strict=True):",
-            "        torch.testing.assert_close(result.double(), wanted, rtol=1e-4, atol=1e-5)",
-            "",
-            "",
+        return "\n".join(lines)
+
+    def _results(self) -> str:
+        lines = [
             "def _results(given: tuple[Tensor, ...]) -> list[Tensor]:",
             '    """The results, and the gradients of their sum."""',
-            *(
-                [f"    floating = [given[i].requires_grad_() for i in {self._places(floating)!r}]"]
-                if self.has_gradient and floating
-                else []
-            ),
+        ]
+        if self.floating:
+            lines += [f"    floating = [given[i].requires_grad_() for i in {self._places(self.floating)!r}]"]
+        lines += [
             "    found = _called(*given)",
             "    results = list(found) if isinstance(found, tuple) else [found]",
         ]
-        if self.has_gradient and floating:
-            lines += [
-                "    total = torch.stack([(each.double() ** 2).sum() for each in results]).sum()",
-                "    return [*results, *torch.autograd.grad(total, floating)]",
-            ]
-        else:
-            lines += ["    return results"]
-        lines += ["", "", 'if __name__ == "__main__":', "    test_gradients()", "    test_kernels()", '    print("ok")']
-        return "\n".join(short(lines))
+        if not self.floating:
+            return "\n".join([*lines, "    return results"])
+        lines += [
+            "    total = torch.stack([(each.double() ** 2).sum() for each in results]).sum()",
+            "    return [*results, *torch.autograd.grad(total, floating)]",
+        ]
+        return "\n".join(lines)
 
     def _places(self, names: Sequence[str]) -> list[int]:
         """Where tensors stand among the samples."""

@@ -75,6 +75,21 @@ def test_modules_are_right_without_gradscript(exported: Path) -> None:
     assert len(found.stdout.splitlines()) == len(CASES) + 5
 
 
+def test_modules_of_one_name_stand_beside_each_other(tmp_path: Path) -> None:
+    """The ops that torch knows are of each text, and so are their gradients."""
+    for factor in (2, 3):
+        unit = gs.CompilationUnit(f"def scaled(x):\n    return x * x * {factor}\n")
+        (tmp_path / f"by_{factor}.py").write_text(gs.export(unit.scaled, np.ones((2, 3))), encoding="utf-8")
+    script = (
+        "import torch, by_2, by_3\nx = torch.full((2, 3), 5.0, requires_grad=True)\n"
+        "for module in (by_2, by_3, by_2):\n"
+        "    y = module.scaled(x)\n    (grad,) = torch.autograd.grad(y.sum(), x)\n"
+        "    print(y[0, 0].item(), grad[0, 0].item())\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert found.stdout.split("\n")[:3] == ["50.0 20.0", "75.0 30.0", "50.0 20.0"]
+
+
 def test_modules_are_readable(exported: Path) -> None:
     """Each import and each helper once, every parameter of a kernel used, nothing added for nothing."""
     for path in exported.glob("*.py"):
