@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu kernels-table examples-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-models plan whole models, and count and time their kernels beside those of peers"
 	@echo "make bench-memory measure what backwards keep, by policy and beside torch"
 	@echo "make bench-gpu time the kernels of the suite on a GPU, beside those of peers"
+	@echo "make texts    count the texts of the suite's kernels over many batch sizes"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make examples-table rewrite what docs/kernels.md says of the kernels of examples/kernels"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
@@ -130,6 +131,10 @@ bench-memory: .venv/dev.stamp
 # Times on a GPU; without one it says so. ARGS=--keep writes benchmarks/results/.
 bench-gpu: .venv/dev.stamp
 	@$(BIN)/python benchmarks/kernels.py $(ARGS)
+
+# Counts the texts of the suite's kernels; ARGS="--sizes=1000 --columns=61 layer_norm", of which none is needed.
+texts: .venv/dev.stamp
+	@$(BIN)/python benchmarks/batch_texts.py $(ARGS)
 
 # Rewrites what docs/kernels.md says of the suite's kernels; a test says when that is due.
 kernels-table: .venv/dev.stamp

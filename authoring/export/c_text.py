@@ -16,6 +16,7 @@ from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, suppo
 from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
 from ...compiler.kernel_ir.kernel import Kernel
+from ...compiler.kernel_ir.passed import passed_sizes
 from ...compiler.ops.registry import OPS
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
@@ -185,17 +186,13 @@ class _Driver:
                 counts = [k.buffers[number].numel for k in kernels]
                 self._allocate(name, buffer.dtype, counts)
         pointers = ", ".join(f"(void *){self._name(step.arguments[b.name])}" for b in step.kernel.buffers)
-        dynamic = [
-            self.sizes.of([k.axes[i].size for k in kernels]).text
-            for i, axis in enumerate(step.kernel.axes)
-            if axis.dynamic
-        ]
+        passed = [self.sizes.of(found).text for found in zip(*(passed_sizes(k).values() for k in kernels), strict=True)]
         numbers = [
             f"{{.{'real' if p.dtype.is_floating else 'integer'} = {self._name(step.arguments[p.name])}}}"
             for p in step.kernel.parameters
         ]
         arguments = [f"(void *const[]){{{pointers}}}"]
-        arguments.append(f"(const int64_t[]){{{', '.join(dynamic)}}}" if dynamic else "0")
+        arguments.append(f"(const int64_t[]){{{', '.join(passed)}}}" if passed else "0")
         arguments.append(f"(const gs_number[]){{{', '.join(numbers)}}}" if numbers else "0")
         arguments += ["0", *function.sizes, "0", self._programs(kernels, function.function.schedule)]
         self.lines += ["if (!failed) {", f"    failed = {function.name}("]

@@ -6,10 +6,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...compiler.codegen.triton.layout import Dimension, layout_of
-from ...compiler.codegen.triton.module import constants, dynamic_axes, emit_triton, parameter_names
+from ...compiler.codegen.triton.module import constants, emit_triton, parameter_names
 from ...compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
 from ...compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
-from ...compiler.kernel_ir.statements import with_indices
+from ...compiler.kernel_ir.passed import passed_sizes, size_parameter
+from ...compiler.kernel_ir.statements import with_indices, with_sizes_of
 from ...compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
 from ...compiler.scheduling.strides import is_across
 from ...lang.light_dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ class _Function:
             raise NotASize("the samples need other helpers")
         found = merged([self._inner(part[-1]) for part in parts], self.sizes)
         lines = [self._named_counts(line) for line in found.lines]
-        sizes = [f"size_{axis.name}" for axis in dynamic_axes(self.kernels[0])]
+        sizes = [size_parameter(axis) for axis in passed_sizes(self.kernels[0])]
         lines = interpretable(lines, [ROWS, *sizes, *self.passed.values()])
         first = self.kernels[0]
         body = "\n".join(lines)
@@ -133,7 +134,7 @@ class _Function:
     def _parameters(self, kernel: Kernel, body: str) -> dict[str, str]:
         """Those of buffers and numbers that the body mentions, and what each is of."""
         names = parameter_names(kernel)
-        dynamic = len(dynamic_axes(kernel))
+        dynamic = len(passed_sizes(kernel))
         buffers = [buffer.name for buffer in kernel.buffers]
         numbers = [number.name for number in kernel.parameters]
         pairs = [
@@ -143,13 +144,11 @@ class _Function:
         return {name: of for name, of in pairs if _mentions(body, name)}
 
     def _dynamic(self, body: str) -> dict[str, str]:
-        """Sizes of axes that the text has a parameter for."""
-        found = {}
-        for number, axis in enumerate(dynamic_axes(self.kernels[0])):
-            name = f"size_{axis.name}"
-            if _mentions(body, name):
-                found[name] = self._extent([[dynamic_axes(k)[number]] for k in self.kernels]).text
-        return found
+        """Sizes that the text has a parameter for."""
+        samples = zip(*(passed_sizes(kernel).values() for kernel in self.kernels), strict=True)
+        names = map(size_parameter, passed_sizes(self.kernels[0]))
+        given = zip(names, samples, strict=True)
+        return {name: self.sizes.of(found).text for name, found in given if _mentions(body, name)}
 
     def _extent(self, axes: Sequence[Sequence[Axis]]) -> Term:
         """The points along some axes, given for each sample."""
@@ -249,6 +248,7 @@ def renamed_like(kernel: Kernel, first: Kernel) -> Kernel:
     if len(kernel.axes) != len(first.axes) or len(kernel.body) != len(first.body):
         raise NotASize("the samples have other kernels")
     names = {own.name: other.name for own, other in zip(kernel.axes, first.axes, strict=True)}
+    names |= dict(zip(passed_sizes(kernel), passed_sizes(first), strict=True))
     if all(own == other for own, other in names.items()):
         return kernel
     axes = tuple(replace(axis, name=names[axis.name]) for axis in kernel.axes)
@@ -256,7 +256,7 @@ def renamed_like(kernel: Kernel, first: Kernel) -> Kernel:
 
 
 def _renamed(statement: Statement, names: Mapping[str, str]) -> Statement:
-    statement = with_indices(statement, lambda index: _renamed_index(index, names))
+    statement = with_sizes_of(with_indices(statement, lambda index: _renamed_index(index, names)), names)
     if isinstance(statement, Definition):
         statement = replace(statement, axes=frozenset(names[name] for name in statement.axes))
     if isinstance(statement, Reduce):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from ...lang.light_dataclasses import replace
-from ..kernel_ir.kernel import Kernel
+from ..kernel_ir.index import Index
+from ..kernel_ir.kernel import Kernel, Load, Store
 from ..kernel_ir.layout import Layout
 from ..kernel_ir.verifier import verify_kernel
 from ..scheduling.collapse import collapse_axes
@@ -64,8 +65,22 @@ def _kernel_steps(
 
 
 def _of_any_batch(kernel: Kernel) -> Kernel:
-    """The kernel with the size of its first axis left out of the text: the same text serves batches of any size."""
-    first, *rest = kernel.axes or (None,)
-    if first is None or first.role != "parallel" or kernel.with_role("serial"):
-        return kernel
-    return replace(kernel, axes=(replace(first, dynamic=True), *rest))
+    """The kernel with outer sizes left out of the text: the same text serves batches and sequences of any size.
+
+    A row, along which elements lie side by side, keeps its length, for what is unrolled and left out follows from that.
+    """
+    parallel = kernel.with_role("parallel")
+    rows = _side_by_side(kernel)
+    outer = [axis for axis in parallel if axis == parallel[0] or axis.name not in rows]
+    return replace(kernel, axes=tuple(replace(a, dynamic=True) if a in outer else a for a in kernel.axes))
+
+
+def _side_by_side(kernel: Kernel) -> set[str]:
+    """The axes along which elements of tensors of the most dimensions lie side by side."""
+    indices = [s.index for s in kernel.body if isinstance(s, Load | Store)]
+    most = max((len(index.axes) for index in indices), default=0)
+    return {name for index in indices if len(index.axes) == most for name in index.axes if _is_unit(index, name)}
+
+
+def _is_unit(index: Index, name: str) -> bool:
+    return abs(index.coefficient(name)) == 1

@@ -47,7 +47,7 @@ class Remainder:
 
 
 Atom: TypeAlias = AxisAtom | ValueAtom | Quotient | Remainder
-Sizes: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[int, int]]
+Sizes: TypeAlias = Mapping[str, int] | Mapping[str, int | tuple[float, float]]
 """Axes by name → their sizes, or the least and greatest position that is asked for."""
 Range: TypeAlias = tuple[float, float]
 """Least and greatest value, both possible; infinite where nobody knows."""

@@ -14,6 +14,9 @@ A kernel is one iteration space and a straight-line body over it. Each value sta
 axes it varies over. There is no order among points, so a body says nothing of blocks, programs or loops: a
 schedule does. Buffers have names of their own, beside those of values.
 
+Sizes are numbers here, and some of them are passed to the emitted text at each launch: those of dynamic axes, and the
+totals of axes that were cut into chunks.
+
 A parallel axis may be cut into programs and lanes at will. Along a reduction axis some values are reduced within a
 program, at once or in several passes. A serial axis is walked inside a program, its reductions accumulated on the
 way: it is what one program's share of a reduction across programs is.
@@ -90,17 +93,28 @@ class Constant:
     value: Number
 
 
+@dataclass(frozen=True, slots=True)
+class Total(Constant):
+    """The size of an axis that was cut into chunks, which the emitted text has by name: `size_of` the axis."""
+
+    size_of: str
+
+
 Operand: TypeAlias = str | Constant
 """The name of a value or of a parameter, or a literal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`low <= index < high`: where it does not hold nothing is read or written."""
+    """`low <= index < high`: where it does not hold nothing is read or written.
+
+    With `size_of`, `high` is the size of that axis before it was cut into chunks, which the emitted text has by name.
+    """
 
     index: Index
     low: int
     high: int
+    size_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from .kernel import (
     Reduce,
     Statement,
     Store,
+    Total,
     Uniform,
 )
 from .layout import contiguous_strides
@@ -39,6 +40,7 @@ _TOKEN = re.compile(
 MAX_DEPTH = 50
 """Of quotients and remainders in one another."""
 _ROLES = ("parallel", "reduction", "serial")
+_LITERALS = ("True", "False", "inf", "nan")
 
 
 class KernelSyntaxError(ValueError):
@@ -236,12 +238,24 @@ class _Reader:
         self.expect("<=")
         index = self.index()
         self.expect("<")
-        return Condition(index, low, self.integer())
+        size_of = self._size_of() if self.kind == "word" else ""
+        return Condition(index, low, self.integer(), size_of)
+
+    def _size_of(self) -> str:
+        """The axis whose size a number is, where that stands before it."""
+        name = self.take("word", "an axis")
+        self.expect(":")
+        return name
 
     # --- operands and indices ---
 
     def operand(self) -> Operand:
-        return self.name() if self.kind == "name" else Constant(self.literal())
+        if self.kind == "name":
+            return self.name()
+        if self.kind == "word" and self.text not in _LITERALS:
+            size_of = self._size_of()
+            return Total(self.integer(), size_of)
+        return Constant(self.literal())
 
     def literal(self) -> Number:
         if self.text in ("True", "False"):

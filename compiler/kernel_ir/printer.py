@@ -22,6 +22,7 @@ from .kernel import (
     Reduce,
     Statement,
     Store,
+    Total,
     Uniform,
 )
 
@@ -79,6 +80,8 @@ def _buffer(buffer: Buffer) -> str:
 
 
 def _operand(operand: Operand) -> str:
+    if isinstance(operand, Total):
+        return f"{operand.size_of}:{operand.value}"
     return number_text(operand.value) if isinstance(operand, Constant) else f"%{operand}"
 
 
@@ -92,7 +95,11 @@ def number_text(number: bool | int | float) -> str:
 def _where(conditions: tuple[Condition, ...]) -> str:
     if not conditions:
         return ""
-    return " where " + ", ".join(f"{c.low} <= {print_index(c.index)} < {c.high}" for c in conditions)
+    return " where " + ", ".join(f"{c.low} <= {print_index(c.index)} < {_high(c)}" for c in conditions)
+
+
+def _high(condition: Condition) -> str:
+    return f"{condition.size_of}:{condition.high}" if condition.size_of else str(condition.high)
 
 
 def _load(load: Load) -> str:

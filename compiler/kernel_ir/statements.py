@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ...lang.light_dataclasses import replace
 from .index import Index, ValueAtom, value
-from .kernel import Cast, Compute, Condition, Definition, Load, Operand, Position, Reduce, Statement, Store, Uniform
+from .kernel import (
+    Cast,
+    Compute,
+    Condition,
+    Definition,
+    Load,
+    Operand,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+    Total,
+    Uniform,
+)
 
 
 def operands(statement: Statement) -> tuple[Operand, ...]:
@@ -77,6 +90,20 @@ def with_operands(statement: Statement, names: Mapping[str, Operand]) -> Stateme
         statement,
         lambda index: index.substitute(lambda a: renamed.get(a.name) if isinstance(a, ValueAtom) else None, {}),
     )
+
+
+def with_sizes_of(statement: Statement, names: Mapping[str, str]) -> Statement:
+    """The statement with axes that were cut into chunks called otherwise, where it has their sizes."""
+
+    def of(operand: Operand) -> Operand:
+        return replace(operand, size_of=names[operand.size_of]) if isinstance(operand, Total) else operand
+
+    if isinstance(statement, Compute):
+        statement = replace(statement, operands=tuple(map(of, statement.operands)))
+    if isinstance(statement, Load | Store):
+        renamed = [replace(c, size_of=names[c.size_of]) if c.size_of else c for c in statement.conditions]
+        statement = replace(statement, conditions=tuple(renamed))
+    return statement
 
 
 def slice_of(body: Iterable[Statement], wanted: Iterable[str]) -> list[Statement]:

@@ -1,4 +1,8 @@
-"""An axis cut into chunks: position = chunk * length + step, where the last chunk may be short."""
+"""An axis cut into chunks: position = chunk * length + step, where the last chunk may be short.
+
+How many chunks there are, how long they are and where the last one ends are sizes that texts have by name. So the end
+is asked for wherever chunks are, also where they come out even.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from ..kernel_ir.kernel import (
     Reduce,
     Statement,
     Store,
+    Total,
 )
 from ..kernel_ir.parts import axes_of, defined, fresh, names_of, reduced_dtype, with_dependents
 from ..kernel_ir.statements import conditions, with_axes_found, with_indices
@@ -33,14 +38,12 @@ def chunked(kernel: Kernel, cut: str, chunk: int, finals: list[Reduce]) -> list[
     rest = [s for s in with_dependents(kernel, finals) if s not in finals]
     first = [s for s in kernel.body if s not in rest]
     taken = names_of(kernel)
-    chunks = Axis(_repeated("c", taken), count)
-    step = Axis(_repeated("r", taken), min(chunk, size), kernel.axis(cut).role)
+    chunks = Axis(_repeated("c", taken), count, dynamic=True)
+    step = Axis(_repeated("r", taken), chunk, kernel.axis(cut).role, dynamic=True)
     position = axis(chunks.name) * chunk + axis(step.name)
     partials = Partials(kernel, chunks, finals)
     cut_kernel = _cut(kernel, first, cut, chunks, step, position)
-    is_ragged = size % chunk != 0
-    if is_ragged:
-        cut_kernel = _within(cut_kernel, step.name, chunks.name, Condition(position, 0, size))
+    cut_kernel = _within(cut_kernel, step.name, chunks.name, Condition(position, 0, size, cut))
     return [partials.stored_by(cut_kernel, position, step.name), partials.finished(rest)]
 
 
@@ -119,7 +122,7 @@ def _masked(
     neutral = Constant(identity(statement.combine, dtype))
     return [
         Position(at, INT64, varies, condition.index),
-        Compute(inside, BOOL, varies, "lt", (at, Constant(condition.high))),
+        Compute(inside, BOOL, varies, "lt", (at, Total(condition.high, condition.size_of))),
         Compute(masked, dtype, axes, "where", (inside, operand, neutral)),
         replace(statement, operand=masked),
     ]

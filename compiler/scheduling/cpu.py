@@ -10,12 +10,13 @@ What a program does never depends on how many threads there are, so results are 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
-from ..kernel_ir.index import AxisAtom, Index
-from ..kernel_ir.kernel import Axis, Compute, Condition, Constant, Kernel, Load, Position, Statement, Store
-from ..kernel_ir.statements import conditions, without_unused
+from ..kernel_ir.index import Index
+from ..kernel_ir.kernel import Axis, Compute, Condition, Constant, Kernel, Load, Operand, Position, Statement, Store
+from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
 from .split import ChunkLimits, split_reductions
 from .strides import extent, is_across, next_power, strides_along
 
@@ -156,27 +157,25 @@ def points_of_program(kernel: Kernel, schedule: CpuSchedule) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A kernel whose last chunks are short: `ends` holds, for an axis, how many points of it there are."""
+    """A kernel whose last chunks are short: `ends` holds, for an axis, what its points have to fulfil."""
 
     kernel: Kernel
-    ends: dict[str, Index]
+    ends: dict[str, Condition]
 
 
 def bounded(kernel: Kernel) -> Bounded:
     """The kernel with loops that end where chunks do, in place of conditions for each element of them."""
-    ends: dict[str, Index] = {}
+    ends: dict[str, Condition] = {}
     found: dict[Condition, str] = {}
     walked = {a.name: a for a in kernel.axes if a.role != "parallel"}
     for statement in kernel.body:
         for condition in conditions(statement):
             name = _chunk_of(condition, walked, kernel)
-            if name is not None and ends.get(name, _end(condition, name)) == _end(condition, name):
-                ends[name] = _end(condition, name)
+            if name is not None and ends.setdefault(name, condition) == condition:
                 found[condition] = name
     if not all(_is_within(s, ends, found) for s in kernel.body):
         return Bounded(kernel, {})
-    body = [_without(statement, found, kernel.body) for statement in kernel.body]
-    return Bounded(kernel.with_body(without_unused(body)), ends)
+    return Bounded(kernel.with_body(_within_ends(kernel.body, found)), ends)
 
 
 def _chunk_of(condition: Condition, walked: dict[str, Axis], kernel: Kernel) -> str | None:
@@ -185,14 +184,10 @@ def _chunk_of(condition: Condition, walked: dict[str, Axis], kernel: Kernel) -> 
     low, _ = condition.index.range(kernel.sizes)
     if len(names) != 1 or condition.low > low or not condition.index.is_affine() or len(condition.index.terms) != 2:
         return None
-    return names[0]
+    return None if condition.size_of and condition.index.constant else names[0]
 
 
-def _end(condition: Condition, name: str) -> Index:
-    return -condition.index.substitute(lambda a: Index() if a == AxisAtom(name) else None, {}) + condition.high
-
-
-def _is_within(statement: Statement, ends: dict[str, Index], found: dict[Condition, str]) -> bool:
+def _is_within(statement: Statement, ends: dict[str, Condition], found: dict[Condition, str]) -> bool:
     """Whether a statement that walks along a short axis says itself that it ends there."""
     if not isinstance(statement, Load | Store):
         return True
@@ -200,15 +195,27 @@ def _is_within(statement: Statement, ends: dict[str, Index], found: dict[Conditi
     return walks <= {found[c] for c in statement.conditions if c in found}
 
 
-def _without(statement: Statement, found: dict[Condition, str], body: tuple[Statement, ...]) -> Statement:
-    if isinstance(statement, Load | Store):
-        return replace(statement, conditions=tuple(c for c in statement.conditions if c not in found))
-    if isinstance(statement, Compute) and statement.primitive == "lt" and isinstance(statement.operands[1], Constant):
-        position = next((s for s in body if isinstance(s, Position) and s.name == statement.operands[0]), None)
-        high = statement.operands[1].value
-        if position is not None and any(c.index == position.index and c.high == high for c in found):
-            return replace(statement, primitive="eq", operands=(Constant(0), Constant(0)))
-    return statement
+def _within_ends(body: Iterable[Statement], found: Collection[Condition]) -> list[Statement]:
+    """The body where these conditions hold at each point."""
+    positions: dict[Operand, Index] = {}
+    holding: set[Operand] = set()
+    chosen: dict[str, Operand] = {}
+    kept: list[Statement] = []
+    for statement in body:
+        statement = with_operands(statement, chosen)
+        match statement:
+            case Load() | Store():
+                statement = replace(statement, conditions=tuple(c for c in statement.conditions if c not in found))
+            case Position():
+                positions[statement.name] = statement.index
+            case Compute(primitive="lt", operands=(left, Constant(high))) if left in positions:
+                holds = any(c.index == positions[left] and c.high == high for c in found)
+                holding |= {statement.name} if holds else set()
+            case Compute(primitive="where", operands=(condition, value, _)) if condition in holding:
+                chosen[statement.name] = value
+                continue
+        kept.append(statement)
+    return without_unused(with_axes_found(kept))
 
 
 __all__ = [

@@ -100,7 +100,7 @@ def _with_axes(kernel: Kernel, changed: dict[str, Axis]) -> Kernel:
 
 def _walked(kernel: Kernel, across: Iterable[Axis]) -> Kernel:
     """The kernel in which one program walks the axes that are reduced across."""
-    changed = _with_axes(kernel, {a.name: replace(a, role="serial") for a in across})
+    changed = _with_axes(kernel, {a.name: replace(a, role="serial", dynamic=True) for a in across})
     row = frozenset(a.name for a in kernel.with_role("reduction"))
     return changed.with_body(frugal_order(kernel.body, row, frozenset(a.name for a in across)))
 

@@ -7,11 +7,15 @@ from math import prod
 import kernel_cases as cases
 import numpy as np
 import pytest
+from gradscript.compiler.codegen.c.module import emit_function
+from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.interpret import run_kernel
-from gradscript.compiler.kernel_ir.kernel import Buffer, Cast, Kernel, Load, Reduce, Store
+from gradscript.compiler.kernel_ir.kernel import Buffer, Cast, Kernel, Load, Reduce
+from gradscript.compiler.kernel_ir.passed import passed_sizes
 from gradscript.compiler.scheduling.casts import without_round_trips
 from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.compiler.scheduling.split import ChunkLimits, Unsplittable, split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT64, DType
 from kernel_building import KernelBuilder
@@ -114,11 +118,15 @@ def test_rows_that_do_not_fit_have_their_own_kernel() -> None:
     assert [b.name for b in others[0].inputs] == ["row_loss"]
 
 
-def test_whole_chunks_have_no_conditions() -> None:
-    for rows, is_ragged in ((512, False), (500, True)):
-        first = split_reductions(cases.layer_norm_backward(rows, 64))[0]
-        conditions = [c for s in first.body if isinstance(s, Load | Store) for c in s.conditions]
-        assert bool(conditions) == is_ragged
+def test_chunks_that_come_out_even_have_the_texts_of_others() -> None:
+    """How many there are, how long they are and where the last one ends is passed."""
+    texts = set()
+    for rows in (512, 500, 4096, 70_001):
+        kernels = split_reductions(cases.layer_norm_backward(rows, 64))
+        assert len(kernels) == 2 and passed_sizes(kernels[0])["i"] == rows
+        triton = tuple([emit_triton(k, choose_schedule(k)) for k in kernels])
+        texts.add((triton, tuple([emit_function(k, k.name).text for k in kernels])))
+    assert len(texts) == 1
 
 
 def test_a_sum_of_everything_is_in_two_stages() -> None:

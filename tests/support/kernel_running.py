@@ -15,9 +15,10 @@ import traceback
 from typing import Any
 
 import numpy as np
-from gradscript.compiler.codegen.triton.module import constants, dynamic_axes, emit_triton, grid
+from gradscript.compiler.codegen.triton.module import constants, emit_triton, grid
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Definition, Kernel, Uniform
+from gradscript.compiler.kernel_ir.passed import passed_sizes
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.collapse import collapse_axes
@@ -124,7 +125,7 @@ def launch(kernel: Kernel, schedule: Schedule, arrays: Arrays, numbers: dict[str
     if all(programs):
         module = load_module(emit_triton(kernel, schedule))
         function = getattr(module, kernel.name)
-        sizes = [axis.size for axis in dynamic_axes(kernel)]
+        sizes = passed_sizes(kernel).values()
         given = [numbers[p.name] for p in kernel.parameters]
         function[programs](*memory.values(), *sizes, *given, **constants(kernel, schedule))
     return {b.name: _array(b, memory[b.name], torch) for b in kernel.outputs}

@@ -21,6 +21,7 @@ from ...kernel_ir.kernel import (
     Position,
     Reduce,
     Store,
+    Total,
     Uniform,
 )
 from ...kernel_ir.statements import indices
@@ -199,6 +200,8 @@ class CBody:
         return loaded_bool(element) if self.nest.definitions[name].dtype == BOOL else element
 
     def _operand(self, operand: Operand, dtype: DType) -> Text:
+        if isinstance(operand, Total):
+            return Text(self.positions.parameter(operand.size_of))
         if isinstance(operand, Constant):
             return literal(operand.value, dtype)
         if operand in self._declared:

@@ -16,7 +16,7 @@
     }
 
 Any threads may share out the programs of a kernel. `buffers` hold a pointer for each buffer of the kernel, to its
-element of index 0, `sizes` a number for each dynamic axis, `numbers` one for each parameter; `scratch` is memory of the
+element of index 0, `sizes` what is passed of them, `numbers` one for each parameter; `scratch` is memory of the
 calling thread's own. The function gives 1 where an index that was computed lies out of range, else 0.
 """
 
@@ -26,8 +26,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.index import Index
-from ...kernel_ir.kernel import Kernel
+from ...kernel_ir.kernel import Condition, Kernel
+from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
@@ -112,22 +112,23 @@ def _helper_texts(names: Iterable[str]) -> list[str]:
 
 def emit_function(kernel: Kernel, name: str, schedule: CpuSchedule | None = None) -> CFunction:
     """The function of one kernel. Raises: Unsupported, for a primitive without a text."""
-    kernel = without_round_trips(kernel)
-    short = bounded(kernel)
-    kernel = short.kernel
-    schedule = schedule or choose_cpu_schedule(kernel)
-    return _Function(kernel, name, schedule, short.ends).emit()
+    passed = passed_sizes(kernel)
+    short = bounded(without_round_trips(kernel))
+    schedule = schedule or choose_cpu_schedule(short.kernel)
+    return _Function(short.kernel, name, schedule, short.ends, passed).emit()
 
 
 class _Function:
-    def __init__(self, kernel: Kernel, name: str, schedule: CpuSchedule, ends: dict[str, Index]) -> None:
+    def __init__(
+        self, kernel: Kernel, name: str, schedule: CpuSchedule, ends: dict[str, Condition], passed: Iterable[str]
+    ) -> None:
         self.kernel = kernel
         self.name = name
         self.schedule = schedule
         names = Names({*_RESERVED, name})
         self.passed = {b.name: names.take(f"{b.name}_ptr") for b in kernel.buffers}
         self.passed |= {p.name: names.take(p.name) for p in kernel.parameters}
-        self.sizes = {a.name: names.take(f"size_{a.name}") for a in kernel.axes if a.dynamic}
+        self.sizes = {axis: names.take(size_parameter(axis)) for axis in passed}
         axes = {a.name: names.take(a.name) for a in kernel.axes}
         for program in schedule.programs:
             for word in ("first", "end", "block"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel
+from ...kernel_ir.passed import open_sizes, strides
 from ...scheduling.cpu import CpuSchedule
 from ..text import ATOM, Text
 from .primitives import PRODUCT, SUM, UNARY
@@ -18,11 +19,13 @@ class Positions:
         self,
         kernel: Kernel,
         schedule: CpuSchedule,
-        ends: Mapping[str, Index],
+        ends: Mapping[str, Condition],
         axes: Mapping[str, str],
         sizes: Mapping[str, str],
     ) -> None:
         self._sizes = kernel.sizes
+        self._open = open_sizes(kernel)
+        self._dynamic = {axis.name: axis.size for axis in kernel.axes if axis.dynamic}
         self._schedule = schedule
         self._ends = ends
         self._size_parameters = sizes
@@ -32,9 +35,11 @@ class Positions:
     def text(self, index: Index, values: Mapping[str, Text]) -> Text:
         """An index over positions and values."""
         parts: list[str] = []
+        found = strides(index, self._dynamic)
         for coefficient, atom in sorted(index.terms, key=lambda term: term[0] < 0):
             sign = "-" if coefficient < 0 else "+"
-            text = self._term(abs(coefficient), atom, values)
+            number, sizes = found.get(atom, (coefficient, ()))
+            text = self._term(abs(number), atom, values, sizes)
             parts.append(f"{sign} {text}" if parts else f"-{text}" if coefficient < 0 else text)
         if index.constant or not parts:
             number = abs(index.constant)
@@ -51,9 +56,11 @@ class Positions:
             return ATOM
         return PRODUCT if coefficient > 0 else SUM
 
-    def _term(self, coefficient: int, atom: Atom, values: Mapping[str, Text]) -> str:
+    def _term(self, number: int, atom: Atom, values: Mapping[str, Text], sizes: Sequence[str] = ()) -> str:
+        """A multiple of an atom, by a number and by sizes that are passed."""
         text = self._atom(atom, values)
-        return text.at(PRODUCT) if coefficient == 1 else f"{coefficient} * {text.at(UNARY)}"
+        first = text.at(PRODUCT) if number == 1 else f"{number} * {text.at(UNARY)}"
+        return " * ".join([first, *(self._size_parameters[name] for name in sizes)])
 
     def _atom(self, atom: Atom, values: Mapping[str, Text]) -> Text:
         if isinstance(atom, AxisAtom):
@@ -62,7 +69,7 @@ class Positions:
             return values[atom.name]
         inner = self.text(atom.index, values)
         is_quotient = isinstance(atom, Quotient)
-        low, _ = atom.index.range(self._sizes)
+        low, _ = atom.index.range(self._open)
         if low >= 0:
             return Text(f"{inner.at(PRODUCT)} {'/' if is_quotient else '%'} {atom.divisor}", PRODUCT)
         name = "gs_quotient" if is_quotient else "gs_rest"
@@ -73,13 +80,20 @@ class Positions:
         """Whether conditions hold; nothing where they always do."""
         found: list[str] = []
         for condition in conditions:
-            low, high = condition.index.range(self._sizes)
+            low, high = condition.index.range(self._open)
             text = self.text(condition.index, values).at(SUM)
             found += [f"({text} >= {condition.low})"] if low < condition.low else []
-            found += [f"({text} < {condition.high})"] if high >= condition.high else []
+            found += [f"({text} < {self._high(condition)})"] if high >= condition.high else []
         if len(found) == 1:
             return found[0][1:-1]
         return " & ".join(found)
+
+    def _high(self, condition: Condition) -> str:
+        return self.parameter(condition.size_of) if condition.size_of else str(condition.high)
+
+    def parameter(self, axis: str) -> str:
+        """The variable of a size that is passed."""
+        return self._size_parameters[axis]
 
     # --- loops ---
 
@@ -92,15 +106,27 @@ class Positions:
             return f"{self.axes[axis]}_end"
         if axis in self._ends:
             self.helpers["gs_least"] = None
-            return f"gs_least({self.size_of(axis)}, {self.text(self._ends[axis], {}).text})"
+            return f"gs_least({self.size_of(axis)}, {self._end(self._ends[axis], axis)})"
         return self.size_of(axis)
+
+    def _end(self, condition: Condition, axis: str) -> str:
+        """How many points of an axis fulfil a condition on the sum of them and of where their chunk begins."""
+        start = condition.index.substitute(lambda a: Index() if a == AxisAtom(axis) else None, {})
+        if not condition.size_of:
+            return self.text(-start + condition.high, {}).text
+        ((_, chunk),) = start.terms
+        number, sizes = strides(condition.index, self._dynamic)[chunk]
+        return f"{self._high(condition)} - {self._term(number, chunk, {}, sizes)}"
 
     def size_of(self, axis: str) -> str:
         return self._size_parameters.get(axis, str(self._sizes[axis]))
 
     def extent_of(self, axis: str) -> int:
-        """Points of an axis that an array has to have room for."""
-        return min(self._schedule.block_of(axis) or self._sizes[axis], max(self._sizes[axis], 1))
+        """Points of an axis that an array has to have room for: a whole block where the size is passed."""
+        block = self._schedule.block_of(axis)
+        if block and axis in self._dynamic:
+            return block
+        return min(block or self._sizes[axis], max(self._sizes[axis], 1))
 
     def element(self, array: str, axes: Sequence[str]) -> Text:
         """The element of an array at the present positions."""

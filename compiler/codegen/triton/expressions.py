@@ -21,8 +21,10 @@ from ...kernel_ir.kernel import (
     Reduce,
     Statement,
     Store,
+    Total,
     Uniform,
 )
+from ...kernel_ir.passed import open_sizes, size_parameter
 from ...kernel_ir.ranges import ANY, ranges
 from ...kernel_ir.statements import indices, used_names
 from ...ops.arrays import numpy_dtype
@@ -155,6 +157,8 @@ class Expressions:
         return named[0] if named else FLOAT64
 
     def _operand(self, operand: Operand, dtype: DType, is_argument: bool = False) -> Text:
+        if isinstance(operand, Total):
+            return Text(size_parameter(operand.size_of))
         if isinstance(operand, Constant):
             return argument(operand.value, dtype) if is_argument else literal(operand.value, dtype)
         if operand in self._declared:
@@ -230,12 +234,13 @@ class Expressions:
         """A variable for whether conditions hold, or nothing where they always do."""
         texts: list[str] = []
         for condition in conditions:
-            low, high = condition.index.range(self.kernel.sizes)
+            low, high = condition.index.range(open_sizes(self.kernel))
             text = self._index(condition.index).at(SHIFT) if low < condition.low or high >= condition.high else ""
             if low < condition.low:
                 texts.append(f"({text} >= {condition.low})")
             if high >= condition.high:
-                texts.append(f"({text} < {condition.high})")
+                end = size_parameter(condition.size_of) if condition.size_of else condition.high
+                texts.append(f"({text} < {end})")
         if not texts:
             return ""
         if conditions not in self.scope.inside:

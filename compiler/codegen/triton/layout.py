@@ -13,6 +13,7 @@ from typing import Literal
 from ....lang.light_dataclasses import dataclass, replace
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
+from ...kernel_ir.passed import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across
 from ..text import Text
@@ -61,7 +62,7 @@ class Dimension:
     def bound(self) -> Text:
         """The number of points, which only sizes that may change are parameters in."""
         fixed = prod(axis.size for axis in self.axes if not axis.dynamic)
-        factors = [size_parameter(axis) for axis in self.axes if axis.dynamic]
+        factors = [size_parameter(axis.name) for axis in self.axes if axis.dynamic]
         if fixed != 1 or not factors:
             factors.append(str(fixed))
         return Text(" * ".join(factors), PRODUCT if len(factors) > 1 else 0)
@@ -69,10 +70,6 @@ class Dimension:
     @property
     def programs(self) -> int:
         return -(-self.extent // self.block)
-
-
-def size_parameter(axis: Axis) -> str:
-    return f"size_{axis.name}"
 
 
 @dataclass(frozen=True)
@@ -200,6 +197,25 @@ def _named(
 
 
 @dataclass(frozen=True)
+class Term:
+    """An atom by its stride, which is a factor times sizes that are passed; a number where the atom has no text."""
+
+    stride: int
+    atom: Text
+    factor: int
+    sizes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Without a sign. The atom comes before sizes: where positions have 64 bits, so do products with them."""
+        number = abs(self.factor)
+        if not self.atom.text:
+            return str(number)
+        first = self.atom.at(PRODUCT) if number == 1 else f"{number} * {self.atom.at(UNARY)}"
+        return " * ".join([first, *map(size_parameter, self.sizes)])
+
+
+@dataclass(frozen=True)
 class Positions:
     """Indices of a kernel as text, over the names that positions have in it."""
 
@@ -213,21 +229,21 @@ class Positions:
     def text(self, index: Index) -> Text:
         """A sum of terms, the largest strides first."""
         terms, number = self._terms(index)
-        terms.sort(key=lambda term: -abs(term[0]))
+        terms.sort(key=lambda term: -abs(term.stride))
         if number or not terms:
-            leads = not terms or (terms[0][0] < 0 < number)
-            terms.insert(0 if leads else len(terms), (number, Text("")))
+            leads = not terms or (terms[0].stride < 0 < number)
+            terms.insert(0 if leads else len(terms), Term(number, Text(""), number))
         parts: list[str] = []
-        for coefficient, atom in terms:
-            part = _term(abs(coefficient), atom)
-            sign = "-" if coefficient < 0 else "+"
+        for term in terms:
+            part = term.text
+            sign = "-" if term.stride < 0 else "+"
             parts.append(f" {sign} {part}" if parts else (f"-{part}" if sign == "-" else part))
         if len(parts) > 1:
             return Text("".join(parts), SUM)
-        ((coefficient, atom),) = terms
-        return Text(parts[0], atom.level if coefficient == 1 or not atom.text else PRODUCT)
+        (term,) = terms
+        return Text(parts[0], term.atom.level if term.stride == 1 or not term.atom.text else PRODUCT)
 
-    def _terms(self, index: Index) -> tuple[list[tuple[int, Text]], int]:
+    def _terms(self, index: Index) -> tuple[list[Term], int]:
         """Terms as text, and the constant."""
         flattened: dict[str, int] = {}
         for dimension in self.layout.dimensions:
@@ -235,13 +251,15 @@ class Positions:
             if factor:
                 flattened[dimension.name] = factor
         taken = {n for d in self.layout.dimensions if d.name in flattened for n in d.names}
-        found = [(factor, self._variable(name)) for name, factor in flattened.items()]
+        found = [Term(factor, self._variable(name), factor) for name, factor in flattened.items()]
         number = index.constant
+        products = strides(index, {axis.name: axis.size for axis in self.layout.kernel.axes if axis.dynamic})
         for coefficient, atom in index.terms:
             if isinstance(atom, AxisAtom) and atom.name in taken:
                 continue
             text, shift = self._atom(atom)
-            found.append((coefficient, text))
+            factor, sizes = products.get(atom, (coefficient, ()))
+            found.append(Term(coefficient, text, factor, sizes))
             number -= coefficient * shift
         return found, number
 
@@ -266,13 +284,6 @@ class Positions:
             return atom.index, 0
         multiple = -(-int(-low) // atom.divisor)
         return atom.index + multiple * atom.divisor, multiple if isinstance(atom, Quotient) else 0
-
-
-def _term(size: int, atom: Text) -> str:
-    """A multiple of an atom, or a number where there is none."""
-    if not atom.text:
-        return str(size)
-    return atom.at(PRODUCT) if size == 1 else f"{size} * {atom.at(UNARY)}"
 
 
 def _flat_factor(index: Index, dimension: Dimension) -> int:

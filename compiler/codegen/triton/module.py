@@ -10,17 +10,20 @@
         x = tl.load(x_ptr + i, mask=mask)
         tl.store(result_ptr + i, x * 0.5, mask=mask)
 
-Parameters are the buffers' pointers, the sizes of dynamic axes, the kernel's numbers, and the schedule's block sizes.
+Parameters are the buffers' pointers, the sizes that are passed, the kernel's numbers, and the schedule's block sizes.
 Sizes and strides of other axes are literals. Halves are computed in float32 and rounded where they are stored.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from textwrap import dedent, indent
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement
+from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.padding import choose_others
 from ...scheduling.phases import phases_of
@@ -43,7 +46,7 @@ from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
 from .expressions import Scope
 from .helpers import HELPERS
-from .layout import Dimension, TritonLayout, layout_of, size_parameter
+from .layout import Dimension, TritonLayout, layout_of
 from .primitives import TYPES, supports
 
 __all__ = [
@@ -52,7 +55,6 @@ __all__ = [
     "configuration",
     "constants",
     "divisible_sizes",
-    "dynamic_axes",
     "emit_triton",
     "function_name",
     "grid",
@@ -115,14 +117,9 @@ def configuration(schedule: Schedule) -> dict[str, int]:
     return {"num_warps": warps, "num_stages": schedule.num_stages, "maxnreg": registers}
 
 
-def dynamic_axes(kernel: Kernel) -> tuple[Axis, ...]:
-    """The axes whose sizes are passed, after the buffers, as `size_…`."""
-    return tuple(axis for axis in kernel.axes if axis.dynamic)
-
-
 def divisible_sizes(kernel: Kernel) -> list[str]:
-    """The parameters of such axes that are multiples of 16, which Triton compiles a launch for apart."""
-    return [size_parameter(axis) for axis in dynamic_axes(kernel) if axis.size % 16 == 0]
+    """The sizes of dynamic axes that are multiples of 16, which Triton compiles a launch for apart."""
+    return [size_parameter(axis.name) for axis in kernel.axes if axis.dynamic and axis.size % 16 == 0]
 
 
 def function_name(kernel: Kernel) -> str:
@@ -131,11 +128,11 @@ def function_name(kernel: Kernel) -> str:
 
 
 def parameter_names(kernel: Kernel) -> list[str]:
-    """The parameters before the block sizes: pointers, sizes of dynamic axes, numbers."""
+    """The parameters before the block sizes: pointers, sizes, numbers."""
     passed = _passed(kernel)
     return [
         *(passed[buffer.name] for buffer in kernel.buffers),
-        *(size_parameter(axis) for axis in dynamic_axes(kernel)),
+        *map(size_parameter, passed_sizes(kernel)),
         *(passed[parameter.name] for parameter in kernel.parameters),
     ]
 
@@ -143,7 +140,7 @@ def parameter_names(kernel: Kernel) -> list[str]:
 def signature(kernel: Kernel, schedule: Schedule) -> dict[str, str | int]:
     """Every parameter in order → Triton's name of its type, or the number that a block size is."""
     types = [f"*{_TYPE_NAMES[buffer.dtype]}" for buffer in kernel.buffers]
-    types += ["i32" for _ in dynamic_axes(kernel)]
+    types += ["i32" for _ in passed_sizes(kernel)]
     types += [_TYPE_NAMES[parameter.dtype] for parameter in kernel.parameters]
     return {**dict(zip(parameter_names(kernel), types, strict=True)), **constants(kernel, schedule)}
 
@@ -184,7 +181,7 @@ class _Module:
         self.passed = _passed(self.kernel)
         self.function = function_name(self.kernel)
         taken = {d.label for d in _labelled(self.layout)} | set(self.passed.values()) | {self.function}
-        names = Names(_RESERVED | taken | {size_parameter(axis) for axis in dynamic_axes(self.kernel)})
+        names = Names(_RESERVED | taken | set(map(size_parameter, passed_sizes(self.kernel))))
         self.positions = self._position_names(names)
         self.body = TritonBody(self.kernel, self.layout, names, self.positions, self.passed)
 
@@ -208,20 +205,26 @@ class _Module:
         lines = self._lines()
         imports = ["import triton", "import triton.language as tl"]
         helpers = [dedent(HELPERS[name]).strip() for name in self.body.helpers]
-        definition = "\n".join([*self._signature(), *indent(self._docstring(), INDENT).splitlines(), *lines])
+        definition = "\n".join([*self._signature(lines), *indent(self._docstring(), INDENT).splitlines(), *lines])
         functions = [*(f"@triton.jit\n{helper}" for helper in helpers), definition]
         if any("libdevice." in function for function in functions):
             imports.append("from triton.language.extra import libdevice")
         return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(functions) + "\n"
 
-    def _signature(self) -> list[str]:
+    def _signature(self, lines: Sequence[str]) -> list[str]:
         numbers = [self.passed[p.name] for p in self.kernel.parameters]
         typed = {self.passed[p.name]: f": {TYPES[p.dtype]}" for p in self.kernel.parameters}
         parameters = [name + typed.get(name, "") for name in parameter_names(self.kernel)]
         parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
-        quoted = ", ".join(f'"{number}"' for number in numbers)
-        decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if numbers else "@triton.jit"
+        quoted = ", ".join(f'"{name}"' for name in [*self._plain_sizes(lines), *numbers])
+        decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if quoted else "@triton.jit"
         return [decorator, *wrapped(f"def {self.function}({', '.join(parameters)}):", "", self.width)]
+
+    def _plain_sizes(self, lines: Sequence[str]) -> list[str]:
+        """Those of which nothing depends on whether 16 divides them: where last chunks end, and what is not used."""
+        names = {axis: size_parameter(axis) for axis in passed_sizes(self.kernel)}
+        used = {name for line in lines for name in re.findall(r"\w+", line)}
+        return [name for axis, name in names.items() if axis not in self.kernel.sizes or name not in used]
 
     def _docstring(self) -> str:
         """What it computes over how many points, and the source lines that it came from."""
@@ -299,8 +302,13 @@ class _Module:
         if dimension.name in used or axes or mask:
             lines += self._flat(dimension, flat)
         if mask:
-            lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {dimension.bound.text}")
+            lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {self._bound(dimension)}")
         return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a)}" for a in axes]
+
+    def _bound(self, dimension: Dimension) -> str:
+        """The number of points; a product that may be large in 64 bits."""
+        first, times, others = dimension.bound.text.partition(" * ")
+        return f"tl.cast({first}, tl.int64) * {others}" if self.layout.is_wide and times else first + times + others
 
     def _flat(self, dimension: Dimension, name: str) -> list[str]:
         wide = ".to(tl.int64)" if self.layout.is_wide else ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
+from ....compiler.kernel_ir.passed import passed_sizes
 from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
 from .launcher import Launch, Number, launcher
@@ -80,18 +81,18 @@ class Kernels:
         self.module = module
         self.launches = (Launch * len(module.functions))()
         buffers = sizes = numbers = 0
-        dynamic: list[int] = []
+        passed: list[int] = []
         for launch, kernel, function in zip(self.launches, module.kernels, module.functions, strict=True):
             programs = program_count(kernel, function.schedule)
             launch.function = ctypes.cast(getattr(library, function.name), ctypes.c_void_p).value
             launch.buffers, launch.sizes, launch.numbers = buffers, sizes, numbers
             launch.programs, launch.scratch = programs, function.scratch
             launch.grain = _grain(programs, function.points)
-            dynamic += [axis.size for axis in kernel.axes if axis.dynamic]
+            passed += passed_sizes(kernel).values()
             buffers += len(kernel.buffers)
-            sizes += sum(axis.dynamic for axis in kernel.axes)
+            sizes = len(passed)
             numbers += len(kernel.parameters)
-        self.sizes = (ctypes.c_int64 * max(sizes, 1))(*dynamic)
+        self.sizes = (ctypes.c_int64 * max(sizes, 1))(*passed)
         self.integers = [not p.dtype.is_floating for kernel in module.kernels for p in kernel.parameters]
         self.shares = any(launch.programs > launch.grain for launch in self.launches)
         self._addresses = ctypes.c_void_p * buffers

@@ -14,12 +14,12 @@ from ....compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
     configuration,
     constants,
-    dynamic_axes,
     emit_triton,
     function_name,
     grid,
 )
 from ....compiler.kernel_ir.kernel import Kernel
+from ....compiler.kernel_ir.passed import passed_sizes
 from ....compiler.scheduling.schedule import Schedule, choose_schedule
 from ...failures.failure import RuntimeFailure
 from ...settings.modes import AUTOTUNE
@@ -86,7 +86,7 @@ class TritonKernel:
         self.device = device
         self._built = Built(kernel, choose_schedule(kernel))
         self._is_empty = 0 in self._built.grid
-        self._sizes = tuple(axis.size for axis in dynamic_axes(kernel))
+        self._sizes = tuple(passed_sizes(kernel).values())
         self._prepared: dict[tuple[bool, ...], Callable[..., None]] = {}
         self._tunes = AUTOTUNE.get()
 

@@ -1,6 +1,6 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0), Program(axis='j', block=4096)), loops=('r', 'j')) */
 
-/* relu_bias_backward_partial over c < 8 × r < 512 × j < 1024. */
+/* relu_bias_backward_partial over c < size × r < size × j < 1024. */
 int relu_bias_backward_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
@@ -8,20 +8,22 @@ int relu_bias_backward_partial(
     const float *restrict y_ptr = buffers[1];
     float *restrict grad_x_ptr = buffers[2];
     float *restrict partial_grad_bias_ptr = buffers[3];
+    const int64_t size_r = sizes[1];
+    const int64_t size_i = sizes[2];
     float total[1024] __attribute__((aligned(64)));
     for (int64_t program = begin; program < end; ++program) {
         const int64_t c = program / 1;
         const int64_t j_first = 4096 * (program % 1);
         const int64_t j_end = gs_least(j_first + 4096, 1024);
         for (int64_t k = 0; k < 1024; ++k) total[k] = 0.0f;
-        for (int64_t r = 0; r < 512; ++r) {
+        for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
-                const float grad_output = grad_output_ptr[524288 * c + j + 1024 * r];
-                const float y = y_ptr[524288 * c + j + 1024 * r];
+                const float grad_output = grad_output_ptr[1024 * c * size_r + j + 1024 * r];
+                const float y = y_ptr[1024 * c * size_r + j + 1024 * r];
                 const float gradient = y > 0.0f ? grad_output : 0.0f;
                 total[j - j_first] += gradient;
-                grad_x_ptr[524288 * c + j + 1024 * r] = gradient;
+                grad_x_ptr[1024 * c * size_r + j + 1024 * r] = gradient;
             }
         }
         #pragma omp simd
@@ -35,18 +37,19 @@ int relu_bias_backward_partial(
 
 /* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
 
-/* relu_bias_backward_finish over j < 1024 × c < 8. */
+/* relu_bias_backward_finish over j < 1024 × c < size. */
 int relu_bias_backward_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict partial_grad_bias_ptr = buffers[0];
     float *restrict grad_bias_ptr = buffers[1];
+    const int64_t size_c = sizes[0];
     float total[256] __attribute__((aligned(64)));
     for (int64_t j_block = begin; j_block < end; ++j_block) {
         const int64_t j_first = 256 * j_block;
         const int64_t j_end = gs_least(j_first + 256, 1024);
         for (int64_t k = 0; k < 256; ++k) total[k] = 0.0f;
-        for (int64_t c = 0; c < 8; ++c) {
+        for (int64_t c = 0; c < size_c; ++c) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
                 const float partial_grad_bias = partial_grad_bias_ptr[1024 * c + j];

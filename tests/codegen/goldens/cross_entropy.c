@@ -1,28 +1,30 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
 
-/* cross_entropy_partial over c < 8 × r < 8 × j < 1000. */
+/* cross_entropy_partial over c < size × r < size × j < 1000. */
 int cross_entropy_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict logits_ptr = buffers[0];
     const int64_t *restrict target_ptr = buffers[1];
     float *restrict partial_total_ptr = buffers[2];
+    const int64_t size_r = sizes[1];
+    const int64_t size_i = sizes[2];
     for (int64_t c = begin; c < end; ++c) {
         float total = 0.0f;
-        for (int64_t r = 0; r < 8; ++r) {
-            const int64_t target = target_ptr[8 * c + r];
+        for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
+            const int64_t target = target_ptr[c * size_r + r];
             float chosen = 0.0f;
             float m = -INFINITY;
             #pragma omp simd reduction(+ : chosen) reduction(gs_maximum_f32 : m)
             for (int64_t j = 0; j < 1000; ++j) {
-                const float x = logits_ptr[8000 * c + j + 1000 * r];
+                const float x = logits_ptr[1000 * c * size_r + j + 1000 * r];
                 chosen += (j == target) ? x : 0.0f;
                 m = gs_maximum_f32(x, m);
             }
             float s = 0.0f;
             #pragma omp simd reduction(+ : s)
             for (int64_t j = 0; j < 1000; ++j) {
-                const float x = logits_ptr[8000 * c + j + 1000 * r];
+                const float x = logits_ptr[1000 * c * size_r + j + 1000 * r];
                 s += gs_exp_f32(x - m);
             }
             const float row_loss = gs_log_f32(s) + m - chosen;
@@ -36,15 +38,16 @@ int cross_entropy_partial(
 
 /* CpuSchedule(programs=(), loops=('c',)) */
 
-/* cross_entropy_finish over c < 8. */
+/* cross_entropy_finish over c < size. */
 int cross_entropy_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
     const float *restrict partial_total_ptr = buffers[0];
     float *restrict loss_ptr = buffers[1];
+    const int64_t size_c = sizes[0];
     float total = 0.0f;
     #pragma omp simd reduction(+ : total)
-    for (int64_t c = 0; c < 8; ++c) {
+    for (int64_t c = 0; c < size_c; ++c) {
         const float partial_total = partial_total_ptr[c];
         total += partial_total;
     }

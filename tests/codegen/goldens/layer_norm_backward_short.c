@@ -1,6 +1,6 @@
 /* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
 
-/* layer_norm_backward_partial over c < 32 × r < 32 × j < 61. */
+/* layer_norm_backward_partial over c < size × r < size × j < 61. */
 int layer_norm_backward_partial(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
@@ -12,23 +12,25 @@ int layer_norm_backward_partial(
     float *restrict grad_x_ptr = buffers[5];
     float *restrict partial_grad_weight_ptr = buffers[6];
     float *restrict partial_grad_bias_ptr = buffers[7];
+    const int64_t size_r = sizes[1];
+    const int64_t size_i = sizes[2];
     float grad_b[61] __attribute__((aligned(64)));
     float grad_w[61] __attribute__((aligned(64)));
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 61; ++k) grad_b[k] = 0.0f;
         for (int64_t k = 0; k < 61; ++k) grad_w[k] = 0.0f;
-        for (int64_t r = 0; r < gs_least(32, -32 * c + 1001); ++r) {
-            const float mean = mean_ptr[32 * c + r];
-            const float rstd = rstd_ptr[32 * c + r];
+        for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
+            const float mean = mean_ptr[c * size_r + r];
+            const float rstd = rstd_ptr[c * size_r + r];
             float total = 0.0f;
             float total_1 = 0.0f;
             #pragma omp simd reduction(+ : total, total_1)
             for (int64_t j = 0; j < 61; ++j) {
-                const float grad = grad_output_ptr[1952 * c + j + 61 * r];
+                const float grad = grad_output_ptr[61 * c * size_r + j + 61 * r];
                 grad_b[j] += grad;
                 const float weight = weight_ptr[j];
                 const float weighted = grad * weight;
-                const float x = x_ptr[1952 * c + j + 61 * r];
+                const float x = x_ptr[61 * c * size_r + j + 61 * r];
                 const float normalized = (x - mean) * rstd;
                 grad_w[j] += grad * normalized;
                 total += weighted * normalized;
@@ -38,13 +40,13 @@ int layer_norm_backward_partial(
             const float mean_product = total / 61.0f;
             #pragma omp simd
             for (int64_t j = 0; j < 61; ++j) {
-                const float grad = grad_output_ptr[1952 * c + j + 61 * r];
+                const float grad = grad_output_ptr[61 * c * size_r + j + 61 * r];
                 const float weight = weight_ptr[j];
                 const float weighted = grad * weight;
-                const float x = x_ptr[1952 * c + j + 61 * r];
+                const float x = x_ptr[61 * c * size_r + j + 61 * r];
                 const float normalized = (x - mean) * rstd;
                 const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
-                grad_x_ptr[1952 * c + j + 61 * r] = product;
+                grad_x_ptr[61 * c * size_r + j + 61 * r] = product;
             }
         }
         #pragma omp simd
@@ -59,7 +61,7 @@ int layer_norm_backward_partial(
 
 /* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
 
-/* layer_norm_backward_finish over j < 61 × c < 32. */
+/* layer_norm_backward_finish over j < 61 × c < size. */
 int layer_norm_backward_finish(
     void *const *buffers, const int64_t *sizes, const gs_number *numbers, void *scratch, int64_t begin, int64_t end)
 {
@@ -67,6 +69,7 @@ int layer_norm_backward_finish(
     const float *restrict partial_grad_bias_ptr = buffers[1];
     float *restrict grad_weight_ptr = buffers[2];
     float *restrict grad_bias_ptr = buffers[3];
+    const int64_t size_c = sizes[0];
     float grad_w[61] __attribute__((aligned(64)));
     float grad_b[61] __attribute__((aligned(64)));
     for (int64_t j_block = begin; j_block < end; ++j_block) {
@@ -74,7 +77,7 @@ int layer_norm_backward_finish(
         const int64_t j_end = gs_least(j_first + 256, 61);
         for (int64_t k = 0; k < 61; ++k) grad_w[k] = 0.0f;
         for (int64_t k = 0; k < 61; ++k) grad_b[k] = 0.0f;
-        for (int64_t c = 0; c < 32; ++c) {
+        for (int64_t c = 0; c < size_c; ++c) {
             #pragma omp simd
             for (int64_t j = j_first; j < j_end; ++j) {
                 const float partial_grad_weight = partial_grad_weight_ptr[61 * c + j];
