@@ -70,9 +70,14 @@ def unit() -> gs.CompilationUnit:
 def texts_of(suite: gs.CompilationUnit, case: str, sizes: Iterable[int], columns: int) -> Texts:
     """The texts of a case over numbers of rows."""
     name, shapes = CASES[case]
+    return texts_over(suite[name], [shapes(rows, columns) for rows in sizes])
+
+
+def texts_over(function: gs.Function, calls: Iterable[Sequence[Any]]) -> Texts:
+    """The texts of a function over shapes of its arguments."""
     found = Texts()
-    for rows in sizes:
-        listing = suite[name].kernels(*map(_array, shapes(rows, columns)))
+    for call in calls:
+        listing = function.kernels(*map(_array, call))
         for info in (*listing.forward, *listing.backward):
             found.triton.setdefault(info.name, set()).add(info.text)
             built = (info.text, repr(info.constants), repr(info.options))

@@ -95,7 +95,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Total(Constant):
-    """The size of an axis that was cut into chunks, which the emitted text has by name: `size_of` the axis."""
+    """A number that the emitted text has by name: the size of an axis that was cut into chunks, or a count."""
 
     size_of: str
 

@@ -208,7 +208,7 @@ def _within_ends(body: Iterable[Statement], found: Collection[Condition]) -> lis
                 statement = replace(statement, conditions=tuple(c for c in statement.conditions if c not in found))
             case Position():
                 positions[statement.name] = statement.index
-            case Compute(primitive="lt", operands=(left, Constant(high))) if left in positions:
+            case Compute(primitive="lt", operands=(left, Constant(value=high))) if left in positions:
                 holds = any(c.index == positions[left] and c.high == high for c in found)
                 holding |= {statement.name} if holds else set()
             case Compute(primitive="where", operands=(condition, value, _)) if condition in holding:

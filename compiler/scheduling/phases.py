@@ -93,6 +93,11 @@ def phases_of(body: Sequence[Statement], along: frozenset[str]) -> list[Phase]:
     return phases
 
 
+def is_read_once(body: Sequence[Statement], along: frozenset[str]) -> bool:
+    """Whether one loop along axes does: nothing along them is needed again once it is reduced."""
+    return sum(bool(phase.loop) for phase in phases_of(body, along)) <= 1
+
+
 def _levels(body: Sequence[Statement], along: frozenset[str], fused: Mapping[str, Online]) -> dict[int, int]:
     """The statements by position → how many loops have to be over before them."""
     of_value: dict[str, int] = {}

@@ -26,7 +26,7 @@ from math import prod
 from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Store, Uniform
 from .order import DRAWING
-from .phases import online_sums, phases_of
+from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
 from .strides import extent, is_across, next_power, strides_along
 
@@ -281,8 +281,7 @@ def _is_rescaled(kernel: Kernel) -> bool:
 
 def _is_read_once(kernel: Kernel) -> bool:
     """Whether one loop over a row does: nothing along it is needed again once it is reduced."""
-    phases = phases_of(kernel.body, _names(kernel.with_role("reduction")))
-    return sum(bool(phase.loop) for phase in phases) <= 1
+    return is_read_once(kernel.body, _names(kernel.with_role("reduction")))
 
 
 def _parts(kernel: Kernel, tile: int, warps: int) -> int:

@@ -27,7 +27,7 @@ from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from batch_texts import CASES, Texts, texts_of, unit  # noqa: E402
+from batch_texts import CASES, Texts, texts_of, texts_over, unit  # noqa: E402
 from suite_shapes import COLUMNS  # noqa: E402
 
 SUITE = unit()
@@ -56,6 +56,38 @@ def test_no_kernel_has_more_than_four_texts(case: str) -> None:
 @pytest.mark.parametrize("case", ["bias_gelu", "layer_norm", "softmax", "rope, sequences"])
 def test_rows_of_an_odd_length_neither(case: str) -> None:
     found = texts_of(SUITE, case, SOME, 62)
+    assert found.most <= 4, _counts(found)
+
+
+OF_BATCHES = gs.CompilationUnit(
+    """
+def mean_of_squares(x, w):
+    return ((x - w) * (x - w)).mean()
+
+def mean_of_columns(x, w):
+    return torch.tanh(x * w).mean(0)
+
+def sum_of_columns(x, w):
+    return (x * w).sum(0)
+
+def standardized(x, w):
+    return (x - x.mean(0)) / torch.sqrt(x.var(0) + 1e-5) * w
+
+def mean_loss(x, w):
+    return torch.log_softmax(x * w, -1).sum(-1).mean()
+
+def largest(x, w):
+    return (x * w).amax(0), (x * w).max()
+
+def places(x, w):
+    return (x * w).argmax(0), (x * w).argmin()
+"""
+)
+
+
+@pytest.mark.parametrize("name", OF_BATCHES.functions)
+def test_neither_has_what_sums_over_batches_or_divides_by_their_sizes(name: str) -> None:
+    found = texts_over(OF_BATCHES[name], [[(rows, 96), (96,)] for rows in SOME])
     assert found.most <= 4, _counts(found)
 
 

@@ -201,7 +201,7 @@ class CBody:
 
     def _operand(self, operand: Operand, dtype: DType) -> Text:
         if isinstance(operand, Total):
-            return Text(self.positions.parameter(operand.size_of))
+            return cast(Text(self.positions.parameter(operand.size_of)), INT64, dtype)
         if isinstance(operand, Constant):
             return literal(operand.value, dtype)
         if operand in self._declared:

@@ -38,6 +38,7 @@ from .primitives import (
     COMPARISONS,
     PRODUCT,
     SHIFT,
+    TYPES,
     Spelling,
     argument,
     cast,
@@ -130,6 +131,8 @@ class Expressions:
     def _quotient(self, statement: Compute, dtype: DType) -> Text | None:
         """A quotient as a product: by a power of two, or if it may be coarse, by what whole rows are divided by."""
         dividend, divisor = statement.operands
+        if isinstance(divisor, Total):
+            return None
         if isinstance(divisor, Constant):
             inverse = exact_inverse(float(divisor.value))
             if inverse is None or isinstance(dividend, Constant):
@@ -158,7 +161,8 @@ class Expressions:
 
     def _operand(self, operand: Operand, dtype: DType, is_argument: bool = False) -> Text:
         if isinstance(operand, Total):
-            return Text(size_parameter(operand.size_of))
+            size = size_parameter(operand.size_of)
+            return Text(f"tl.cast({size}, {TYPES[dtype]})") if dtype.is_floating else Text(size)
         if isinstance(operand, Constant):
             return argument(operand.value, dtype) if is_argument else literal(operand.value, dtype)
         if operand in self._declared:
