@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from gradscript.compiler.codegen.c.module import supports
@@ -13,6 +11,7 @@ from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.types.dtypes import BOOL
+from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c.compiler import compiler
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 from kernel_cases import GROUPS, Case

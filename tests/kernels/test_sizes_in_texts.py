@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from gradscript.compiler.kernel_ir.printer import print_kernel
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.scheduling.schedule import choose_schedule
+from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 

@@ -28,6 +28,7 @@ from gradscript.compiler.kernel_ir.kernel import (
 )
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.types.dtypes import BOOL, FLOAT32, INT64, DType
+from gradscript.lang.light_dataclasses import replace
 
 
 class KernelBuilder:
@@ -121,8 +122,7 @@ class KernelBuilder:
     def _define(self, statement: Definition, name: str) -> str:
         self._count += 1
         name = name or str(self._count)
-        fields = {f: getattr(statement, f) for f in statement.__dataclass_fields__}
-        self.body.append(type(statement)(**{**fields, "name": name}))
+        self.body.append(replace(statement, name=name))
         return name
 
     def _axes(self, *indices: Index) -> frozenset[str]:
