@@ -24,7 +24,7 @@ from .trials.report import Case, CheckReport, Failure
 from .trials.second import NotTwice, SecondFinding, check_second
 from .trials.shapes import kind_of
 from .trials.survey import Survey, way_text
-from .trials.trial import Trial, run_trial
+from .trials.trial import Finding, Trial, run_trial
 
 if TYPE_CHECKING:
     from .repair.explain import Explainer
@@ -59,6 +59,7 @@ class Checker:
         self._seed = seed
         self._trials: list[Trial] = []
         self._infinite: list[Trial] = []
+        self._refused: list[tuple[Trial, Finding]] = []
         self._drawn: Iterator[Recipe] = iter(())
         self._is_given = False
         """Whether the arguments are the author's, who means them all."""
@@ -80,6 +81,8 @@ class Checker:
             self._record(trial)
         if any(finding.kind is not None for trial in self._trials for finding in trial.findings):
             self.report.failures += self._explainer.failures()
+        if self._refused and not self.report.failures:
+            self.report.warnings += self._explainer.refused(self._refused)
         self._at_kinks()
         self._compare_with_autodiff()
         self._second_order()
@@ -110,11 +113,7 @@ class Checker:
             message = "the gradient of '{name}' is not summed where it was broadcast; differentiation sums it"
             self.report.warnings.append(self._explainer.warning("shape", finding, trial, message))
         self.report.notes += [f"the backward refuses: {said}" for said in excuse_refusals(self._trials)[:3]]
-        refused = [] if self._is_given else excuse_refused_shapes(self.subject, self._trials)
-        if refused:
-            shown = ", ".join(refused[:3])
-            note = f"the forward takes shapes that the backward does not: {shown}; an `assert` can say so"
-            self.report.notes.append(note)
+        self._refused = [] if self._is_given else excuse_refused_shapes(self.subject, self._trials)
         for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
             message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
             self.report.warnings.append(self._explainer.warning(finding.kind or "value", finding, trial, message))
@@ -124,10 +123,14 @@ class Checker:
         known = {failure.argument for failure in self.report.failures}
         found: dict[tuple[int, str], Any] = {}
         for finding in self._survey.kinks(self._sound_trials()):
-            if self.names[finding.index] not in known:
-                found.setdefault((finding.index, finding.kind), finding)
+            key = (finding.index, finding.kind)
+            if self.names[finding.index] not in known and (key not in found or found[key].is_at_an_end):
+                found[key] = finding
         for finding in found.values():
             failure = self._explainer.kink(finding)
+            if finding.is_at_an_end:
+                self.report.warnings.append(failure)
+                continue
             self.report.failures.append(failure)
             shapes = self._trials[0].recipe.shapes
             name = self.names[finding.index]

@@ -166,9 +166,10 @@ def _best(search: Search, suspected: Collection[int], beside: Sequence[Search] =
 
 
 def _swapped(subject: Subject, evidence: Evidence, trial: Trial, path: Path) -> str | None:
-    """The message if another parameter's gradient stands here."""
+    """The message if another parameter's gradient, which is wrong there, is the one of this."""
+    right = {finding.index for finding in trial.findings if finding.kind is None}
     for index, gradients in evidence.others.items():
-        if evidence.matches(gradients):
+        if index not in right and evidence.matches(gradients):
             ours, theirs = (subject.schema.arguments[i].name for i in (path[0], index))
             return f"the gradients of '{ours}' and '{theirs}' are swapped: the right one is returned for '{theirs}'"
     return None

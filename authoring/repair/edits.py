@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.ir.node import Node
 from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
+from ..trials.decisions import COMPARISONS
 from ..trials.leaves import Array
 from ..trials.trace import Site, Trace, is_literal, is_number, sum_to
 from .alternatives import UNARY, alternatives
@@ -111,12 +113,37 @@ class Search:
     def _fixes(self, site: Site, change: Change) -> bool:
         return self.evidence.matches(self._with(site, change))
 
+    def _is_written(self, site: Site) -> bool:
+        """Whether the source writes the number, which a value of an argument is not."""
+        return self.first.sources[self.first.steps[site.step].inputs[site.position]].node.kind == "prim::Constant"
+
+    def _only_decides(self, number: int) -> bool:
+        """Whether what a step makes is only compared: then a change of it may put the border out of sight."""
+        pending, result = set(self.first.steps[number].outputs), self.evidence.result(self.first)
+        for step in self.first.steps[number + 1 :]:
+            if not _compares(step.node) and pending.intersection(step.inputs):
+                pending.update(step.outputs)
+        return result not in pending
+
+    def _is_seen(self, site: Site, change: Change) -> bool:
+        """Whether a change of what is compared is told by both outcomes: else it only puts the border out of sight."""
+        step = self.first.steps[site.step] if site.step >= 0 else None
+        if step is None or not _compares(step.node):
+            return step is None or not self._only_decides(site.step)
+        operands = _operands(self.first, site.step)
+        changed = change(operands[site.position], self.first)
+        if changed is None:
+            return False
+        operands[site.position] = changed
+        outcomes = np.asarray(step.evaluate(*operands))
+        return bool(outcomes.any() and not outcomes.all())
+
     # --- coefficients ---
 
     def _constants(self) -> Iterator[Repair]:
         """A number in the source that should be another one."""
         for site in self._sites():
-            if site.step < 0 or not is_number(operand := self.first.operand(site, 0)):
+            if site.step < 0 or not is_number(operand := self.first.operand(site, 0)) or not self._is_written(site):
                 continue
             guesses = [operand + 1, operand - 1, -operand, 2 * operand, operand / 2, 1 / operand if operand else 1]
             fitted = self._fitted_coefficient(site)
@@ -124,7 +151,7 @@ class Search:
                 guesses.insert(0, rounded(fitted * operand))
             for guess in guesses:
                 change = _constant(guess)
-                if guess != operand and self._fixes(site, change):
+                if guess != operand and self._fixes(site, change) and self._is_seen(site, change):
                     rank = 1.0 if float(guess).is_integer() or not float(operand).is_integer() else 1.2
                     message = f"`{number_text(operand)}` should be {number_text(guess)}"
                     yield Repair(rank, message, self._span(site), site.step, self._elsewhere(site, change))
@@ -157,7 +184,7 @@ class Search:
             for tried in dict.fromkeys(factors):
                 if abs(tried - 1) < 1e-9 or not (enough or is_nice(tried)):
                     continue
-                if self._fixes(site, _times(tried)):
+                if self._fixes(site, _times(tried)) and self._is_seen(site, _times(tried)):
                     found = self._coefficient_repair(site, tried)
                     yield (
                         found
@@ -192,11 +219,21 @@ class Search:
     def _other_operations(self) -> Iterator[Repair]:
         for number in self.first.steps_of(self.evidence.result(self.first)):
             step = self.first.steps[number]
+            if not _compares(step.node) and self._only_decides(number):
+                continue
             for name, evaluate in alternatives(step):
-                results = [self._with_operation(trace, number, evaluate) for trace in self.evidence.traces]
-                if self.evidence.matches(results):
+                if self._is_mended_by(number, evaluate):
                     span = step.node.span if step.node.span.end else self.whole
-                    yield Repair(2.2, f"{quoted(span)} should be {name}", span, number)
+                    holds = self._operation_elsewhere(number, evaluate)
+                    yield Repair(2.2, f"{quoted(span)} should be {name}", span, number, holds)
+
+    def _is_mended_by(self, number: int, evaluate: Callable[[list[Any]], Any]) -> bool:
+        return self.evidence.matches([self._with_operation(t, number, evaluate) for t in self.evidence.traces])
+
+    def _operation_elsewhere(self, number: int, evaluate: Callable[[list[Any]], Any]) -> Callable[[Search], bool]:
+        """Whether another operation mends another trial that took the same steps."""
+        steps = len(self.first.steps)
+        return lambda other: len(other.first.steps) != steps or other._is_mended_by(number, evaluate)
 
     def _with_operation(self, trace: Trace, number: int, evaluate: Callable[[list[Any]], Any]) -> Any:
         return trace.with_made(number, self.evidence.result(trace), lambda: evaluate(_operands(trace, number)))
@@ -235,14 +272,18 @@ class Search:
         return found
 
     def _other_operands(self) -> Iterator[Repair]:
-        for rank, choices in ((2.8, self._named()), (4.0, self._derived())):
+        named = self._named()
+        for rank, choices in ((2.8, named), (4.0, self._derived())):
             for site in self._sites():
                 shape = self._shape_at(site)
                 written = self._span(site)
+                is_compared = site.step >= 0 and _compares(self.first.steps[site.step].node)
                 for text, get in choices.items():
-                    if text == written.text or site.step < 0:
+                    # What is compared is told by few elements: nothing but a name is proposed for it.
+                    if text == written.text or site.step < 0 or (is_compared and choices is not named):
                         continue
-                    if self._fixes(site, _replaced_by(get, shape)):
+                    change = _replaced_by(get, shape)
+                    if self._fixes(site, change) and self._is_seen(site, change):
                         length = len(written.text) * 1e-4
                         yield Repair(rank + length, f"{quoted(written)} should be `{text}`", written, site.step)
 
@@ -316,6 +357,10 @@ def _in_shape(value: Any, shape: tuple[int, ...]) -> Any:
         return np.broadcast_to(value, shape).copy()
     except ValueError:
         return None
+
+
+def _compares(node: Node) -> bool:
+    return node.schema is not None and node.schema.base_name in COMPARISONS
 
 
 def _operands(trace: Trace, number: int) -> list[Any]:

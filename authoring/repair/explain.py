@@ -111,14 +111,34 @@ class Explainer:
         span = self._blame(trial, finding, kind).span if kind == "shape" else returned_span(self.subject, finding.index)
         return Failure(name, kind, message.format(name=name), span, (f"met with {trial.recipe.describe(self.names)}",))
 
+    def refused(self, found: Shown) -> Iterator[Failure]:
+        """Shapes that the forward takes and the backward does not: a warning for each gradient that refuses some."""
+        by_index: dict[int, list[tuple[Trial, Finding]]] = {}
+        for trial, finding in found:
+            span = finding.cause.span if finding.kind == "error" and finding.cause is not None else None
+            index = finding.index if span is None else self._raised_for(span, finding.index)
+            by_index.setdefault(index, []).append((trial, finding))
+        for index, shown in by_index.items():
+            trial, finding = shown[0]
+            shapes = dict.fromkeys("·".join(map(str, t.recipe.shapes)) for t, _ in shown)
+            message = f"the forward takes shapes that the backward does not: {', '.join(list(shapes)[:3])}"
+            kind = finding.kind or "error"
+            blame = self._blame(trial, finding, kind)
+            notes = ("an `assert` in the forward can say which it is written for",)
+            yield Failure(self.names[index], kind, message, blame.span, notes, also=blame.also)
+
     def kink(self, finding: KinkFinding) -> Failure:
         """A gradient that is wrong where something decides."""
         name = self.names[finding.index]
         texts = dict.fromkeys(" ".join(node.span.text.split()) for node in finding.nodes if node.span.end)
-        notes = [f"what decides there: {', '.join(f'`{text}`' for text in list(texts)[:3])}"] if texts else []
-        notes.append("docs/conventions.md says what the gradient is at every kink and tie")
-        if finding.kind == "nan":
-            notes[-1] = "give the side that is not taken a harmless argument: `torch.log(torch.where(x > 0, x, 1.0))`"
+        what = "what is not finite first" if finding.is_trap else "what decides there"
+        notes = [f"{what}: {', '.join(f'`{text}`' for text in list(texts)[:3])}"] if texts else []
+        if finding.is_trap:
+            notes.append("write it without what overflows, or divide by `torch.where(d == 0, 1.0, d)`")
+        elif finding.kind == "nan":
+            notes.append("give the side that is not taken a harmless argument: `torch.log(torch.where(x > 0, x, 1.0))`")
+        else:
+            notes.append("docs/conventions.md says what the gradient is at every kink and tie")
         message = _MESSAGES[finding.kind].format(name=name, detail=finding.message)
         span = self._kink_span(finding)
         pair = self.subject.pair

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from ...compiler.ir.node import Node, Value
+from ...lang.light_dataclasses import replace
 from .evaluation import Subject
 from .leaves import floating_leaves
 from .recipes import PlainEntry
@@ -40,16 +41,16 @@ def sum_where_broadcast(subject: Subject, trials: Sequence[Trial]) -> list[tuple
     return mended
 
 
-def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[str]:
+def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
     """A backward may refuse shapes that the forward takes, and be right all the same on those it is written for.
 
     A pointwise function has no such excuse, and neither has a wrong value, nor a gradient that only lacks the sum
-    over broadcast dimensions, unless the formula sums for that input elsewhere. The shapes are returned.
+    over broadcast dimensions, unless the formula sums for that input elsewhere. What is excused is returned.
     """
     start = None if subject.is_pointwise else home(trials)
     if start is None:
         return []
-    excused: dict[str, None] = {}
+    excused = []
     for trial in trials:
         if trial.recipe.shapes and signature(trial.recipe.shapes) != signature(start.recipe.shapes):
             wrong = [f for f in trial.findings if f.kind is not None]
@@ -57,9 +58,9 @@ def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[str
             for finding in wrong:
                 sums_elsewhere = _is_broadcast(start, finding.index)
                 if finding.kind == "error" or (finding.kind == "shape" and (sums_elsewhere or not only_sums)):
+                    excused.append((trial, replace(finding)))
                     finding.kind = "unsupported"
-                    excused["·".join(map(str, trial.recipe.shapes))] = None
-    return list(excused)
+    return excused
 
 
 def excuse_refusals(trials: Sequence[Trial]) -> list[str]:

@@ -6,7 +6,7 @@ docs/conventions.md. It is a witness where it agrees with the gradient everywher
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class KinkFinding:
     message: str
     nodes: tuple[Node, ...]
     tried: str
+    is_trap: bool = False
+    """Whether the nodes are those that make what is not finite."""
+    is_at_an_end: bool = False
+    """Of a trap: whether the function is defined on one side alone, so that few arguments are there."""
 
 
 class KinkCheck:
@@ -89,8 +93,11 @@ class KinkCheck:
             place = self._broken(kink, path, leaf, ours, theirs, seeds)
             if place is not None:
                 said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, and the result is finite"
-                return KinkFinding(index, "nan", said, kink.nodes, _text(leaf.flat[place]))
-            if theirs is None or theirs.shape != leaf.shape:
+                if theirs is not None and theirs.shape == leaf.shape and np.isfinite(theirs.flat[place]):
+                    said += f"; the convention is {_text(theirs.flat[place])}"
+                at_an_end = kink.is_trap and self._ends_at(kink.values)
+                return KinkFinding(index, "nan", said, kink.nodes, _text(leaf.flat[place]), kink.is_trap, at_an_end)
+            if theirs is None or theirs.shape != leaf.shape or kink.is_trap:
                 continue
             scale = max(float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)), 1e-6)
             off = np.flatnonzero(np.isfinite(theirs) & ~(np.abs(ours - theirs) <= AGREE * scale))
@@ -117,13 +124,7 @@ class KinkCheck:
 
     def _has_slope(self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]) -> bool:
         """Whether the result has a finite slope in one element on some side, that does not change with the step."""
-
-        def weighted(step: float) -> float:
-            moved = leaf.copy()
-            moved.flat[place] += step
-            outputs = self.subject.forward(replaced(values, path, moved))
-            return float(np.sum(flat(outputs) * flat(seeds, outputs)))
-
+        weighted = self._along(values, path, leaf, place, seeds)
         try:
             base = weighted(0.0)
             for sign in (1.0, -1.0):
@@ -133,6 +134,32 @@ class KinkCheck:
         except (RuntimeFailure, ValueError):
             return False
         return False
+
+    def _ends_at(self, values: Sequence[Any]) -> bool:
+        """Whether the result is not finite beside: with what is zero here a little more, or a little less."""
+        zeros = [(path, leaf) for path, leaf in floating_leaves(values).items() if (leaf == 0).any()]
+        try:
+            beside = [
+                self.subject.forward(replaced(values, path, np.where(leaf == 0, step, leaf)))
+                for path, leaf in zeros
+                for step in (_STEPS[0], -_STEPS[0])
+            ]
+        except RuntimeFailure:
+            return True
+        return not all(np.isfinite(flat(outputs)).all() for outputs in beside)
+
+    def _along(
+        self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]
+    ) -> Callable[[float], float]:
+        """The weighted sum of the results by how far one element is moved."""
+
+        def weighted(step: float) -> float:
+            moved = leaf.copy()
+            moved.flat[place] += step
+            outputs = self.subject.forward(replaced(values, path, moved))
+            return float(np.sum(flat(outputs) * flat(seeds, outputs)))
+
+        return weighted
 
 
 def _leaf(gradient: Any, path: Path, leaf: Array) -> Array | None:

@@ -18,7 +18,7 @@ from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from .decisions import COMPARISONS, gaps_of
 from .evaluation import Subject, repeatable
-from .leaves import Array
+from .leaves import Array, is_floating
 from .trace import Trace
 
 NEGATIVE, ZERO, POSITIVE = -1, 0, 1
@@ -56,6 +56,8 @@ class Reached:
     """By decision and number: the gaps of the last run."""
     signs: set[tuple[Node, int, int]] = field(default_factory=set)
     """By decision and number: the signs that its gaps had."""
+    lost: list[Node] = field(default_factory=list)
+    """The nodes of the backward that made what is not finite of what is, in the last run."""
 
     def add(self, other: Reached) -> None:
         self.nodes |= other.nodes
@@ -97,7 +99,7 @@ class Observer:
             return
         context = walk.values[walk.results[-1]]
         given = [seeds[i] for i in self.subject.pair.grad_outputs]
-        _Walk(reached, self._plain).run(self.backward, [context, *given])
+        _Walk(reached, self._plain, is_backward=True).run(self.backward, [context, *given])
 
     # --- what there is to reach ---
 
@@ -156,12 +158,13 @@ class Observer:
 class _Walk(Trace):
     """A trace that remembers which nodes ran and which ways branches and comparisons went."""
 
-    __slots__ = ("_plain", "_reached")
+    __slots__ = ("_is_backward", "_plain", "_reached")
 
-    def __init__(self, reached: Reached, plain: dict[int, Graph]) -> None:
+    def __init__(self, reached: Reached, plain: dict[int, Graph], *, is_backward: bool = False) -> None:
         Trace.__init__(self, limit=MAX_STEPS)
         self._reached = reached
         self._plain = plain
+        self._is_backward = is_backward
 
     def _callee(self, graph: Graph, name: str) -> Graph:
         callee = graph.functions[name].graph
@@ -181,9 +184,27 @@ class _Walk(Trace):
                     self._reached.sides.add(Side(node, way))
                     self._reached.signs.add((node, number, way))
         Trace._op(self, node, env)
+        if self._is_backward and self._loses(node, env):
+            self._reached.lost.append(node)
         if _joins_masks(node):
             mask = np.asarray(self.values[env[node.output]])
             self._reached.sides.update(Side(node, way) for way in (1, -1) if (mask == (way > 0)).any())
+
+    def _loses(self, node: Node, env: dict[Value, int]) -> bool:
+        """Whether what is finite went in, and something else came out."""
+        made = (self.values[env[value]] for value in node.outputs)
+        if all(map(_is_finite, made)):
+            return False
+        return all(_is_finite(self.values[env[value]]) for value in node.inputs)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether an array or a number is; of anything else nothing is asked."""
+    return not _floats(value) or bool(np.isfinite(value).all())
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, float) or is_floating(value)
 
 
 def _joins_masks(node: Node) -> bool:

@@ -19,6 +19,7 @@ from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached
 from .recipes import Recipe
 from .samples import Rng
+from .traps import traps
 
 MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""
@@ -48,6 +49,8 @@ class Kink:
     nodes: tuple[Node, ...]
     is_corner: bool = False
     """Whether arguments were set together, at points that a program may not be meant for."""
+    is_trap: bool = False
+    """Whether the nodes are those that make what is not finite there, and decide nothing."""
 
 
 class Reach:
@@ -92,6 +95,13 @@ class Reach:
             for corner in self._corners(base):
                 self._try(corner, is_corner=True)
             pending += self.found[known:]
+
+    def look_for_traps(self, base: Values) -> None:
+        """Keep the arguments beside ordinary ones at which the backward makes what is not finite."""
+        for values, is_corner in traps(base):
+            reached = self._see(values)
+            if reached is not None and reached.lost:
+                self.kinks.append(Kink(values, tuple(dict.fromkeys(reached.lost)), is_corner, is_trap=True))
 
     def _may_run(self) -> bool:
         return self._runs < (MAX_RUNS if self.observer.missing() else MAX_RUNS_FOR_KINKS)

@@ -54,6 +54,9 @@ class Survey:
                 break
             self._reach.offer(recipe)
         self._reach.look([*self._bases.values(), *self._reach.found])
+        # Of the first plain values alone: a count of zero, say, is not what a formula is written for.
+        for base in list(self._bases.values())[:1]:
+            self._reach.look_for_traps(base)
         self.observer.accept_empty()
         return [fixed_recipe(values) for values in self._reach.found]
 

@@ -55,6 +55,8 @@ _OF_ELEMENTS = ("the other way round", "with the other sign", " of `")
 _COUNTING = ("mul", "add", "sub", "div", "rsub", "pow", "gt", "lt", "ge", "le")
 _SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like")
 """What asks a tensor for its sizes only: another of the same sizes is no mistake."""
+_NOT_OF_NUMBERS = (*_SIZES, "isnan", "isinf", "isfinite")
+"""And what is true, or false, of every number: what is none is given no gradient that could be compared."""
 _NUMBERS: tuple[Callable[[Any], Any], ...] = (lambda n: n + 1, lambda n: -n, lambda n: 2 * n)
 
 
@@ -181,7 +183,7 @@ def _changes(graph: Graph) -> Iterator[Change]:
                     other = number_change(given)
                     if other != given:
                         yield f"{given} of `{name}` as {other}", number, _number(position, other)
-            elif is_tensor(value.type) and value.node.kind == "prim::TupleUnpack" and name not in _SIZES:
+            elif is_tensor(value.type) and value.node.kind == "prim::TupleUnpack" and name not in _NOT_OF_NUMBERS:
                 captured = [v for v in value.node.outputs if is_tensor(v.type) and v is not value]
                 for made in captured[:2]:
                     change = _captured(position, value.node.outputs.index(made))

@@ -128,6 +128,8 @@ def check_mutants(work: Sequence[tuple[Subject, Change]], limit: int, until: flo
         try:
             for given in trusted.calls(function, examples):
                 report = Checker(made.function).run(given)
+                known = trusted.warned(function)
+                report.warnings = [w for w in report.warnings if (w.argument, w.message) not in known]
                 if not report.ok or report.warnings:
                     break
         except Exception as error:  # a mistake of the check's, which is to be seen and to stop nothing
@@ -159,14 +161,21 @@ class Trusted:
 
     def __init__(self) -> None:
         self._known: dict[int, list[Examples]] = {}
+        self._warned: dict[int, set[tuple[str | None, str]]] = {}
 
     def calls(self, function: Function, examples: Examples) -> list[Examples]:
         """The arguments, by choice of them; none where the function fails on each, so that it shows nothing."""
         if id(function) not in self._known:
             choices = [examples] if examples is None else [examples, None]
             reports = [(choice, Checker(function).run(choice)) for choice in choices]
-            self._known[id(function)] = [choice for choice, report in reports if report.ok and not report.warnings]
+            self._known[id(function)] = [choice for choice, report in reports if report.ok]
+            warnings = (warning for _, report in reports for warning in report.warnings)
+            self._warned[id(function)] = {(warning.argument, warning.message) for warning in warnings}
         return self._known[id(function)]
+
+    def warned(self, function: Function) -> set[tuple[str | None, str]]:
+        """What the function is warned of as it stands, which says nothing of a change."""
+        return self._warned[id(function)]
 
 
 def _at(lines: Sequence[int]) -> str:

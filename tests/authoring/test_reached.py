@@ -187,3 +187,71 @@ def test_nan_where_the_derivative_is_finite_is_told() -> None:
     assert "torch.where(x > 0, x, 1.0)" in str(failure)
     report = pointwise("torch.where(x > 0, torch.log(x), x)", "torch.where(x > 0, g / x, g)")
     assert report.ok, str(report)
+
+
+# --- what no comparison points at ---
+
+
+@pytest.mark.parametrize(
+    ("value", "gradient", "convention"),
+    [
+        ("x.prod()", "g * x.prod() / x", None),
+        ("torch.norm(x)", "g * x / torch.norm(x)", 0.0),
+        ("F.softplus(x)", "g * torch.exp(x) / (1 + torch.exp(x))", 1.0),
+        ("torch.logsumexp(x.reshape(-1), 0)", "g * torch.exp(x) / torch.exp(x).sum()", None),
+        ("x.std()", "g * (x - x.mean()) / ((x.numel() - 1) * x.std())", 0.0),
+    ],
+)
+def test_a_backward_that_divides_by_nothing_or_overflows(value: str, gradient: str, convention: float | None) -> None:
+    report = checked(f"def f(x):\n    def backward(g):\n        return {gradient}\n\n    return {value}, backward\n")
+    (failure,) = report.failures
+    assert (failure.argument, failure.kind) == ("x", "nan")
+    assert failure.span is not None and failure.span.line == 3
+    assert convention is None or failure.message.endswith(f"the convention is {convention:.4g}")
+
+
+@pytest.mark.parametrize(
+    ("value", "gradient"),
+    [
+        ("torch.sqrt(x)", "g / (2 * torch.sqrt(x))"),
+        ("torch.log(x)", "g / x"),
+        ("1 / x", "-g / (x * x)"),
+        ("torch.tanh(x)", "g * 4 / (torch.exp(x) + torch.exp(-x)) ** 2"),
+        ("torch.exp(x)", "g * torch.exp(x)"),
+        ("torch.softmax(x, -1)", "torch.softmax(x, -1) * (g - (g * torch.softmax(x, -1)).sum(-1, keepdim=True))"),
+    ],
+)
+def test_infinite_slopes_and_ends_of_domains_are_no_failures(value: str, gradient: str) -> None:
+    report = checked(f"def f(x):\n    def backward(g):\n        return {gradient}\n\n    return {value}, backward\n")
+    assert report.ok, str(report)
+
+
+def test_at_an_end_of_a_domain_the_convention_is_a_warning() -> None:
+    report = checked(
+        "def f(x, y):\n"
+        "    def backward(g):\n"
+        "        return (g * torch.log(y)).sum_to_size(x.size()), (g * x / y).sum_to_size(y.size())\n\n"
+        "    return torch.xlogy(x, y), backward\n"
+    )
+    assert report.ok, str(report)
+    assert {warning.kind for warning in report.warnings} == {"nan"}
+
+
+# --- hints about what decides ---
+
+
+@pytest.mark.parametrize(
+    ("gradient", "hint"),
+    [
+        ("torch.where(x.abs() > 12345.0, g, g * 2)", "`g` is 0.5 times what it should be"),
+        ("torch.where((-0.01 < x) & (x < 0.012), g, g * 2)", "`g` is 0.5 times what it should be"),
+        ("g * n if n != 37 else g * (n + 1)", "`1` should be 0"),
+    ],
+)
+def test_no_hint_only_moves_a_border_out_of_sight(gradient: str, hint: str) -> None:
+    factor, rest = ("n", ", None") if "n " in gradient else ("2", "")
+    head = "def f(x, n: int):" if rest else "def f(x):"
+    report = checked(
+        f"{head}\n    def backward(g):\n        return {gradient}{rest}\n\n    return x * {factor}, backward\n"
+    )
+    assert report.failures[0].message.endswith(hint), str(report)

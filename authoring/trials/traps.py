@@ -1,0 +1,46 @@
+"""Arguments at which a backward divides by nothing or overflows: zeros, numbers that are equal, and large ones.
+
+No comparison says where these are, so they are tried as they stand. What comes of them is held, as at a kink, to what
+the forward's own gradient is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .leaves import Array, Path, at, floating_leaves, replaced
+
+LARGE = 800.0
+"""Its exponential is more than the largest float64."""
+
+Values = list[Any]
+
+
+def traps(base: Values) -> Iterator[tuple[Values, bool]]:
+    """Arguments like these, and whether they are a corner: where many functions have no derivative."""
+    leaves = {path: leaf for path, leaf in floating_leaves(base).items() if leaf.size}
+    for path, leaf in leaves.items():
+        if leaf.size > 1:
+            yield _with(base, {path: _first_zero(leaf)}), False
+            yield _with(base, {path: np.full(leaf.shape, leaf.ravel()[0])}), True
+        yield _with(base, {path: np.zeros(leaf.shape)}), True
+        yield from ((_with(base, {path: np.full(leaf.shape, size)}), True) for size in (LARGE, -LARGE))
+    if len(leaves) > 1:
+        yield _with(base, {path: np.zeros(leaf.shape) for path, leaf in leaves.items()}), True
+        yield _with(base, {path: np.ones(leaf.shape) for path, leaf in leaves.items()}), True
+
+
+def _first_zero(leaf: Array) -> Array:
+    made = np.array(leaf, np.float64)
+    made.flat[0] = 0.0
+    return made
+
+
+def _with(base: Values, leaves: dict[Path, Array]) -> Values:
+    values = base
+    for path, leaf in leaves.items():
+        values = replaced(values, path, np.asarray(leaf, np.asarray(at(base, path)).dtype))
+    return values
