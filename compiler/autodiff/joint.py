@@ -10,7 +10,7 @@ from ..ir.graph import Graph
 from ..ir.node import Value, copy_nodes
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
-from ..types.types import UNDEFINED, ListType, is_tensor
+from ..types.types import UNDEFINED, ListType, OptionalType
 from .differentiate import differentiate
 from .reverse import materialize
 
@@ -57,10 +57,10 @@ def _settle(joint: Graph, primals: Sequence[Value], with_value: bool, as_tuple: 
 
 def _fitted(builder: Builder, gradient: Value, primal: Value, state: State) -> Value:
     """The gradient in the dtype of its input, as torch's engine leaves it; zeros where there is none."""
+    if isinstance(primal.type, OptionalType):
+        primal = builder.unwrap(primal)
     if isinstance(primal.type, ListType):
         return materialize(builder, gradient, primal)
-    if not is_tensor(primal.type):
-        primal = builder.unwrap(primal)
     if gradient.type == UNDEFINED:
         return builder.op("aten::zeros_like", primal)
     if state is not State.NONZERO:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...lang.light_dataclasses import dataclass
 from ..functionalize.unrecorded import VIEW, detach_results, inline_call, is_plain_call, may_carry
 from ..ir.graph import Graph
+from ..ir.structure import RECORDED
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
 from ..passes.propagate_requires_grad import propagate_requires_grad
@@ -17,7 +18,8 @@ from .requires_grad import asks
 class Unrecorded:
     """What a function computes when it is called where no gradient flows.
 
-    Arguments that it returns keep their gradients, and `x.requires_grad` is true of them. `passed` are the results
+    Arguments that it returns keep their gradients, and `x.requires_grad` is true of them; what it computes in a
+    `with torch.enable_grad():` has one all the same. `passed` are the results
     that surely are an argument, and which; `decides` says that the graph is needed to know more than that.
     """
 
@@ -32,6 +34,8 @@ def unrecorded(graph: Graph) -> Unrecorded | None:
     pending = [*copied.all_nodes()]
     while pending:
         node = pending.pop()
+        if RECORDED in node.attrs:
+            continue
         if is_plain_call(copied, node):
             pending += inline_call(copied, node)
         else:

@@ -22,6 +22,7 @@ from .emitter import Handlers
 from .outside import Environment, nothing
 from .records import with_records
 from .statements.functions import emit_function
+from .statements.grad_modes import mark_recorded
 from .table import HANDLERS
 
 _DEF = re.compile(r"\bdef\s+(\w+)")
@@ -82,6 +83,7 @@ class SourceUnit:
             source = graph if has_writes(graph) else None
             if source is not None:
                 graph = functionalize(source, self.diagnostics)
+            mark_recorded(graph, self.names)
             eliminate_dead_code(graph)
             if drop_unchanged(graph):
                 eliminate_dead_code(graph)

@@ -109,6 +109,10 @@ class Body:
         found = self._define(key, hint, lambda name: Load(name, dtype, axes, buffer, index, tuple(conditions)))
         return self._as_name(self.cast(found, register_dtype(dtype), hint))
 
+    def loads_within(self, condition: Condition) -> bool:
+        """Whether anything is loaded under a condition: that is what tells where it does not hold."""
+        return any(isinstance(s, Load) and condition in s.conditions for s in reversed(self.statements))
+
     def compute(self, hint: str, primitive: str, dtype: DType, operands: Sequence[Operand]) -> Operand:
         """A primitive; computed at once where all operands are literals."""
         folded = self._folded(primitive, dtype, operands)

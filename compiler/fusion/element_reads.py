@@ -15,7 +15,7 @@ from ..ops.families.creation import in_steps_of
 from ..ops.meta import Meta
 from ..types.dtypes import BOOL, INT32, INT64
 from .body import register_dtype
-from .element_types import Elements, Guards, Known, Place, as_dtype
+from .element_types import Elements, Guards, Incompatible, Known, Place, as_dtype
 
 
 def _found(
@@ -23,13 +23,24 @@ def _found(
 ) -> Walk:
     """The element of a tensor at `places[1]`, but along dimension `number` where `places[0]` of an index tensor says.
 
-    Outside of the tensor nothing is read, and the element is 0: a device tells of a bad index no other way.
+    Outside of the tensor nothing is read, and the element is 0: a device tells of a bad index no other way. Where the
+    tensor is made of nothing, as zeros are, it is the index that is read again within those bounds.
     """
     at, around = places
     operand = group.body.cast((yield group.element(index, at, guards)), INT64)
+    size = group.known[source].shape[number]
+    if isinstance(operand, Constant) and not 0 <= operand.value < size:
+        raise Incompatible
     found = constant(int(operand.value)) if isinstance(operand, Constant) else index_value(operand)
-    inside = Condition(found, 0, group.known[source].shape[number])
-    return (yield group.element(source, (*around[:number], found, *around[number:]), (*guards, inside)))
+    inside = Condition(found, 0, size)
+    element = yield group.element(source, (*around[:number], found, *around[number:]), (*guards, inside))
+    if not found.values or group.body.loads_within(inside):
+        return element
+    again = group.body.cast((yield group.element(index, at, (*guards, inside))), INT64)
+    if not group.body.loads_within(inside):
+        raise Incompatible
+    same = group.body.compute("", "eq", BOOL, [again, operand])
+    return group.body.where(same, element, Constant(0), register_dtype(group.known[source].dtype))
 
 
 def gather(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:

@@ -11,7 +11,7 @@ nothing, a negative threshold. Only the op's own evaluation knows; what it compu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
 from ..types.types import FLOAT, INT, NUMBER, leaf_of
+from .decompose import primitive_definition
 from .planner import Unfusable
 
 LARGEST = 3
@@ -37,6 +38,10 @@ INTEGERS = (-2, 0, 3)
 """The same of integers: some ops of whole numbers are not for negative ones, or for 0."""
 FILLS: tuple[Callable[[tuple[int, ...]], Any], ...] = (np.ones, np.zeros, lambda shape: _identities(shape))
 """What tensors are full of. No element is to blame for what is refused of all."""
+
+
+_READ_BY_INDEX = frozenset(("gather", "index_select", "embedding"))
+"""Ops whose kernels tell of an index that is out of range."""
 
 
 class Unsettled(Unfusable):
@@ -52,6 +57,31 @@ def require_accepted(graph: Graph, known: Mapping[Value, Any]) -> None:
         inputs = [known.get(value, UNKNOWN) for value in node.inputs]
         if any(isinstance(given, Meta) for given in inputs):
             _require(graph, node, op, inputs)
+
+
+def keep_refusing(graph: Graph) -> Graph:
+    """The graph with the values that its gradients start from as further results, where an op might refuse what such
+    a value is computed from: nobody reads it, and what is wrong is told all the same."""
+    if not _looks_at_elements(graph):
+        return graph
+    copied = graph.copy()
+    seeds = [node for node in copied.body.nodes if node.kind == "prim::scalar_seed"]
+    kept = [node.inputs[0] for node in seeds if node.inputs[0] not in copied.inputs]
+    copied.body.ret.replace_inputs([*copied.outputs, *kept])
+    return copied
+
+
+def _looks_at_elements(graph: Graph) -> bool:
+    """Whether kernels for a graph may refuse what elements are: an index, or what its ops are made of reads by one."""
+    ops = {op for node in graph.all_nodes() if (op := OPS.of(node.schema)) is not None}
+    return any(map(_may_refuse_elements, ops))
+
+
+@cache
+def _may_refuse_elements(op: Op) -> bool:
+    made_of = primitive_definition(op)
+    named = op.schema.base_name in _READ_BY_INDEX
+    return named or (made_of is not None and _looks_at_elements(made_of.graph.without_closure()))
 
 
 def _require(graph: Graph, node: Node, op: Op, inputs: Sequence[Any]) -> None:

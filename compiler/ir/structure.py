@@ -45,6 +45,8 @@ SEGMENT = "segment"
 GRADIENT_OF = "gradient_of"
 """An attribute of what brings a user's gradient to the size of an argument: the names of the function and of the
 argument, for messages."""
+RECORDED = "recorded"
+"""An attribute of what stands in a `with torch.enable_grad():`: its gradient flows wherever the function is called."""
 OF_NUMBERS = frozenset(("abs", "max", "min"))
 """Functions of Python among the ops that are the compiler's own."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
@@ -121,7 +123,7 @@ def _shape(node: Node, inputs: int | None, outputs: int | None, *, blocks: int =
     ):
         if count is not None and len(found) != count:
             raise Broken(f"{node.kind} has {count} {name}, not {len(found)}")
-    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT}:
+    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT, RECORDED}:
         raise Broken(f"{node.kind} has attributes {list(attrs)}, not {list(node.attrs)}")
 
 

@@ -51,6 +51,10 @@ class ExpressionWriter:
         self.names = Names()
         self.is_matrix = random.random() < 0.5
         self.shapes = [shape for shape in SHAPES if self.is_matrix or shape not in MATRIX_SHAPES]
+        self.uses: dict[str, list[str]] = {}
+        """Expressions of a program's own parameters, by the shape of what they give."""
+        self.given: dict[tuple[str, str], str] = {}
+        """Names of such parameters, by type and by the shape that they broadcast to."""
 
     def depth(self) -> int:
         return self.random.choice((1, 1, 2))
@@ -66,6 +70,8 @@ class ExpressionWriter:
         return self.filled(self._template(shape), shape, depth - 1) if depth > 0 else OF_X[shape]
 
     def _template(self, shape: str) -> str:
+        if self.uses.get(shape) and self.random.random() < 0.25:
+            return self.random.choice(self.uses[shape])
         special = BY_SHAPE.get(shape, ()) + (MATRIX_ONLY.get(shape, ()) if self.is_matrix else ())
         if not self.is_matrix:
             special = tuple(text for text in special if not re.search(r"\{(ba|aa)\}", text))

@@ -99,7 +99,7 @@ class PairWriter:
     def write(self, name: str) -> tuple[str, str]:
         """The text of one, and its kind: what it takes and gives."""
         often = (self._unary, self._binary) * 2
-        deep = (self._composed, self._branching, self._looping, self._third_level)
+        deep = (self._composed, self._branching, self._looping, self._third_level, self._optional, self._dims)
         kinds = (*often, *deep, self._two_results, self._on_lists)
         return self._random.choice(kinds)(name)
 
@@ -187,6 +187,36 @@ class PairWriter:
             "    return y, z, backward",
         ]
         return "\n".join(text), "ST->SS"
+
+    def _optional(self, name: str) -> tuple[str, str]:
+        """A factor that may be None, which the backward captures."""
+        row = self._random.choice(UNARY)
+        default = self._random.choice(("", " = None"))
+        text = [
+            f"def {name}(x, w: Optional[Tensor]{default}):",
+            f"    y = {row.value.format(x='x')}",
+            "    z = y if w is None else y * w",
+            "    def backward(g):",
+            "        by_y = g if w is None else g * w",
+            f"        by_x = by_y * ({row.slope.format(x='x', y='y')})",
+            "        return by_x, None if w is None else (g * y).sum_to_size(w.size())",
+            "    return z, backward",
+        ]
+        return "\n".join(text), "SO->S"
+
+    def _dims(self, name: str) -> tuple[str, str]:
+        """Sums over dimensions that may be None, which stands for all of them."""
+        row = self._random.choice(UNARY)
+        default = self._random.choice(("", " = None"))
+        text = [
+            f"def {name}(x, dims: Optional[List[int]]{default}):",
+            f"    y = {row.value.format(x='x')}",
+            "    def backward(g):",
+            "        by_y = g + g.sum(dims, keepdim=True)",
+            f"        return by_y * ({row.slope.format(x='x', y='y')}), None",
+            "    return y + y.sum(dims, keepdim=True), backward",
+        ]
+        return "\n".join(text), "SD->S"
 
     def _on_lists(self, name: str) -> tuple[str, str]:
         row = self._random.choice(UNARY)

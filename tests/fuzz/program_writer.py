@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from random import Random
 
 from expression_table import ANY_SHAPE, BROADCAST
-from expression_writer import ExpressionWriter, fill
+from expression_writer import fill
 from fuzzed_program import FuzzedProgram
 from pair_table import PLAIN_HELPER, PairWriter
+from signature_writer import SignatureWriter
 
 WRITES = (
     "NAME += {T}",
@@ -34,10 +35,10 @@ WRITES = (
 class Helper:
     name: str
     kind: str
-    """What it takes and gives: `S` and `T` are tensors, `L` a list."""
+    """What it takes and gives: `S` and `T` are tensors, `L` a list, `O` is a tensor or None, `D` dimensions or None."""
 
 
-class ProgramWriter(ExpressionWriter):
+class ProgramWriter(SignatureWriter):
     """One program: `ProgramWriter(seed).program()`; `sizes` are the numbers of statements that it may begin."""
 
     def __init__(self, seed: int, sizes: Sequence[int] = (1, 2, 3, 3, 4, 5)) -> None:
@@ -55,7 +56,7 @@ class ProgramWriter(ExpressionWriter):
     def program(self) -> FuzzedProgram:
         for _ in range(self.random.choice((0, 0, 1, 1, 2))):
             self._helper()
-        head, calls = self._signature()
+        head, calls = self.signature()
         self._results = self._result_kinds()
         self._block(2)
         self._return()
@@ -94,71 +95,6 @@ class ProgramWriter(ExpressionWriter):
             template = self.random.choice(ANY_SHAPE)
             if not re.search(r"\{(?!S|T)", template):
                 return fill(template.replace("type_as({T})", "type_as({S})"), {"S": x, "T": w}.__getitem__)
-
-    def _signature(self) -> tuple[str, list[str]]:
-        """The head of `f`, and two calls of other kinds."""
-        parameters, spelled = [], []
-        kinds = ["ab", *self.random.sample(self.shapes, self.random.choice((0, 1, 1, 2)))]
-        for i, shape in enumerate(kinds):
-            name = "xyz"[i]
-            self.names.tensors[name] = shape
-            parameters.append(name)
-            spelled.append(f"T({shape})")
-        if self.random.random() < 0.2:
-            shape = self.random.choice(self.shapes)
-            self.names.lists["ts"] = shape
-            parameters.append("ts: List[Tensor]")
-            spelled.append(f"[T({shape}), T({shape})]")
-        if self.random.random() < 0.5:
-            self.names.numbers["n"] = "int"
-            parameters.append("n: int" if self.random.random() < 0.5 else "n: int = 2")
-            spelled.append("N")
-        if self.random.random() < 0.15:
-            self.names.numbers["s"] = "float"
-            parameters.append("s: float = 0.5")
-        optional = self._optional(parameters)
-        self._fixed_arguments()
-        calls = [self._call(spelled, optional, i) for i in range(2)]
-        return f"def f({', '.join(_defaults_last(parameters))}):", calls
-
-    def _optional(self, parameters: list[str]) -> str:
-        if self.random.random() > 0.2:
-            return ""
-        shape = self.random.choice(self.shapes)
-        parameters.append("*, opt: Optional[Tensor] = None")
-        name = self._new("t")
-        self._line("if opt is not None:")
-        self._line(f"    {name} = opt * 2.0")
-        self._line("else:")
-        self._line(f"    {name} = {self.tensor(shape, 1)}")
-        self.names.tensors[name] = shape
-        return f"opt=T({shape})"
-
-    def _fixed_arguments(self) -> None:
-        """Nothing is written into what the caller holds, and its names keep their meaning."""
-        self.names.fixed |= {"ts", "n", "s"}
-
-    def _call(self, spelled: Sequence[str], optional: str, kind: int) -> str:
-        front = self._front(kind)
-        last = self.random.choice((3, 2, 1, 4))
-        sizes = {"a": front, "b": (last,), "1": (1,)}
-
-        def shaped(found: re.Match[str]) -> str:
-            dims = [size for letter in found[1] for size in sizes[letter]]
-            return f"T({', '.join(map(str, dims))})"
-
-        count = self.random.choice((0, 1, 2, 3))
-        parts = [re.sub(r"T\((\w*)\)", shaped, item).replace("N", f"n={count}") for item in spelled]
-        positional = [part for part in parts if not part.startswith("n=")]
-        named = [part for part in parts if part.startswith("n=")]
-        if optional and (kind == 0) == (self.random.random() < 0.8):
-            named.append(re.sub(r"T\((\w*)\)", shaped, optional))
-        return f"# arguments: {', '.join(positional + named)}"
-
-    def _front(self, kind: int) -> tuple[int, ...]:
-        if self.is_matrix:
-            return (self.random.choice((2, 3, 1, 4, 2, 3, 0) if kind else (2, 3)),)
-        return self.random.choice(((), (2,), (1, 2), (2, 1), (0,), (3,)) if kind else ((2,), (), (3,), (2, 2)))
 
     def _result_kinds(self) -> list[str]:
         kinds = [self.random.choice(self.shapes) for _ in range(self.random.choice((1, 1, 2, 3)))]
@@ -267,7 +203,15 @@ class ProgramWriter(ExpressionWriter):
     def _argument(self, letter: str, shape: str) -> str:
         if letter == "L":
             return f"[{self.tensor(shape, 1)}, {self.tensor(shape, 1)}]"
-        return self.tensor(self.random.choice(BROADCAST[shape]) if letter == "T" else shape, 1)
+        if letter == "D":
+            return self.random.choice(("None", "[-1]", "[0]", self.given.get(("Optional[List[int]]", ""), "[]")))
+        if letter == "O":
+            known = self.given.get(("Optional[Tensor]", shape))
+            if known and self.random.random() < 0.7:
+                return known
+            if self.random.random() < 0.3:
+                return "None"
+        return self.tensor(self.random.choice(BROADCAST[shape]) if letter in "TO" else shape, 1)
 
     def _list(self, depth: int) -> None:
         shape = self.random.choice(self.shapes)
@@ -435,8 +379,3 @@ class ProgramWriter(ExpressionWriter):
 
     def _bounded(self) -> str:
         return f"min({self.number('int', 0)}, 3)"
-
-
-def _defaults_last(parameters: Sequence[str]) -> list[str]:
-    """Parameters without a default first, keyword-only ones last."""
-    return sorted(parameters, key=lambda text: (text.startswith("*"), "=" in text))

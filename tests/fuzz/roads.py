@@ -191,14 +191,23 @@ def grad_of_second_kind(subject: Subject) -> None:
     _grad(subject, len(subject.calls) - 1)
 
 
-def _grad(subject: Subject, which: int, **options: Any) -> None:
+def grad_of_every_kind(subject: Subject) -> None:
+    """Derived functions kept: what the first kind of arguments left behind meets the others, and the first again."""
+    derived: dict[tuple[int, ...], Any] = {}
+    for which in (*range(len(subject.calls)), 0):
+        _grad(subject, which, derived)
+
+
+def _grad(subject: Subject, which: int, derived: dict[tuple[int, ...], Any] | None = None) -> None:
     call = subject.calls[which]
     expected = subject.expected(which, 1)
     places = subject.differentiable(call)
     if expected.first is None or not places:
         return
     _, args, kwargs = call.wrap(lambda array: array)
-    found = gs.grad(subject.loss, places, allow_unused=True, **options)(*args, **kwargs)
+    derived = {} if derived is None else derived
+    function = derived.setdefault(tuple(places), gs.grad(subject.loss, places, allow_unused=True))
+    found = function(*args, **kwargs)
     subject.check_gradients(in_call_order(subject, call, places, found), expected.first, f"grad of call {which}")
 
 
@@ -275,10 +284,10 @@ def halves(subject: Subject) -> None:
 
 
 def traced(subject: Subject) -> None:
-    """A trace of a call of the function: it is put in whole."""
+    """A trace of a call of the function: it is put in whole. What has no place in examples takes none."""
     call = subject.calls[0]
     _, args, kwargs = call.wrap(lambda array: array)
-    if Call((), call.kwargs).shapes:
+    if Call((), call.kwargs).shapes or any(arg is None or isinstance(arg, str) for arg in args):
         return
     function = gs.trace(lambda *given: subject.f(*given, **kwargs), *args, check=False)
     subject.check_value(function(*args), subject.expected(0, 0), "trace")
@@ -520,6 +529,7 @@ ROADS: dict[str, Road] = {
     "equal policies": equal_policies,
     "grad": grad,
     "grad of second kind": grad_of_second_kind,
+    "grad of every kind": grad_of_every_kind,
     "value and grad": value_and_grad,
     "second order": second_order,
     "second order recomputed": second_order_recomputed,

@@ -118,7 +118,9 @@ def _statement_unwrapped(node: ast.AST) -> Iterator[Callable[[], None]]:
 
 
 def _expression_replaced(node: ast.AST) -> Iterator[Callable[[], None]]:
-    """An operand in the place of its expression, an element less."""
+    """An operand in the place of its expression, an element less. What parameters are is left to them."""
+    if isinstance(node, ast.arguments | ast.arg):
+        return
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.expr) and not isinstance(value, ast.Name | ast.Constant):
             for k, _ in enumerate(_operands(value)):

@@ -70,7 +70,12 @@ class Subject:
         return gs.CompilationUnit(self.loss_source)[LOSS]
 
     def differentiable(self, call: Call) -> list[int]:
-        """The positions of the parameters that hold tensors in a call, by position or by name."""
+        """The positions of the parameters that hold tensors in a call, by position or by name.
+
+        None where a tuple holds one, of which gs.grad takes no gradient.
+        """
+        if any(isinstance(value, tuple) and Call(value, {}).shapes for value in (*call.args, *call.kwargs.values())):
+            return []
         names = [argument.name for argument in self.f.schema.arguments]
         given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
         tensors = Call(tuple(given.values()), {}).shapes

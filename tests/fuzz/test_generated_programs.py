@@ -28,7 +28,8 @@ SHARES = {
     "absent cotangents": 8,
     **dict.fromkeys(POLICIES, 2),
     "grad": 3,
-    **dict.fromkeys(("value and grad", "grad of second kind", "sliced tape", "autograd"), 2),
+    **dict.fromkeys(("value and grad", "grad of every kind", "sliced tape", "autograd"), 2),
+    "grad of second kind": 1,
     "tape": 3,
     **dict.fromkeys(
         ("equal policies", "one by one", "second order", "second order recomputed", "kernels", "C kernels", "stages"), 1

@@ -39,3 +39,37 @@ def test_it_prints_once(name: str, backend: str, capfd: pytest.CaptureFixture[st
     with gs.settings.backend(backend), pytest.raises(gs.RuntimeFailure, match=r"out of bounds|too large"):
         run()
     assert capfd.readouterr().out == "once 5\n"
+
+
+BACKWARDS = gs.CompilationUnit(
+    """
+def picked(x, index):
+    def backward(grad_output):
+        return (grad_output * 2).index_select(0, index), None
+    return x * 2, backward
+
+
+def dropped(x, index):
+    return picked(F.dropout(x, 0.5), index)
+
+
+def drawn(x, index):
+    return picked(x, index) * torch.rand([3], dtype=torch.float64)
+"""
+)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("name", ["dropped", "drawn"])
+def test_a_backward_that_fails_draws_no_random_numbers_again(name: str, backend: str) -> None:
+    def after(index: list[int]) -> object:
+        gs.random.manual_seed(3)
+        _, pullback = gs.vjp(BACKWARDS[name], np.ones(3), np.array(index))
+        try:
+            pullback(np.ones(3))
+        except gs.RuntimeFailure as failure:
+            assert "out of range" in str(failure)
+        return BACKWARDS["drawn"](np.ones(3), np.array([0, 1, 2])).tolist()
+
+    with gs.settings.backend(backend):
+        assert after([0, 9, 1]) == after([0, 2, 1])

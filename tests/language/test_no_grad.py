@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from typing import Any
 
 import gradscript as gs
 import numpy as np
@@ -285,18 +287,73 @@ def first(x, w):
 def views(x, w):
     y = x[1:]
     return x * 2 if y.requires_grad else x * 3
+
+
+def enabled(x, w):
+    y = x * w
+    with torch.enable_grad():
+        z = y * x
+        with torch.no_grad():
+            u = z * x
+        v = z * u
+    return y, z, u, v, z * 2
+
+
+def both(x, w):
+    return x * w, w
+
+
+@torch.enable_grad()
+def decorated(x, w):
+    return x * w, w
+
+
+def calling(x, w):
+    a, b = both(x, w)
+    c, d = decorated(x, w)
+    with torch.set_grad_enabled(True):
+        e, g = both(x, w)
+    return a, b, c, d, e, g
+
+
+def writing(x, w):
+    y = x.clone()
+    with torch.enable_grad():
+        z = x * 1
+        z[0] = w[1]
+        z.mul_(w)
+        y += x
+    return y, z, [z * 2, w]
+
+
+def rounds(x, w):
+    y = x * 1
+    kept = []
+    for i in range(3):
+        with torch.enable_grad():
+            y = y * w
+            asks = y.requires_grad
+        kept.append(y if i == 1 and asks else y * x)
+        if i == 2:
+            with torch.inference_mode(False):
+                p, q = x.chunk(2)
+                return y, kept[0], kept[1], q * p[0]
+    return y, y, y, y
 """
+ENABLING = ("enabled", "decorated", "calling", "writing", "rounds")
 
 
-@pytest.mark.parametrize("name", ("itself", "listed", "converted", "chosen", "first", "views"))
+@pytest.mark.parametrize("name", ("itself", "listed", "converted", "chosen", "first", "views", *ENABLING))
 def test_a_mode_around_the_call(name: str) -> None:
     """What a function returns of its arguments keeps their gradients, on tensors and on the tape."""
     unit, eagerly = gs.CompilationUnit(AROUND)[name], eager(AROUND)[name]
+    asked: list[list[bool]] = []
 
     def used(call: object, modes: object, x: object, w: object) -> object:
         with modes.no_grad():
             results = call(x, w)
-        found = results if isinstance(results, tuple | list) else [results]
+        found = _flat(results)
+        asked.append([result.requires_grad for result in found])
         return sum((w * result).sum() for result in found) + (x * w).sum()
 
     expected = _slopes(used(eagerly, torch, *(tensors := _tensors())), tensors)
@@ -304,6 +361,37 @@ def test_a_mode_around_the_call(name: str) -> None:
     variables = gs.tape.Variable(X), gs.tape.Variable(W)
     used(unit, gs.tape, *variables).backward()
     np.testing.assert_allclose([v.grad.data for v in variables], expected)
+    if name in ENABLING:
+        assert _covers(asked[1], asked[0])
+        assert _covers(asked[2], asked[0])
+    if name in ("enabled", "decorated", "calling"):
+        assert asked[0] == asked[1] == asked[2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_generated_programs_called_where_nothing_is_recorded(seed: int) -> None:
+    """What they compute where they enable gradients has them, and nothing else."""
+    text = _program(random.Random(seed)).replace("return a * b + c", "return a, b, c")
+    text = re.sub(r"return (?!a, b, c)(.*)", r"return \1, a, b * c", text)
+    found = []
+    for function in (eager(text)["f"], gs.CompilationUnit(text).f):
+        tensors = _tensors()
+        with torch.no_grad():
+            results = function(*tensors)
+        held = [r for r in results if r.requires_grad]
+        total = sum((r * r).sum() for r in held) + sum((t * t).sum() for t in tensors)
+        found.append(([r.requires_grad for r in results], _slopes(total, tensors)))
+    assert _covers(found[1][0], found[0][0]), text
+    np.testing.assert_allclose(found[1][1], found[0][1], err_msg=text)
+
+
+def _covers(ours: list[bool], eagerly: list[bool]) -> bool:
+    """Whether all that requires a gradient does so here. More may: of lists and branches, which only a run decides."""
+    return all(one or not other for one, other in zip(ours, eagerly, strict=True))
+
+
+def _flat(value: object) -> list[Any]:
+    return [leaf for item in value for leaf in _flat(item)] if isinstance(value, list | tuple) else [value]
 
 
 def _tensors() -> list[torch.Tensor]:

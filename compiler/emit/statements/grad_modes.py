@@ -13,6 +13,8 @@ whatever emission makes of a statement. What a write changes there keeps the gra
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from ....lang import ast
@@ -24,6 +26,7 @@ from ...functionalize.writes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node
+from ...ir.structure import RECORDED
 from ...passes.fold_constants import fold_constants
 from ...spelling.advice import for_context
 from ...types.types import TensorType
@@ -32,6 +35,7 @@ from ..annotations import dotted_name
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
 
+_ENABLES = re.compile(r"\b(enable_grad|set_grad_enabled|inference_mode)\b")
 MAX_INLINED = 20_000
 """Nodes of functions called where no gradient flows; beyond, the results of a call are detached."""
 
@@ -105,6 +109,24 @@ def apply_grad_modes(
     if inlined:
         # What is known of the arguments decides what a callee asks of its optionals.
         fold_constants(graph)
+
+
+def mark_recorded(graph: Graph, definitions: Mapping[str, ast.FunctionDef]) -> None:
+    """Mark what is computed where the source says that gradients flow, for calls where they do not.
+
+    Which function a node was written in, its place says: those called are inlined by now, as are writes.
+    """
+    inner = {id(node.span.source) for node in definitions.values() if _ENABLES.search(node.span.source.text)}
+    if not inner:
+        return
+    ordered = sorted(definitions.values(), key=lambda node: node.span.start)
+    starts = [node.span.start for node in ordered]
+    regions = [regions_of(node, Diagnostics()) for node in ordered]
+    for node in _nodes_of(graph.body):
+        place = bisect_right(starts, node.span.start) - 1
+        computes = node.schema is not None or node.kind == "prim::CallFunction"
+        if computes and id(node.span.source) in inner and is_enabled(regions[max(place, 0)], node.span, outside=False):
+            node.attrs[RECORDED] = True
 
 
 def _closures(node: ast.FunctionDef) -> Iterator[ast.FunctionDef]:

@@ -104,7 +104,7 @@ def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_resu
     """What runs a program on arguments like these; None where it is more than a stretch of kernels.
 
     The first of the values, as many as are `given`, are asked for, the others are what they are. Results are of these
-    types: tensors, and tuples of tensors.
+    types: tensors, and tuples of tensors; what the program gives beyond them is left.
     """
     widths = [_width(type) for type in types_of_results]
     straight = program.straight
@@ -114,6 +114,7 @@ def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_resu
     if found is None:
         return None
     slots = _places(straight, len(values))
+    count = sum(abs(width) for width in widths if width is not None)
     if slots is None or any(result not in slots for result in straight.results):
         return None
     stretch, kernels = straight.stretch, straight.stretch.kernels
@@ -122,7 +123,7 @@ def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_resu
         made=tuple([(slots[number], dtype, tuple(shape)) for number, shape, dtype in stretch.made]),
         buffers=tuple([slots[number] for number in stretch.buffers]),
         parameters=tuple([(slots[n], integer) for n, integer in zip(stretch.numbers, kernels.integers, strict=True)]),
-        outputs=tuple([slots[number] for number in straight.results]),
+        outputs=tuple([slots[number] for number in straight.results[:count]]),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
         constants=tuple(straight.constants),

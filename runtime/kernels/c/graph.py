@@ -17,7 +17,7 @@ from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
-from ....compiler.fusion.refusals import Unsettled
+from ....compiler.fusion.refusals import Unsettled, keep_refusing
 from ....compiler.fusion.seeds import open_inputs
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
@@ -54,7 +54,7 @@ class CGraph:
         graph = graph.without_closure()
         self._input_types = [value.type for value in graph.inputs]
         self._output_types = [value.type for value in graph.outputs]
-        self._graph = flatten_signature(graph)
+        self._graph = keep_refusing(flatten_signature(graph))
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
         self._refusals: dict[Hashable, Exception] = {}

@@ -93,7 +93,7 @@ def _cross_entropy_of_probability(self: Array, target: Array, weight: Array | No
     if self.shape != target.shape:
         raise ValueError(f"binary_cross_entropy: the target's shape {target.shape} is not the input's {self.shape}")
     dtype, (x, y) = _operands("binary_cross_entropy", self, target)
-    if self.size and (self.min() < 0 or self.max() > 1):
+    if self.size and not (self.min() >= 0 and self.max() <= 1):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
     floor = x.dtype.type(-100)
     loss = (y - 1) * np.maximum(np.log1p(-x), floor) - y * np.maximum(np.log(x), floor)
