@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from gradscript.compiler.ops import OPS
 
 
@@ -93,3 +95,14 @@ def test_value_and_nothing_changes(name: str, arguments: tuple[Any, ...], expect
 def test_errors_say_why(name: str, arguments: tuple[Any, ...], error: type[Exception]) -> None:
     with pytest.raises(error, match=r"\w"):
         run(name, *arguments)
+
+
+def test_what_is_the_same_object_is_in_the_list_be_it_nan() -> None:
+    unit = gs.CompilationUnit(
+        "def held(x):\n    l = [x * 2, x]\n    return x in l, l.index(x), l.count(x), [x] == [x], x not in l[:1]\n"
+    )
+    expected = (True, 1, 1, True, True)
+    x = torch.tensor(float("nan"))
+    assert (x in [x * 2, x], [x * 2, x].index(x), [x * 2, x].count(x), [x] == [x], x not in [x * 2]) == expected
+    assert unit.held(np.array(np.nan)) == expected
+    assert unit.held(x) == expected

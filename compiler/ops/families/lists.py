@@ -120,11 +120,14 @@ declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) 
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such."""
+    """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such.
+
+    As in Python, what is the same object is, be it NaN.
+    """
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         return len(left) == len(right) and all(map(equal, left, right))
     _require_single(left, right)
-    return bool(left == right)
+    return left is right or bool(left == right)
 
 
 def _require_single(*elements: Any) -> None:
