@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...lang.light_dataclasses import dataclass
 from ..functionalize.unrecorded import VIEW, detach_results, inline_call, is_plain_call, may_carry
 from ..ir.graph import Graph
-from ..ir.structure import RECORDED
+from ..ir.node import RECORDED
 from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.fold_constants import fold_constants
 from ..passes.propagate_requires_grad import propagate_requires_grad

@@ -18,6 +18,8 @@ from ..types.schema import FunctionSchema
 from ..types.types import TENSOR, Type
 
 PARAM = "prim::Param"
+RECORDED = "recorded"
+"""An attribute of what stands in a `with torch.enable_grad():`: its gradient flows wherever the function is called."""
 RETURN = "prim::Return"
 
 

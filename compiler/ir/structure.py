@@ -29,7 +29,7 @@ from ..types.types import (
 )
 from .constants import TensorConstant
 from .graph import Graph
-from .node import RETURN, Block, Node, Value, walk
+from .node import RECORDED, RETURN, Block, Node, Value, walk
 from .signature import Bindings, argument_matches, substitute
 
 
@@ -45,8 +45,6 @@ SEGMENT = "segment"
 GRADIENT_OF = "gradient_of"
 """An attribute of what brings a user's gradient to the size of an argument: the names of the function and of the
 argument, for messages."""
-RECORDED = "recorded"
-"""An attribute of what stands in a `with torch.enable_grad():`: its gradient flows wherever the function is called."""
 OF_NUMBERS = frozenset(("abs", "max", "min"))
 """Functions of Python among the ops that are the compiler's own."""
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)

@@ -25,8 +25,7 @@ from ...functionalize.unrecorded import detach_results, inline_call, is_plain_ca
 from ...functionalize.writes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
-from ...ir.node import Block, Node
-from ...ir.structure import RECORDED
+from ...ir.node import RECORDED, Block, Node
 from ...passes.fold_constants import fold_constants
 from ...spelling.advice import for_context
 from ...types.types import TensorType
