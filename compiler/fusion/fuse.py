@@ -32,6 +32,7 @@ from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
+from .second_order import passes_own_backwards
 from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
@@ -150,16 +151,23 @@ def planned_pair(
 
 
 def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool]) -> Gradient:
-    """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again."""
+    """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again.
+
+    Unfusable where a second derivative is a function's own to tell: there is none once calls are written out.
+    """
     metas = _abstract(arguments)
-    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY)
+    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY, once=False)
     return with_gradients_of_saved(gradient, requires_grad, lambda found: _decomposed(found, metas))
 
 
-def _gradient(graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy) -> Gradient:
+def _gradient(
+    graph: Graph, metas: Sequence[Any], requires_grad: Sequence[bool], policy: Policy, *, once: bool = True
+) -> Gradient:
     copied = _own_copy(graph)
     _to_parts(copied, metas, take_apart, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
+    if not once and passes_own_backwards(copied, gradient):
+        raise Unfusable("its second derivative passes a backward of a function's own")
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
     return capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)

@@ -70,7 +70,7 @@ def _fold(node: Node, lists: Lists) -> Node | None:
         return None
     if isinstance(result, Value):
         return replace_node(node, [result])
-    if isinstance(result, list) and len(result) <= MAX_LENGTH and _is_list_of_tensors(node.output):
+    if isinstance(result, list) and len(result) <= MAX_LENGTH and set(map(type, result)) <= {Value}:
         lists[node.output] = result
     return None
 

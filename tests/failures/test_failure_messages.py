@@ -22,7 +22,9 @@ def _roads(failing: Failing) -> list[str]:
 
 
 @pytest.mark.parametrize("failing", CASES, ids=lambda failing: failing.name)
-def test_a_failure_names_the_line_and_nothing_of_ours(failing: Failing) -> None:
+def test_a_failure_names_the_line_and_nothing_of_ours(failing: Failing, request: pytest.FixtureRequest) -> None:
+    if failing.code == "R103":  # kernels make no array of what they sum up
+        request.getfixturevalue("op_by_op")
     wrong = [
         f"{road}: {complaint}"
         for road in _roads(failing)
