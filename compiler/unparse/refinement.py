@@ -1,17 +1,19 @@
 """What a test tells about optionals: which unwrapping its branches get by themselves.
 
 In `if x is not None:` the name `x` stands for the value unwrapped. That is the graph's meaning if all that the
-branch uses of x is one prim::unchecked_unwrap_optional, which then needs no text. If it uses the optional itself too,
-the test must not refine the name.
+branch uses of x is one prim::unchecked_unwrap_optional, done before all else, which then needs no text. If it uses the
+optional itself too, or unwraps it further down, the test must not refine the name.
 """
 
 from __future__ import annotations
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Block, Node, Value
+from ..ir.rewrite import CONSTANT
 from .uses import Uses
 from .written import Written
 
+_UNWRAP = "prim::unchecked_unwrap_optional"
 Presence = dict[Value, bool]
 
 
@@ -34,14 +36,22 @@ class KnownOptionals:
             for value, present in known.items():
                 for where, after, until in regions:
                     users = uses.used_within(value, after, until)
-                    if users and not (present and _is_one_unwrap(users, where)):
+                    if users and not (present and _is_one_unwrap(users, where) and _is_first(users[0], after, uses)):
                         return None
                     found += users
         return found
 
 
 def _is_one_unwrap(users: list[Node], block: Block) -> bool:
-    return len(users) == 1 and users[0].kind == "prim::unchecked_unwrap_optional" and users[0].owner is block
+    return len(users) == 1 and users[0].kind == _UNWRAP and users[0].owner is block
+
+
+def _is_first(unwrap: Node, after: int, uses: Uses) -> bool:
+    """Whether a refinement would put it there: before all else that the region does."""
+    before = unwrap.previous
+    while before is not None and before.kind in (_UNWRAP, CONSTANT) and uses.at[before] > after:
+        before = before.previous
+    return before is None or uses.at[before] <= after
 
 
 def known_of(written: Written, test: Value) -> KnownOptionals:

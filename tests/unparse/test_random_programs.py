@@ -149,6 +149,7 @@ def program(random: Random) -> str:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 @example(83372882)
+@example(17002717)
 def test_random_program(seed: int) -> None:
     source = program(Random(seed))
     try:
