@@ -32,7 +32,7 @@ from ...compiler.fusion.fuse import (
     fuse_pair,
     pair_gradient,
 )
-from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
@@ -288,19 +288,13 @@ def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
         if isinstance(step, ExternStep) and step.is_view and isinstance(step.arguments[0], Ref)
         for result in step.results
     }
-    names = {name for i in captured for name in _names(forward.outputs[i])}
+    names = {name for i in captured for name in names_in(forward.outputs[i])}
     roots = set()
     for name in names:
         while name in sources:
             name = sources[name]
         roots.add(name)
     return sum(forward.layouts[name].meta.nbytes for name in roots - free if name in forward.layouts)
-
-
-def _names(output: Any) -> list[str]:
-    if isinstance(output, Ref):
-        return [output.name]
-    return [name for item in output for name in _names(item)] if isinstance(output, list) else []
 
 
 def _made(
@@ -337,14 +331,14 @@ def _is_work(step: ExternStep) -> bool:
 
 def _least(program: Program) -> int:
     """Bytes of the results, and of what is read of the arguments, once each."""
-    inputs = {name for given in program.inputs for name in (given if isinstance(given, tuple) else (given,))}
+    inputs = set(program.input_names)
     read: dict[str, int] = {}
     for step in [step for step in program.steps if isinstance(step, KernelStep)]:
         moved = bytes_moved(step.kernel)
         for buffer in step.kernel.inputs:
             name = step.arguments[buffer.name]
             read[name] = min(read.get(name, 0) + moved[buffer.name], buffer.nbytes)
-    results = {name for output in program.outputs for name in _names(output)} - inputs
+    results = {name for output in program.outputs for name in names_in(output)} - inputs
     written = sum(program.layouts[name].meta.nbytes for name in results if name in program.layouts)
     return written + sum(size for name, size in read.items() if name in inputs)
 

@@ -40,22 +40,24 @@ class DeviceProgram:
         self.device = device
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
         constants = {**program.constants, **_literals(program.steps)}
-        steps = [step for step in program.steps if constants.keys().isdisjoint(_written(step))]
-        names = [*constants, *_names_of(program.inputs)]
-        names += [name for step in steps for name in _written(step) if name not in names]
+        steps = [step for step in program.steps if constants.keys().isdisjoint(step.written)]
+        names = [*constants, *program.input_names]
+        names += [name for step in steps for name in step.written if name not in names]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._constants = [constant_tensor(array, device) for array in constants.values()]
         self._lasting = {tensor.untyped_storage().data_ptr() for tensor in self._constants} - {0}
         self._foreign = [
-            len(self._constants) + i
-            for i, value in enumerate(_flat(program.inputs, values))
-            if _is_foreign(value, device)
+            len(self._constants) + i for i, value in enumerate(program.flat(values)) if _is_foreign(value, device)
         ]
         self.kernels: list[TritonKernel] = []
         self._made: set[str] = set()
-        self._steps = [(self._step(step), free) for step, free in zip(steps, self._last_uses(steps), strict=True)]
+        last_uses = program.last_uses([[step] for step in steps])
+        self._steps = [
+            (self._step(step), [self._slot[name] for name in names])
+            for step, names in zip(steps, last_uses, strict=True)
+        ]
         self._results = [self._result(output) for output in program.outputs]
-        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_names_of(program.inputs)))
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
         self._has_ops = any(isinstance(step, ExternStep) for step in steps)
 
@@ -77,7 +79,7 @@ class DeviceProgram:
     def _run(self, values: Sequence[Any], stream: Any) -> list[Any]:
         slots: Slots = [
             *self._constants,
-            *(_flat(self.program.inputs, values) if self._has_lists else values),
+            *(self.program.flat(values) if self._has_lists else values),
             *self._empty,
         ]
         for number in self._foreign:
@@ -171,19 +173,6 @@ class DeviceProgram:
         """Whether kernels alone write an output, in memory that they were given for it."""
         return isinstance(output, Ref) and output.name in self._made
 
-    def _last_uses(self, steps: Sequence[KernelStep | ExternStep]) -> list[list[int]]:
-        """After each step, the slots that nothing reads any more."""
-        kept = {name for output in self.program.outputs for name in _names(output)}
-        last: dict[str, int] = {}
-        for position, step in enumerate(steps):
-            for name in (*_read(step), *_written(step)):
-                last[name] = position
-        free: list[list[int]] = [[] for _ in steps]
-        for name, position in last.items():
-            if name not in kept:
-                free[position].append(self._slot[name])
-        return free
-
 
 def _as_planned(value: Any, layout: Layout) -> Any:
     """A result of the library as kernels were planned for: contiguous, where it may be another view, and of the dtype,
@@ -196,7 +185,7 @@ def _literals(steps: Sequence[KernelStep | ExternStep]) -> dict[str, Any]:
     """The results of ops on numbers alone, by name: constants, where each call would copy them to the device anew."""
     found: dict[str, Any] = {}
     for step in steps:
-        if isinstance(step, KernelStep) or _read(step):
+        if isinstance(step, KernelStep) or step.read:
             continue
         op = OPS.of(step.node.schema)
         if op is not None and is_literal(op):
@@ -208,32 +197,3 @@ def _literals(steps: Sequence[KernelStep | ExternStep]) -> dict[str, Any]:
 def _is_foreign(value: Any, device: torch.device) -> bool:
     """Whether a value is a single number on the CPU, which goes along to the device."""
     return isinstance(value, torch.Tensor) and value.device != device
-
-
-def _names_of(inputs: Sequence[str | tuple[str, ...]]) -> list[str]:
-    """The names of inputs, those of the tensors of a list in its place."""
-    return [name for given in inputs for name in (given if isinstance(given, tuple) else (given,))]
-
-
-def _flat(inputs: Sequence[str | tuple[str, ...]], values: Sequence[Any]) -> list[Any]:
-    """One value per name: tensors of a list in its place, and what else is a list as it is."""
-    pairs = zip(inputs, values, strict=True)
-    return [item for given, value in pairs for item in (value if isinstance(given, tuple) else (value,))]
-
-
-def _names(argument: Argument) -> list[str]:
-    if isinstance(argument, Ref):
-        return [argument.name]
-    return [name for item in argument for name in _names(item)] if isinstance(argument, list) else []
-
-
-def _read(step: KernelStep | ExternStep) -> list[str]:
-    if isinstance(step, KernelStep):
-        return list(step.arguments.values())
-    return [name for argument in step.arguments for name in _names(argument)]
-
-
-def _written(step: KernelStep | ExternStep) -> list[str]:
-    if isinstance(step, ExternStep):
-        return list(step.results)
-    return [step.arguments[buffer.name] for buffer in step.kernel.outputs]

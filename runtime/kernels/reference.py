@@ -13,11 +13,13 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.interpret import run_kernel
+from ...compiler.kernel_ir.kernel import Constant, Store
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.ops.meta import UNKNOWN, Meta
 from ...compiler.ops.registry import OPS
 from ...compiler.scheduling.split import split_reductions
+from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from .groups import plan_with_kernels
 
@@ -55,20 +57,13 @@ def _given(value: Any) -> Any:
 
 def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
     """The outputs, for one value per input."""
-    held: dict[str, Any] = {**program.constants, **_inputs(program, values)}
+    held: dict[str, Any] = {**program.constants, **dict(zip(program.input_names, program.flat(values), strict=True))}
     for step in program.steps:
         if isinstance(step, KernelStep):
             _run_kernel(program, step, held)
         else:
             _run_extern(program, step, held)
     return [_argument(output, held) for output in program.outputs]
-
-
-def _inputs(program: Program, values: Sequence[Any]) -> dict[str, Any]:
-    held: dict[str, Any] = {}
-    for name, value in zip(program.inputs, values, strict=True):
-        held.update(zip(name, value, strict=True) if isinstance(name, tuple) else [(name, value)])
-    return held
 
 
 def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> None:
@@ -87,8 +82,6 @@ def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> Non
 
 def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
     """Which elements of an output a kernel writes."""
-    from ...compiler.kernel_ir.kernel import Constant, Store
-    from ...lang.light_dataclasses import replace
 
     def marked(statement: Any) -> Any:
         is_mark = isinstance(statement, Store) and statement.buffer == output

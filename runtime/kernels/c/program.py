@@ -62,8 +62,8 @@ class CProgram:
             program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
         self.program = program
         self._asked = 0
-        names = [*program.constants, *_names_of(program.inputs)]
-        names += [name for step in program.steps for name in _written(step)]
+        names = [*program.constants, *program.input_names]
+        names += [name for step in program.steps for name in step.written]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
         self._constants = list(program.constants.values())
         self._made: set[str] = set()
@@ -73,17 +73,17 @@ class CProgram:
         self.modules = [module_of([step.kernel for step in part]) for part in kernels if part]
         modules = iter(self.modules)
         self._steps = [
-            (self._stretch(part, Kernels(next(modules))) if part else self._extern(steps[0]), free)
-            for part, steps, free in zip(kernels, parts, self._last_uses(parts), strict=True)
+            (self._stretch(part, Kernels(next(modules))) if part else self._extern(steps[0]), self._slots(free))
+            for part, steps, free in zip(kernels, parts, program.last_uses(parts), strict=True)
         ]
         self._results = [self._reader(output) for output in program.outputs]
-        self._empty = [None] * (len(self._slot) - len(self._constants) - len(_names_of(program.inputs)))
+        self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""
         slots: Slots = [
             *self._constants,
-            *(_flat(self.program.inputs, values) if self._has_lists else values),
+            *(self.program.flat(values) if self._has_lists else values),
             *self._empty,
         ]
         for step, free in self._steps:
@@ -158,6 +158,9 @@ class CProgram:
 
         return run
 
+    def _slots(self, names: Sequence[str]) -> list[int]:
+        return [self._slot[name] for name in names]
+
     def _reader(self, argument: Argument) -> Callable[[Slots], Any]:
         if isinstance(argument, Ref):
             number = self._slot[argument.name]
@@ -166,20 +169,6 @@ class CProgram:
             readers = [self._reader(item) for item in argument]
             return lambda slots: [read(slots) for read in readers]
         return lambda slots: argument
-
-    def _last_uses(self, parts: Sequence[Sequence[KernelStep | ExternStep]]) -> list[list[int]]:
-        """After each part, the slots that nothing reads any more."""
-        kept = {name for output in self.program.outputs for name in _names(output)}
-        last: dict[str, int] = {}
-        for position, part in enumerate(parts):
-            for step in part:
-                for name in (*_read(step), *_written(step)):
-                    last[name] = position
-        free: list[list[int]] = [[] for _ in parts]
-        for name, position in last.items():
-            if name not in kept:
-                free[position].append(self._slot[name])
-        return free
 
 
 def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:
@@ -191,32 +180,3 @@ def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | E
         else:
             parts.append([step])
     return parts
-
-
-def _names_of(inputs: Sequence[str | tuple[str, ...]]) -> list[str]:
-    """The names of inputs, those of the tensors of a list in its place."""
-    return [name for given in inputs for name in (given if isinstance(given, tuple) else (given,))]
-
-
-def _flat(inputs: Sequence[str | tuple[str, ...]], values: Sequence[Any]) -> list[Any]:
-    """One value per name: tensors of a list in its place, and what else is a list as it is."""
-    pairs = zip(inputs, values, strict=True)
-    return [item for given, value in pairs for item in (value if isinstance(given, tuple) else (value,))]
-
-
-def _names(argument: Argument) -> list[str]:
-    if isinstance(argument, Ref):
-        return [argument.name]
-    return [name for item in argument for name in _names(item)] if isinstance(argument, list) else []
-
-
-def _read(step: KernelStep | ExternStep) -> list[str]:
-    if isinstance(step, KernelStep):
-        return list(step.arguments.values())
-    return [name for argument in step.arguments for name in _names(argument)]
-
-
-def _written(step: KernelStep | ExternStep) -> list[str]:
-    if isinstance(step, ExternStep):
-        return list(step.results)
-    return [step.arguments[buffer.name] for buffer in step.kernel.outputs]
