@@ -15,7 +15,7 @@ from ...lang.light_dataclasses import dataclass
 from ...lang.source import NO_SPAN, Span
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, Type
-from .node import Block, Node, Value, copy_block, copy_node, walk
+from .node import Block, Node, Value, copy_block, copy_node, walk_block
 from .printer import graph_text
 
 
@@ -56,7 +56,7 @@ class Graph:
 
     def all_nodes(self) -> Iterator[Node]:
         """Every node, those inside blocks included, each before the nodes inside it."""
-        return walk(self.body.nodes)
+        return walk_block(self.body)
 
     def copy(self, name: str | None = None) -> Graph:
         """A graph of its own with the same content."""

@@ -230,15 +230,24 @@ def walk(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes and those inside their blocks, outer before inner, in program order, without recursion."""
     for top in nodes:
         yield top
-        stack = [block.param for block in reversed(top.blocks)]
-        while stack:
-            node = stack.pop()
-            if node.next is None:
-                continue
-            stack.append(node.next)
+        for block in top.blocks:
+            yield from walk_block(block)
+
+
+def walk_block(block: Block) -> Iterator[Node]:
+    """As `walk`, of the nodes of a block. Of those met meanwhile any but the next may be removed."""
+    stack = [block.param]
+    while stack:
+        node = stack.pop()
+        following = node.next
+        while following is not None:
             if node.kind != PARAM:
                 yield node
-                stack += [block.param for block in reversed(node.blocks)]
+                if node.blocks:
+                    stack.append(following)
+                    stack += [block.param for block in reversed(node.blocks)]
+                    break
+            node, following = following, following.next
 
 
 def walk_blocks(nodes: Iterable[Node]) -> Iterator[Block]:

@@ -71,5 +71,8 @@ def substitute(type: Type, bound: Bindings) -> Type:
 
 def result_types(op: Op, types: Sequence[Type]) -> tuple[Type, ...]:
     """One type per result of a call, type variables replaced."""
+    found = op.result_types(types)
+    if op.result is not None or not op.schema.is_generic:
+        return found
     bound = bind(op.schema, types) or {}
-    return tuple(substitute(t, bound) if op.result is None else t for t in op.result_types(types))
+    return tuple(substitute(type, bound) for type in found)

@@ -142,9 +142,11 @@ class _Marks:
 
     def _mark_definition(self, value: Value) -> None:
         node = value.node
-        holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
         if node.kind != PARAM:
             self._mark_node(node)
+            if not node.blocks:
+                return
+        holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
         if holder is not None and open_flow_of(holder) is not None:
             self._need(sources(value, self._position(value)))
 
@@ -152,12 +154,18 @@ class _Marks:
         """Mark a node and those around it, with what they need to run at all."""
         while node is not None and node not in self.nodes:
             self.nodes.add(node)
-            by_result = open_flow_of(node) is not None
-            self._need(own_inputs(node) if by_result else node.inputs)
-            for block in node.blocks:
-                self._need(own_results(block) if by_result else block.outputs)
-            self._mark_effects(node)
+            if node.blocks:
+                self._enter(node)
+            else:
+                self._need(node.inputs)
             node = node.owner.node if node.owner is not None else None
+
+    def _enter(self, node: Node) -> None:
+        by_result = open_flow_of(node) is not None
+        self._need(own_inputs(node) if by_result else node.inputs)
+        for block in node.blocks:
+            self._need(own_results(block) if by_result else block.outputs)
+        self._mark_effects(node)
 
     def _position(self, value: Value) -> int:
         found = self._positions.get(value.node)
@@ -169,14 +177,13 @@ class _Marks:
 def _effects_by_function(graph: Graph) -> dict[Node | None, list[Node]]:
     """The nodes with side effects, by the prim::Function around them (None: the graph itself)."""
     effectful = _Effects(graph)
-    around: dict[Block, Node | None] = {graph.body: None}
+    around: dict[Block | None, Node | None] = {graph.body: None}
     found: dict[Node | None, list[Node]] = {}
     for node in graph.all_nodes():
-        function = around[node.owner] if node.owner is not None else None
         for block in node.blocks:
-            around[block] = node if node.kind == "prim::Function" else function
+            around[block] = node if node.kind == "prim::Function" else around.get(node.owner)
         if effectful(node):
-            found.setdefault(function, []).append(node)
+            found.setdefault(around.get(node.owner), []).append(node)
     return found
 
 

@@ -24,6 +24,8 @@ from ..ir.rewrite import splice
 
 def lower_grad_of(graph: Graph) -> bool:
     """Inline each prim::GradOf one of whose inputs is known to be defined."""
+    if not any(node.kind == "prim::GradOf" for node in graph.all_nodes()):
+        return False
     states = Definedness(graph)
     changed = False
     for node in post_order(graph):

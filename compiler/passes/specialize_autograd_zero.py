@@ -39,6 +39,8 @@ from ..types.types import UNDEFINED, TensorType
 
 def specialize_autograd_zero(graph: Graph) -> bool:
     """Decide what the lattice of zero, nonzero and unknown gradients decides."""
+    if not any(node.kind in _RULES for node in graph.all_nodes()):
+        return False
     states = Definedness(graph)
     changed = False
     for node in post_order(graph):

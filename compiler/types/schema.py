@@ -81,6 +81,17 @@ class FunctionSchema:
     def positional(self) -> tuple[Argument, ...]:
         return tuple(a for a in self.arguments if not a.keyword_only)
 
+    @cached_property
+    def is_generic(self) -> bool:
+        """Whether what a result is hangs on what a type variable stands for."""
+        parts = [result.type for result in self.returns]
+        for type in parts:
+            if isinstance(type, OptionalType | ListType):
+                parts.append(type.element)
+            elif isinstance(type, TupleType):
+                parts += type.elements
+        return any(isinstance(type, VariableType) for type in parts)
+
     def index_of(self, name: str) -> int:
         """Position of the argument called `name`; ValueError where there is none."""
         return [a.name for a in self.arguments].index(name)
