@@ -7,7 +7,6 @@ import os
 import selectors
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ...lang.diagnostics import CompileError, Diagnostic
@@ -96,13 +95,25 @@ def files_of(paths: Sequence[str]) -> Iterator[str]:
     """The files named, and those of source in the folders named and below, each once."""
     seen: set[str] = set()
     for path in paths:
-        inside = sorted(p for s in SUFFIXES for p in Path(path).rglob(f"*{s}")) if os.path.isdir(path) else [path]
+        inside = _inside(path) if os.path.isdir(path) else [path]
         if not inside:
             raise Problem(f"{path} holds no file that ends in {' or '.join(SUFFIXES)}")
-        for found in map(str, inside):
+        for found in inside:
             if found not in seen:
                 seen.add(found)
                 yield found
+
+
+def _inside(folder: str) -> list[str]:
+    """The files of source in a folder and below, and what folders cannot be read: whoever reads them says why."""
+    errors: list[OSError] = []
+    read = [
+        os.path.normpath(os.path.join(place, name))
+        for place, _, names in os.walk(folder, onerror=errors.append)
+        for name in names
+        if name.endswith(SUFFIXES)
+    ]
+    return sorted([*read, *(str(error.filename) for error in errors)])
 
 
 def check_files(

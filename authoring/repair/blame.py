@@ -259,8 +259,19 @@ def blame_shape(subject: Subject, trial: Trial, path: Path) -> Blame:
         if np.shape(trial.gradients[0][_index(subject, other)]) == leaf.shape:
             return Blame(span, f"the gradients of '{name}' and '{other}' seem to be swapped")
     if sum_to(gradient, leaf.shape) is not None:
-        return Blame(span, f"'{name}' was broadcast, so its gradient is summed: `.sum_to_size({name}.size())`")
+        message = f"'{name}' was broadcast, so its gradient is summed: `.sum_to_size({name}.size())`"
+        made, written = _made_at(evidence) or span, spans.element(pair.backward, path[0])
+        return Blame(made, message, also=other_lines(made, [written] if written is not None else []))
     return Blame(span)
+
+
+def _made_at(evidence: Evidence | None) -> Span | None:
+    """Where the gradient was made, in the branch that was taken."""
+    if evidence is None:
+        return None
+    trace = evidence.traces[0]
+    result = evidence.result(trace)
+    return next((step.node.span for step in trace.steps if result in step.outputs and step.node.span.end), None)
 
 
 def _other_shapes(subject: Subject, trial: Trial, path: Path) -> dict[str, tuple[int, ...]]:

@@ -73,10 +73,12 @@ class Spans:
         node = outputs[index].node if index < len(outputs) else graph.body.ret
         if node.kind not in _NO_EXPRESSION and node.span.end:
             return node.span
-        element = self._returned_element(graph, index)
-        if element is not None:
-            return element.span
-        return graph.span
+        return self.element(graph, index) or graph.span
+
+    def element(self, graph: Graph, index: int) -> Span | None:
+        """What the last `return` of a backward says of gradient `index`, which may be a name alone."""
+        found = self._returned_element(graph, index)
+        return None if found is None else found.span
 
     def _returned_element(self, graph: Graph, index: int) -> ast.Expr | None:
         """Element `index` of the last `return` of the closure."""

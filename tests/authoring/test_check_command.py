@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,21 @@ def test_status_2_is_what_could_not_run(folder: Path) -> None:
     assert invoke(str(folder), "nothing").exit_code == 2
     (folder / "empty").mkdir()
     assert invoke(str(folder / "empty")).exit_code == 2
+
+
+def test_a_folder_inside_that_cannot_be_read_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = os.scandir
+
+    def refusing(path: str) -> Any:
+        if os.fspath(path).endswith("inner"):
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    result = invoke(str(folder))
+    assert result.exit_code == 2
+    assert f"cannot read {folder / 'inner'}" in result.stderr
+    assert "double: ok" in result.stdout
 
 
 def test_functions_by_name(folder: Path) -> None:
