@@ -9,7 +9,7 @@ from ...lang import ast
 from ...lang.light_dataclasses import replace
 from ...lang.trampoline import Walk
 from ..ir.node import Value
-from ..ir.signature import result_types
+from ..ir.signature import Bindings, matches, result_types
 from ..ops.registry import OPS, Op
 from ..spelling.overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
 from ..types.schema import FunctionSchema
@@ -26,6 +26,7 @@ from ..types.types import (
     OptionalType,
     TupleType,
     Type,
+    VariableType,
     is_tensor,
     strip_optional,
 )
@@ -216,7 +217,14 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
             return builder.list([value] * (size or 1), element_type(formal))
         case Conversion.TO_LIST:
             elements = value.node.inputs if value.node.kind == "prim::TupleConstruct" else builder.unpack(value)
-            return builder.list(elements, element_type(formal))
+            element = element_type(formal)
+            if isinstance(element, VariableType):
+                # What any list may hold, it holds what the tuple does.
+                bound: Bindings = {}
+                fits = all(matches(value.type, element, bound) for value in elements)
+                assert fits, "the overload takes the tuple"
+                element = bound[element.name]
+            return builder.list(elements, element)
         case Conversion.EMPTY_LIST:
             return builder.node("prim::ListConstruct", (), [ListType(element_type(formal))]).output
         case Conversion.TO_FLOAT_LIST:

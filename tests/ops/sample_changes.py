@@ -95,6 +95,20 @@ def _numbers(sample: Any, chance: random.Random) -> Any:
     return replaced(sample, lambda tensor: tensor, changed)
 
 
+def _lengths(sample: Any, chance: random.Random) -> Any:
+    """Lists of ints of another length."""
+
+    def changed(value: Any) -> Any:
+        is_list = isinstance(value, list | tuple) and all(type(item) is int for item in value)
+        if not is_list or chance.random() > 0.8:
+            return value
+        return type(value)(chance.choices([*value, 0, 1], k=chance.choice((0, 1, 2, 3))))
+
+    args = tuple(changed(argument) for argument in sample.args)
+    kwargs = {name: changed(value) for name, value in sample.kwargs.items()}
+    return type(sample)(changed(sample.input), args=args, kwargs=kwargs)
+
+
 def _laid_out(sample: Any, chance: random.Random) -> Any:
     """The same shapes in other strides: columns first, every second element, or one element for a whole row."""
 
@@ -155,6 +169,7 @@ CHANGES: dict[str, Change] = {
     "0-d": Change(_without_dimensions),
     "empty": Change(_empty),
     "numbers": Change(_numbers),
+    "lengths": Change(_lengths),
     "layout": Change(_laid_out),
     "backwards": Change(given=_backwards),
     "strides": Change(given=_shaped_by_strides),

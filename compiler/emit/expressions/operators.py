@@ -6,7 +6,7 @@ from ....lang import ast
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
-from ...types.types import NONE, NUMBERS, STR, TupleType, is_tensor
+from ...types.types import INT, NONE, NUMBERS, STR, ListType, TupleType, Type, is_tensor
 from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
@@ -21,6 +21,8 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
         return emit_percent(e, node, left, right)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         return joined(e, node, left.value, right.value)
+    if op == "+":
+        _require_alike(e, node, left, right)
     found = binary_op(op, left.value.type, right.value.type)
     if found is None:
         # As torch eager does: number / x is reciprocal(x) * number.
@@ -31,6 +33,19 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
     if op == "**" and not is_tensor(left.value.type) and not is_tensor(right.value.type):
         operands = [*with_float_base(e, node, operands)]
     return emit_resolved(e, node, name, operands, what)
+
+
+def _require_alike(e: Emitter, node: ast.Syntax, left: Argued, right: Argued) -> None:
+    """Lists and tuples are joined with their like, as in Python; sizes are lists here, and take tuples of ints."""
+    types = [left.value.type, right.value.type]
+    kinds = {ListType, TupleType}
+    if {type(t) for t in types} == kinds and not all(_holds_ints(t) for t in types):
+        note = "write brackets for both: `[a] + [b, c]`; `list(…)` makes a list of a list or of a tensor's rows"
+        raise e.fail("E203", f"operator '+' does not take ({types[0]}, {types[1]})", node.span, note)
+
+
+def _holds_ints(type: Type) -> bool:
+    return type == ListType(INT) or (isinstance(type, TupleType) and all(e == INT for e in type.elements))
 
 
 def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:

@@ -74,13 +74,13 @@ def resized(
         raise ValueError("interpolate: only one of size or scale_factor should be defined")
     if size is not None:
         sizes = exactly(size, rank)
-        return [(new, old / new) for old, new in zip(spatial, sizes, strict=True)]
+        return [(new, old / new if new else 0.0) for old, new in zip(spatial, sizes, strict=True)]
     given = [float(scales)] * rank if isinstance(scales, int | float) else [float(s) for s in scales or ()]
     if len(given) != rank:
         raise RuntimeError(f"expected a factor for each of {rank} spatial dimensions, but got {given}")
     sizes = tuple(floor(old * factor) for old, factor in zip(spatial, given, strict=True))
     if recompute:
-        return [(new, old / new) for old, new in zip(spatial, sizes, strict=True)]
+        return [(new, old / new if new else 0.0) for old, new in zip(spatial, sizes, strict=True)]
     return [(new, 1 / factor) for new, factor in zip(sizes, given, strict=True)]
 
 
@@ -122,6 +122,8 @@ def _interpolate(
         require_float("interpolate", dtype_of(input))
     if mode == "area":
         return adaptive_avg_pool(rank)(input, [new for new, _ in target])
+    if not all((*input.shape[2:], *(new for new, _ in target))):
+        raise RuntimeError(f"interpolate: sizes of 0: of the input {input.shape}, of the result {target}")
     result = widen(input)
     for axis, (new, scale) in enumerate(target, 2):
         index, weights = _taps(input.shape[axis], new, scale, mode, align_corners, result.dtype)
@@ -174,6 +176,9 @@ def _adaptive_max_pool(rank: int) -> Callable[[Array, Sizes], tuple[Array, Array
             shape = [places.shape[j // rank] if j % rank == i else 1 for j in range(2 * rank)]
             inside = inside & (places < ends[:, None]).reshape(shape)
             at = at * size + np.minimum(places, size - 1).reshape(shape)
+        if not prod(bins):
+            shape = [*self.shape[: self.ndim - rank], *bins]
+            return np.zeros(shape, self.dtype), np.zeros(shape, np.int64)
         window = at.reshape(*bins, -1)
         values = widen(self).reshape(*self.shape[: self.ndim - rank], prod(plane))[..., window]
         lowest = -np.inf if dtype_of(self).is_floating else np.iinfo(self.dtype).min

@@ -154,6 +154,8 @@ def pick(array: Array, dim: int, index: Array, keepdim: bool) -> tuple[Array, Ar
 
 
 def _logsumexp(self: Array, dim: Dims, keepdim: bool) -> Array:
+    if not dim and not keepdim and self.ndim and self.size:
+        raise RuntimeError("logsumexp: over no dimensions it keeps them all: give dimensions, or keepdim=True")
     dtype = float_dtype(dtype_of(self))
     axes = axes_of(dim, self.ndim)
     wide = widen(cast(self, dtype))
