@@ -6,7 +6,7 @@ from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
 from ..passes.inline_functions import inline_functions
-from ..types.types import FLOAT, INT, NUMBER
+from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, strip_optional
 
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""
@@ -25,7 +25,9 @@ def is_open(op: Op, index: int) -> bool:
     """Whether kernels take any number as this argument: an operand of arithmetic, or a seed."""
     if op.schema.arguments[index].name == SEED:
         return True
-    return op.has(Trait.POINTWISE) and op.scalar is not None and index not in op.scalar.static
+    # A number that has a default is one like any other: kernels of it do without what the default would leave out.
+    type = strip_optional(op.schema.arguments[index].type)
+    return op.has(Trait.POINTWISE) and op.scalar is not None and type not in (INT, BOOL, STR)
 
 
 def _is_open(number: Value, returned: Node) -> bool:

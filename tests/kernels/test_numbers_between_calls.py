@@ -35,6 +35,12 @@ def in_rounds(x, step: int):
 
 def of_whole_numbers(x, step: int):
     return x * step
+
+def weighted(x, step: int):
+    return torch.sub(torch.add(x, torch.exp(x), alpha=step), x, alpha=step - 1)
+
+def bounded(x, step: int):
+    return torch.clamp(x * 3.0, -step, step) + torch.clamp(x, max=step)
 """)
 DECIDING = gs.CompilationUnit("""
 def sized(x, step: int):
