@@ -15,6 +15,7 @@ from ...lang.source import NO_SPAN, Span
 from ..analysis.chains import far_reaching
 from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
+from ..ir.kinds import KindTrait, has
 from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT
 from ..ir.structure import spelled
@@ -26,7 +27,7 @@ from ..ops.registry import OPS, Trait
 from ..scheduling.partials import Unsplittable
 from ..scheduling.split import split_reductions
 from ..types.dtypes import DType
-from ..types.types import TensorType
+from ..types.types import NUMBERS, TensorType
 from .assemble import Split, assembled
 from .elements import checked, element_rule
 from .group import Group
@@ -185,6 +186,8 @@ class Planner:
         """Whether an op of the library runs for a node."""
         if node.kind == CONSTANT or node in self.memory.rules or self._is_structure(node) or node.kind in _TAKES:
             return False
+        if self._is_same_number(node):
+            return False
         return len(node.outputs) != 1 or node.output not in self.memory.reductions
 
     def _visit(self, node: Node) -> None:
@@ -195,8 +198,14 @@ class Planner:
                 self._place_reduction(node.output)
         elif node.kind in _TAKES and node.inputs[0] in self.memory.lists:
             self._take(node)
+        elif self._is_same_number(node):
+            self.memory.placed[node.output] = self.memory.placed[node.inputs[0]]
         elif node not in self.memory.rules and not self._is_structure(node):
             self._extern(node)
+
+    def _is_same_number(self, node: Node) -> bool:
+        """Whether it gives a number that each call has, as an optional one that is there."""
+        return has(node, KindTrait.SAME_VALUE) and node.output.type in NUMBERS and node.inputs[0] in self.memory.placed
 
     def _take(self, node: Node) -> None:
         """Tensors out of a list that is in memory."""

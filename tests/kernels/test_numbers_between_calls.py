@@ -103,6 +103,22 @@ def results_of(name: str, step: int) -> tuple[Any, list[Any]]:
     return result, [pull_back((np.ones_like(X), None) if name == "added" else np.ones_like(X))[0]]
 
 
+def test_a_number_that_may_be_missing_makes_nothing_anew_where_it_is_there(planned: list[object]) -> None:
+    unit = gs.CompilationUnit("""
+def given(x, scale: Optional[float] = None):
+    return torch.tanh(x) * scale if scale is not None else x * 2.0
+""")
+    counts = []
+    with gs.settings.backend("c"):
+        for scale in (0.5, 2.0, 0.0, -1.0):
+            np.testing.assert_allclose(unit.given(X, scale), np.tanh(X) * scale, rtol=1e-12)
+            gradient = gs.vjp(unit.given, X, scale)[1](np.ones_like(X))[0]
+            np.testing.assert_allclose(gradient, scale / np.cosh(X) ** 2, rtol=1e-12)
+            counts.append(len(planned))
+        assert len(set(counts)) == 1, counts
+        np.testing.assert_allclose(unit.given(X), X * 2.0)
+
+
 @pytest.mark.parametrize("name", list(DECIDING.functions))
 def test_what_a_number_decides_follows_it(name: str) -> None:
     for step in (1, 2, 3, 4, 5):
