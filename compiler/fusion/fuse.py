@@ -101,8 +101,8 @@ class FusedPair:
         return self._given(self.forward.outputs[index])
 
     def _given(self, output: Argument) -> Given:
-        if isinstance(output, list):
-            return [self._given(item) for item in output]
+        if isinstance(output, list | tuple):
+            return type(output)([self._given(item) for item in output])
         return self.forward.layouts.get(output.name, UNKNOWN) if isinstance(output, Ref) else output
 
 

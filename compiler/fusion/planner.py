@@ -471,8 +471,10 @@ class Planner:
             return Ref(self.memory.placed[value][0])
         if value in self.memory.lists:
             return [Ref(name) for name in self.memory.lists[value][0]]
-        if value.node.kind in ("prim::ListConstruct", "prim::TupleConstruct"):
+        if value.node.kind == "prim::ListConstruct":
             return [self._argument(item) for item in value.node.inputs]
+        if value.node.kind == "prim::TupleConstruct":
+            return tuple([self._argument(item) for item in value.node.inputs])
         if value.node.kind == "prim::Uninitialized":
             return None
         if _has_tensor(known):

@@ -27,7 +27,7 @@ def names_in(argument: Argument) -> list[str]:
     """The values of the program that an argument or an output holds."""
     if isinstance(argument, Ref):
         return [argument.name]
-    return [name for item in argument for name in names_in(item)] if isinstance(argument, list) else []
+    return [name for item in argument for name in names_in(item)] if isinstance(argument, list | tuple) else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,4 +105,6 @@ def _run_extern(program: Program, step: ExternStep, held: dict[str, Any]) -> Non
 def _argument(argument: Argument, held: dict[str, Any]) -> Any:
     if isinstance(argument, Ref):
         return held[argument.name]
-    return [_argument(item, held) for item in argument] if isinstance(argument, list) else argument
+    if isinstance(argument, list | tuple):
+        return type(argument)([_argument(item, held) for item in argument])
+    return argument

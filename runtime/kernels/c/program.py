@@ -165,9 +165,9 @@ class CProgram:
         if isinstance(argument, Ref):
             number = self._slot[argument.name]
             return lambda slots: slots[number]
-        if isinstance(argument, list):
-            readers = [self._reader(item) for item in argument]
-            return lambda slots: [read(slots) for read in readers]
+        if isinstance(argument, list | tuple):
+            readers, kind = [self._reader(item) for item in argument], type(argument)
+            return lambda slots: kind([read(slots) for read in readers])
         return lambda slots: argument
 
 
