@@ -153,6 +153,7 @@ def test_arrays_in_nested_values() -> None:
     assert [id(v) for v in arrays_in([a, [b, (c, 1, None)], "x", 2.0])] == [id(a), id(b), id(c)]
 
 
+@pytest.mark.usefixtures("op_by_op")  # the arena of kernels asks the allocator for more at once
 @pytest.mark.parametrize("policy", [None, "min_cut", "recompute_all"])
 def test_the_peak_is_what_the_allocator_saw(policy: str | None) -> None:
     """Against Python's own trace of allocations, on ops that allocate nothing but their results."""

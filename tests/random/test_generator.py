@@ -96,6 +96,7 @@ def test_a_seed_makes_calls_reproducible(name: str) -> None:
     assert differ(function(*arguments), first)
 
 
+@pytest.mark.usefixtures("op_by_op")  # the same draws, made normal by other logarithms: the last bit differs in kernels
 @pytest.mark.parametrize("name", ARGUMENTS)
 @pytest.mark.parametrize("pipeline", [None, *RECIPES])
 def test_no_pass_changes_what_is_drawn(name: str, pipeline: str | None) -> None:

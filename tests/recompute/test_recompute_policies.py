@@ -95,6 +95,7 @@ def f(x, w):
     assert found.saved_bytes is not None and found.saved_bytes < plain[1]
 
 
+@pytest.mark.usefixtures("op_by_op")  # estimates are those of ops
 def test_estimates_are_near_what_is_measured() -> None:
     arguments = [array(256, 128), array(128, 512), array(512), array(512, 64)]
     gradient = gradient_of(LAYER, arguments)

@@ -18,6 +18,7 @@ from math import prod
 from ...ops import rules, shapes
 from ...types.dtypes import BY_CODE, FLOAT32, INT64, DType
 from ...types.lazy_numpy import np
+from ..arguments import Arguments
 from ..arrays import Array, cast, numpy_dtype
 from ..composite import composite
 from ..draw import draw_seed
@@ -68,14 +69,18 @@ def _bits_at(seed: int, counters: Array, word: int) -> Array:
     return philox(seed, counters, word).astype(np.int64)
 
 
+def _require_word(word: int) -> None:
+    if not 0 <= word < 4:
+        raise RuntimeError(f"a Philox block has the words 0 to 3, not {word}")
+
+
 def _elements(
     seed: int, size: Sequence[int], word: int, dtype: DType, make: Callable[[int, Array, int], Array]
 ) -> Array:
     """A tensor of a size, made block by block."""
     if any(s < 0 for s in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
-    if not 0 <= word < 4:
-        raise RuntimeError(f"a Philox block has the words 0 to 3, not {word}")
+    _require_word(word)
     count = prod(size)
     result: Array = np.empty(count, numpy_dtype(dtype))
     for start in range(0, count, _BLOCK):
@@ -84,11 +89,25 @@ def _elements(
     return result.reshape(tuple(size))
 
 
-def _uniform(seed: int, size: Sequence[int], dtype: int | None, word: int) -> Array:
+def _uniform_dtype(dtype: int | None) -> DType:
     wanted = FLOAT32 if dtype is None else BY_CODE[dtype]
     if not wanted.is_floating:
         raise RuntimeError(f"uniform: numbers in [0, 1) are of a floating dtype, not {wanted}")
+    return wanted
+
+
+def _uniform(seed: int, size: Sequence[int], dtype: int | None, word: int) -> Array:
+    wanted = _uniform_dtype(dtype)
     return cast(_elements(seed, size, word, FLOAT32, uniform_at), wanted)
+
+
+def _fits_uniform(a: Arguments) -> None:
+    _uniform_dtype(a["dtype"])
+    _require_word(a["word"])
+
+
+def _fits_random_bits(a: Arguments) -> None:
+    _require_word(a["word"])
 
 
 def _random_bits(seed: int, size: Sequence[int], word: int) -> Array:
@@ -102,6 +121,7 @@ declare(
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.unless_asked(2, rules.fixed(FLOAT32)),
     shape=shapes.sized("size"),
+    fits=_fits_uniform,
 )
 declare(
     "gs::random_bits(int seed, int[] size, *, int word=0) -> Tensor",
@@ -109,6 +129,7 @@ declare(
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.fixed(INT64),
     shape=shapes.sized("size"),
+    fits=_fits_random_bits,
 )
 
 _OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
