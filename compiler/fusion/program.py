@@ -20,7 +20,7 @@ class Ref:
 
 
 Argument: TypeAlias = Any
-"""A Ref, a number, string or None, or a list of them."""
+"""A Ref, a number, string or None, or a list or tuple of them."""
 
 
 def names_in(argument: Argument) -> list[str]:
