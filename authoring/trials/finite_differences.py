@@ -32,10 +32,14 @@ KINK = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """The derivative of every output along one direction, and the estimated error of each."""
+    """The derivative of every output along one direction, and the estimated error of each.
+
+    `rounding` is what the outputs' own last digits may hide: where no step changes an output, no error is estimated.
+    """
 
     value: Array
     error: Array
+    rounding: Array
 
 
 def slope(function: Callable[[float], Array], at_zero: Array, precision: float = DOUBLE) -> Slope:
@@ -60,9 +64,10 @@ def slope(function: Callable[[float], Array], at_zero: Array, precision: float =
             value, error = _refined(
                 value, error, coarse | np.isinf(error), fine, _Fine(function, at_zero, 1e-6, precision)
             )
+        rounding = 4 * precision * np.abs(at_zero) / steps[-1]
         if precision > DOUBLE:
-            error = np.maximum(error, 4 * precision * np.abs(at_zero) / steps[-1])
-    return Slope(np.nan_to_num(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf))
+            error = np.maximum(error, rounding)
+    return Slope(np.nan_to_num(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf), np.nan_to_num(rounding))
 
 
 class _Fine:

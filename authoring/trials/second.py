@@ -131,7 +131,8 @@ class _SecondCheck:
         if not noise <= HOPELESS * (size + 1e-9):
             result.kind = result.kind or "unreliable"
             return
-        allowed = 10 * TOLERANCE * size + ERROR_FACTOR * noise + 1e-10
+        hidden = float((np.abs(weight) * found.rounding).sum())
+        allowed = 10 * TOLERANCE * size + ERROR_FACTOR * (noise + hidden) + 1e-10
         largest = max(abs(actual), abs(expected), 1e-3 * size)
         error = abs(actual - expected) / largest if largest > 1e-10 else 0.0
         result.error = max(error, result.error or 0.0)

@@ -165,21 +165,22 @@ def compare(gradients: Sequence[Any], weights: Sequence[Array], probes: Sequence
     """Hold gradients of one leaf, one per choice of output weights, against the slopes weighted alike."""
     pairs = list(zip(gradients, weights, strict=True))
     numbers = [_deviation(gradient, weight, probe) for gradient, weight in pairs for probe in probes]
-    known = [(actual, expected, allowed) for actual, expected, size, allowed in numbers if allowed <= HOPELESS * size]
+    known = [(a, e, allowed, lost) for a, e, size, allowed, lost in numbers if allowed <= HOPELESS * size]
     if not known:
         return Comparison(None, False, bool(numbers))
-    largest = max(max(abs(actual), abs(expected)) for actual, expected, _ in known)
-    size = max(size for _, _, size, _ in numbers)
-    errors = [abs(actual - expected) for actual, expected, _ in known]
-    wrong = any(not abs(actual - expected) <= allowed + 1e-10 * size for actual, expected, allowed in known)
+    largest = max(max(abs(actual), abs(expected)) for actual, expected, _, _ in known)
+    size = max(size for _, _, size, _, _ in numbers)
+    errors = [max(abs(actual - expected) - lost, 0.0) for actual, expected, _, lost in known]
+    wrong = any(not e <= allowed + 1e-10 * size for e, (_, _, allowed, _) in zip(errors, known, strict=True))
     wrong = wrong and not largest <= NOTHING
     nothing = largest <= NOTHING or (not wrong and largest <= 1e-9 * size)
     error = 0.0 if nothing else max(errors) / largest
     return Comparison(error, wrong, False)
 
 
-def _deviation(gradient: Any, weight: Array, probe: Probe) -> tuple[float, float, float, float]:
-    """The derivative along a probe by the gradient and by the slope, the size of its parts, the error allowed."""
+def _deviation(gradient: Any, weight: Array, probe: Probe) -> tuple[float, float, float, float, float]:
+    """The derivative along a probe by the gradient and by the slope, the size of its parts, the error allowed, and what
+    rounding hides."""
     found = probe.slope
     with np.errstate(all="ignore"):
         actual = 0.0 if gradient is None else float(np.sum(np.asarray(gradient, np.float64) * probe.direction))
@@ -189,7 +190,8 @@ def _deviation(gradient: Any, weight: Array, probe: Probe) -> tuple[float, float
         if gradient is not None:
             size = max(size, float(np.abs(np.asarray(gradient, np.float64) * probe.direction).max(initial=0.0)))
     allowed = TOLERANCE * size + ERROR_FACTOR * noise + 1e-12
-    return actual, float(np.sum(weight * found.value)), size + 1e-9, allowed
+    hidden = ERROR_FACTOR * float(np.sum(np.abs(weight) * found.rounding))
+    return actual, float(np.sum(weight * found.value)), size + 1e-9, allowed, hidden
 
 
 # --- first order ---

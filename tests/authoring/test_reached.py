@@ -226,6 +226,20 @@ def test_infinite_slopes_and_ends_of_domains_are_no_failures(value: str, gradien
     assert report.ok, str(report)
 
 
+def test_what_rounding_hides_is_no_failure() -> None:
+    source = """
+def f(x):
+    s = torch.sigmoid(x)
+
+    def backward(g):
+        return g * 1e-9 * s * (1 - s)
+
+    return 1e6 + 1e-9 * s, backward
+"""
+    report = checked(source)
+    assert report.ok, str(report)
+
+
 def test_at_an_end_of_a_domain_the_convention_is_a_warning() -> None:
     report = checked(
         "def f(x, y):\n"
