@@ -9,13 +9,13 @@ import numpy as np
 
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
-from ..kernel_ir.kernel import Constant
+from ..kernel_ir.kernel import Constant, Operand
 from ..ops.arrays import numpy_dtype
 from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization
 from ..ops.meta import Meta, UnknownType, is_known
 from ..ops.registry import OPS
 from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
-from ..types.dtypes import BOOL, DType
+from ..types.dtypes import BOOL, FLOAT16, DType
 from ..types.types import BOOL as BOOL_TYPE
 from ..types.types import INT, NUMBERS
 from .body import register_dtype
@@ -82,8 +82,27 @@ def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Gua
             made.append(Constant(LIMITS[step.op](numpy_dtype(result)).item()))
         else:
             dtype = BOOL if step.kind == "bool" else compute
-            made.append(body.compute(hint if number == last else "", step.op, dtype, [made[o] for o in step.operands]))
+            operands = [made[o] for o in step.operands]
+            found = body.compute(hint if number == last else "", step.op, dtype, operands)
+            if step.op == "pow" and compute.is_floating and result != FLOAT16:
+                exponent = special.steps[step.operands[1]]
+                of_number = exponent.op != PARAMETER or not isinstance(
+                    group.known.get(node.inputs[exponent.value]), Meta
+                )
+                found = _root(group, operands, found, dtype) if of_number else found
+            made.append(found)
     return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
+
+
+def _root(group: Elements, operands: Sequence[Operand], found: Operand, dtype: DType) -> Operand:
+    """A power by a number, which is a root where torch takes one: that of -inf is NaN, that of -0.0 has its sign."""
+    base, exponent = operands
+    for half, root in ((0.5, "sqrt"), (-0.5, "rsqrt")):
+        if isinstance(exponent, Constant) and exponent.value != half:
+            continue
+        is_half = group.body.compute("", "eq", BOOL, [exponent, Constant(half)])
+        found = group.body.where(is_half, group.body.compute("", root, dtype, [base]), found, dtype)
+    return found
 
 
 def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gradscript as gs
@@ -209,3 +210,19 @@ def test_torchs_own_samples(op: Any, dtype: str) -> None:
     found = differences(op, dtype, "none", 2)
     wrong = found.refused + found.different
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("power", [0.5, -0.5])
+@pytest.mark.parametrize("spelled", ["x ** {power}", "x ** p", "torch.pow(x, p)", "torch.pow(x, {power})"])
+def test_powers_that_are_roots(spelled: str, power: float, dtype: torch.dtype) -> None:
+    """torch takes a root for the power by a half, but of float16: that of -inf is NaN."""
+    x = torch.tensor([-math.inf, math.inf, -1.0, 0.0, -0.0, 4.0, math.nan], dtype=dtype)
+    f = gs.CompilationUnit(f"def f(x, p: float):\n    return {spelled.format(power=power)}\n").f
+    expected = torch.pow(x, power).double().numpy()
+    for backend in ("numpy", "c"):
+        with gs.settings.backend(backend):
+            found = f(x, power).double().numpy()
+        np.testing.assert_array_equal(found, expected)
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
