@@ -88,6 +88,34 @@ def test_a_spoilt_artifact_is_compiled_again(spoil: Callable[[bytes], bytes], pu
             assert path.read_bytes() == content
 
 
+def _linked(path: Path) -> None:
+    elsewhere = path.parent.parent / f"{path.name}.elsewhere"
+    elsewhere.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(elsewhere)
+
+
+def _piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("put", [_linked, _piped, _folder, lambda path: path.chmod(0o666)])
+def test_what_is_no_file_of_ours_is_compiled_again(put: Callable[[Path], None]) -> None:
+    """It is neither read through nor waited for."""
+    info = kernel()
+    with checked_cache():
+        first = info.compile("sm_90")
+        for path in stored():
+            put(path)
+        assert info.compile("sm_90").code == first.code
+
+
 def test_what_was_laid_out_is_no_source_of_later_reads() -> None:
     """The plain files that Triton reads are written from checked content each time."""
     info = kernel()
