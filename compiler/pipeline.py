@@ -202,6 +202,8 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
     ),
     # A backward for gradients of which it is known which are there.
     "settle_gradients": (specialize_autograd_zero, lower_grad_of),
+    # The same, as far as gradients are known.
+    "follow_gradients": (specialize_autograd_zero,),
     # A program for arguments of known shapes, round by round with what the shapes decide (`settle`).
     "settle_shapes": (
         lower_tuples,

@@ -14,10 +14,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...lang.diagnostics import CompileError
+from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
-from ..ir.node import Value, copy_nodes
+from ..ir.kinds import open_flow_of, sources
+from ..ir.node import PARAM, Value, copy_nodes
 from ..ir.rewrite import replace_by_constant, replace_node, splice
+from ..ops.registry import OPS
 from ..pipeline import run_recipe
 from ..types.dtypes import DEFAULT_FLOAT
 from ..types.schema import Argument, FunctionSchema
@@ -130,20 +133,59 @@ def _with_gradients(df: Graph, count: int) -> Graph:
     for value in copied.inputs[:count]:
         if is_tensor(value.type):
             value.type = TensorType(DEFAULT_FLOAT)
-    _open_lists(copied, {value for value in copied.inputs[:count] if isinstance(value.type, ListType)})
+    given = {value for value in copied.inputs[:count] if isinstance(value.type, ListType)}
+    while run_recipe(copied, "follow_gradients") | _open_lists(copied, given):
+        pass
     run_recipe(copied, "settle_gradients")
     return copied
 
 
-def _open_lists(df: Graph, there: set[Value]) -> None:
+def _open_lists(df: Graph, given: set[Value]) -> bool:
     """Put in its place what is computed from lists of gradients that are there, which no type says of a list."""
+    states = Definedness(df)
+    for node in post_order(df):
+        states.visit(node)
+    changed = False
     for node in list(df.nodes):
-        if node.kind == "prim::GradOf" and not there.isdisjoint(node.inputs):
-            made = [value for value in node.blocks[0].outputs if value.node.schema is not None]
+        if node.kind == "prim::GradOf" and any(_is_there(value, given, states) for value in node.inputs):
             splice(node, node.blocks[0])
-            there |= {value for value in made if isinstance(value.type, ListType)}
-        elif node.kind == "prim::grad_defined" and node.inputs[0] in there:
+            changed = True
+        elif node.kind == "prim::grad_defined" and _is_there(node.inputs[0], given, states):
             replace_by_constant(node, True)
+            changed = True
+    return changed
+
+
+def _is_there(value: Value, given: set[Value], states: Definedness) -> bool:
+    """Whether a list is one that was given, or made of what is there."""
+    if not isinstance(value.type, ListType):
+        return False
+    pending, seen = [value], {value}
+    while pending:
+        found = pending.pop()
+        if found in given:
+            continue
+        following = _made_of(found, states)
+        if following is None:
+            return False
+        pending += [each for each in following if each not in seen]
+        seen.update(following)
+    return True
+
+
+def _made_of(value: Value, states: Definedness) -> list[Value] | None:
+    """The lists of which a list is one; None where something that it holds may not be there."""
+    node = value.node
+    if node.kind == PARAM or open_flow_of(node) is not None:
+        handed = sources(value)
+        return handed if handed and node.kind != "prim::GradOf" else None
+    elements = {"prim::ListConstruct": node.inputs, "aten::append.t": node.inputs[1:]}.get(node.kind)
+    if elements is not None:
+        sure = all(states[element] is State.NONZERO for element in elements)
+        return node.inputs[: len(node.inputs) - len(elements)] if sure else None
+    op = OPS.of(node.schema)
+    declared = op.schema.returns[value.index].type if op is not None and node.kind.startswith("aten::") else None
+    return [] if declared == ListType(TENSOR) else None
 
 
 def _plain(type: Type) -> Type:

@@ -282,19 +282,26 @@ def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelLis
 
 def _saved(forward: Program, captured: Sequence[int], free: set[Any]) -> int:
     """Bytes of the tensors that captured outputs lie in, but for those that live anyway."""
+    root_of = _roots(forward)
+    roots = {root_of(name) for i in captured for name in names_in(forward.outputs[i])}
+    return sum(forward.layouts[name].meta.nbytes for name in roots - free if name in forward.layouts)
+
+
+def _roots(program: Program) -> Callable[[str], str]:
+    """The tensor that each is a view of, or itself."""
     sources = {
         result: step.arguments[0].name
-        for step in forward.steps
+        for step in program.steps
         if isinstance(step, ExternStep) and step.is_view and isinstance(step.arguments[0], Ref)
         for result in step.results
     }
-    names = {name for i in captured for name in names_in(forward.outputs[i])}
-    roots = set()
-    for name in names:
+
+    def root_of(name: str) -> str:
         while name in sources:
             name = sources[name]
-        roots.add(name)
-    return sum(forward.layouts[name].meta.nbytes for name in roots - free if name in forward.layouts)
+        return name
+
+    return root_of
 
 
 def _made(
@@ -331,14 +338,16 @@ def _is_work(step: ExternStep) -> bool:
 
 def _least(program: Program) -> int:
     """Bytes of the results, and of what is read of the arguments, once each."""
+    root_of = _roots(program)
     inputs = set(program.input_names)
     read: dict[str, int] = {}
     for step in [step for step in program.steps if isinstance(step, KernelStep)]:
         moved = bytes_moved(step.kernel)
         for buffer in step.kernel.inputs:
-            name = step.arguments[buffer.name]
-            read[name] = min(read.get(name, 0) + moved[buffer.name], buffer.nbytes)
-    results = {name for output in program.outputs for name in names_in(output)} - inputs
+            name = root_of(step.arguments[buffer.name])
+            held = program.layouts[name].meta.nbytes if name in program.layouts else buffer.nbytes
+            read[name] = min(read.get(name, 0) + moved[buffer.name], held)
+    results = {root_of(name) for output in program.outputs for name in names_in(output)} - inputs
     written = sum(program.layouts[name].meta.nbytes for name in results if name in program.layouts)
     return written + sum(size for name, size in read.items() if name in inputs)
 

@@ -49,3 +49,12 @@ def test_the_least_of_lists_is_that_of_their_tensors() -> None:
 def test_an_argument_that_is_returned_counts_once() -> None:
     listing = of("def f(x):\n    return x, x * 2\n").kernels(zeros(6, 5))
     assert listing.least_bytes[0] == 2 * 30 * FLOAT
+
+
+def test_a_view_that_is_kept_is_no_result() -> None:
+    function = of(
+        "def f(x):\n    parts = x.reshape([x.size(0), 2, -1])\n"
+        "    return (parts - parts.mean(-1, keepdim=True)).reshape(x.size()).exp()\n"
+    )
+    listing = function.kernels(zeros(8, 64))
+    assert listing.least_bytes[0] == 2 * 8 * 64 * FLOAT
