@@ -13,7 +13,9 @@ from ...compiler.types.schema import FunctionSchema
 from ...compiler.unparse import unparse_function
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
+from ...lang.source import Source
 from ...runtime.face.function import Function
+from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
 from .joined import closures_of, joined
 from .nested import nested
@@ -66,8 +68,19 @@ def derivation_of(function: Function, order: int = 1) -> Derivation:
     for _ in range(order - order_of(function)):
         graph = _tidied(_closed(function.callee, graph), function)
     callee, text = _printed(function, graph)
+    if order > 1:
+        _require_source(text, function.name, order)
     kept = spliced(function, graph, text)
     return Derivation(function.name, kept or text, callee, kept is not None)
+
+
+def _require_source(text: str, name: str, order: int) -> None:
+    """ValueError where the language cannot say the text, as with gradients of lists in which some are missing."""
+    try:
+        functions_of(Source(text))
+    except CompileError as error:
+        reason = f"'{name}' has no backward of order {order} that is source: {error.message}"
+        raise ValueError(f"{reason}; derive it to order {order - 1}, whose body is differentiated anyway") from None
 
 
 def _tidied(graph: Graph, function: Function) -> Graph:

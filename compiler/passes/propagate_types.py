@@ -130,8 +130,10 @@ class _Types(Dataflow[Type]):
             tensor = self.states.get(node.inputs[0])
             if tensor is not None:
                 self._lengthen(value, tensor.rank if isinstance(tensor, TensorType) else None)
-        elif node.kind == _CONSTRUCT and node.inputs and not _is_sizes(node.inputs[0].type):
+        elif node.kind == _CONSTRUCT and value.type == INT_LIST:
             self._lengthen(value, len(node.inputs))
+        elif node.kind == _APPEND and value.type == INT_LIST:
+            self._lengthen(value, None)
         elif node.kind in (_CONSTRUCT, _APPEND, _READ):
             for given in node.inputs:
                 if given in self._lengths and _is_sizes(given.type):

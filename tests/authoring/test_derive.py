@@ -100,6 +100,25 @@ def test_second_order_of_an_authors_backward() -> None:
     assert derived.count("def ") == 3 and gs.check(gs.CompilationUnit(derived).f).ok
 
 
+SECONDS = {
+    "of a size that is a list without elements": "x.new_full([], 0.5) * x * x",
+    "of lists": "torch.cat([x * x, torch.sin(x)]) * torch.stack([x, x]).sum()",
+    "written into": "torch.index_put(x * x, [x > 0.3], torch.zeros([]))",
+}
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_second_derivatives_through_what_was_written(name: str) -> None:
+    """The gradient of a gradient is the one that the body without the nested backward has."""
+    plain = gs.CompilationUnit(f"def f(x):\n    return {SECONDS[name]}\n")
+    loss = "\n\ndef loss(x):\n    y = f(x)\n    return (y * y).sum()\n"
+    units = [gs.CompilationUnit(plain.f.code + loss), gs.CompilationUnit(gs.derive(plain.f, order=2) + loss)]
+    x = np.linspace(-1.0, 1.3, 6).reshape(2, 3)
+    first, second = [gs.vjp(gs.grad(unit.loss), x) for unit in units]
+    np.testing.assert_allclose(second[0], first[0], rtol=1e-12)
+    np.testing.assert_allclose(second[1](np.ones_like(x))[0], first[1](np.ones_like(x))[0], rtol=1e-12)
+
+
 def test_third_order() -> None:
     unit = gs.CompilationUnit(gs.derive(gs.CompilationUnit("def f(x):\n    return x ** 5\n").f, order=3))
     third = gs.grad(gs.grad(gs.grad(unit.f)))

@@ -141,3 +141,19 @@ def f(x):
     # Kernels meet it as a node of their own, single ops where the plan of the backward runs.
     with pytest.raises((gs.CompileError, gs.RuntimeFailure), match=r"zeta.* has no gradient[\s\S]*call .detach\(\)"):
         torch.autograd.grad(slope.sum(), tensor)
+
+
+def test_a_backward_that_captures_a_tensor_of_no_dimension() -> None:
+    """The size is a list without elements, which has a length like any other."""
+    unit = gs.CompilationUnit(
+        "def f(x):\n    half = x.new_full([], 0.5)\n"
+        "    def backward(g):\n"
+        "        def backward_of_backward(gg):\n            return gg * 2 + 0 * half, torch.zeros_like(x)\n"
+        "        return g * 2, backward_of_backward\n"
+        "    return x * 2, backward\n\n\n"
+        "def loss(x):\n    y = f(x)\n    return (y * y).sum()\n"
+    )
+    x = np.array([1.0, -2.0])
+    value, pullback = gs.vjp(gs.grad(unit.loss), x)
+    np.testing.assert_array_equal(value, 8 * x)
+    np.testing.assert_array_equal(pullback(np.ones(2))[0], [8.0, 8.0])
