@@ -10,6 +10,31 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 Function = Callable[..., Any]
+# Functions that have a name: torch.jit.script reads their text, and takes no lambda.
+
+
+def bias_gelu(x: Tensor, bias: Tensor) -> Tensor:
+    return F.gelu(x + bias)
+
+
+def bias_gelu_tanh(x: Tensor, bias: Tensor) -> Tensor:
+    return F.gelu(x + bias, approximate="tanh")
+
+
+def swiglu(x: Tensor, g: Tensor) -> Tensor:
+    return F.silu(x) * g
+
+
+def geglu(x: Tensor, g: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh") * g
+
+
+def softmax(x: Tensor) -> Tensor:
+    return F.softmax(x, -1)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(logits, target, reduction="none")
 
 
 def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
@@ -65,15 +90,15 @@ def adamw(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: float) -> tup
 
 
 TORCH: dict[str, Function] = {
-    "bias_gelu": lambda x, bias: F.gelu(x + bias),
-    "bias_gelu_tanh": lambda x, bias: F.gelu(x + bias, approximate="tanh"),
-    "swiglu": lambda x, g: F.silu(x) * g,
-    "geglu": lambda x, g: F.gelu(x, approximate="tanh") * g,
+    "bias_gelu": bias_gelu,
+    "bias_gelu_tanh": bias_gelu_tanh,
+    "swiglu": swiglu,
+    "geglu": geglu,
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
     "add_rms_norm": add_rms_norm,
-    "softmax": lambda x: F.softmax(x, -1),
-    "cross_entropy": lambda logits, target: F.cross_entropy(logits, target, reduction="none"),
+    "softmax": softmax,
+    "cross_entropy": cross_entropy,
     "dropout_add_layer_norm": dropout_add_layer_norm,
     "rope": rope,
     "lstm_cell": lstm_cell,
