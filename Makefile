@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-c   run the tests with kernels in C, as GRADSCRIPT_BACKEND=c has every call run"
 	@echo "make test-fast run those that find most in a minute"
 	@echo "make test-kernels compile every kernel of the tests for every GPU target, and run the suite's interpreted"
+	@echo "make sanitize run the kernels in C under gcc's sanitizers of addresses, undefined behaviour and threads"
 	@echo "make c-math  hold the math of C kernels to its references over all floats"
 	@echo "make fuzz     run random programs on every road beside torch, for as long as ARGS=--minutes=N says"
 	@echo "make plans    plan random functions of rows at every size, and run small ones beside torch, for --minutes=N"
@@ -80,6 +81,17 @@ test-kernels: .venv/dev.stamp
 	done
 	$(BIN)/python tests/codegen/compiled_kernels.py
 	$(BIN)/python tests/kernels/compiled_suite.py $(ARGS)
+
+# Each sanitizer has a cache of its own, for $$CC is part of what a kernel is kept by. ARGS="-k sum" for some.
+ADDRESSES := CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined" ASAN_OPTIONS=detect_leaks=0 \
+  LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)"
+THREADS := CC="gcc -fsanitize=thread" TSAN_OPTIONS=halt_on_error=1 LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)"
+
+sanitize: .venv/dev.stamp
+	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py $(ARGS)
+	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py $(ARGS)
+	$(RUN) pytest tests/kernels/test_launcher_races.py
+	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/kernels/test_threads.py tests/kernels/test_arena.py -k "any_number or threads_share_it"
 
 # An hour for everything; ARGS="exp log" for these alone, --keep writes docs/vector_math.md.
 c-math: .venv/dev.stamp

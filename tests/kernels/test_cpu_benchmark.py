@@ -20,7 +20,7 @@ def test_every_row_has_a_function_and_a_peer(monkeypatch: pytest.MonkeyPatch) ->
 
     unit = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
     for name, shapes in ROWS.values():
-        assert torch.jit.script(TORCH[name]).name == name
+        assert name in TORCH and torch.jit.script(TORCH[name]).name == name
         assert len(_tensors(name, [(2, 4)] * len(shapes))) == len(unit[name].schema.arguments)
     name, shapes = ROWS["SwiGLU [1024, 4096]"]
     tensors = _tensors(name, [_smaller((64, 8)) for _ in shapes])
