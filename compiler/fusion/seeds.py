@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import Any
+
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
+from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Op, Trait
 from ..passes.inline_functions import inline_functions
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, strip_optional
@@ -52,3 +56,8 @@ def _is_arithmetic(op: Op) -> bool:
     """Whether an op makes numbers of numbers, and decides nothing: what is compared is a condition."""
     types = [*(argument.type for argument in op.schema.arguments), *(result.type for result in op.schema.returns)]
     return all(type in (INT, FLOAT, NUMBER) for type in types) and not op.has(Trait.SIDE_EFFECT | Trait.RANDOM)
+
+
+def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
+    """The values, with UNKNOWN in the places of seeds: each call has its own."""
+    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values

@@ -5,7 +5,7 @@ What is a straight line for them is one program; of any other, each straight str
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from threading import RLock
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.refusals import Unsettled
-from ...compiler.fusion.seeds import open_inputs
+from ...compiler.fusion.seeds import open_inputs, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
@@ -168,11 +168,6 @@ class DevicePlan:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
         with torch.no_grad(), without_autocast(self.device):
             return run_plan(self.plan, values)
-
-
-def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
-    """The values, with UNKNOWN in the places of seeds: each call has its own."""
-    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values
 
 
 def given(value: Any, settled: bool) -> Any:

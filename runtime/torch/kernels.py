@@ -15,13 +15,13 @@ import torch
 
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, kernel_gradient
-from ...compiler.fusion.seeds import open_inputs
+from ...compiler.fusion.seeds import open_inputs, open_seeds
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ..execution.compilation import prepare_on_device
 from ..execution.differentiated import Key, Program
-from ..kernels.runner import given, open_seeds
+from ..kernels.runner import given
 
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""

@@ -11,10 +11,11 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some
 from dead_value_programs import Programs
 from kernel_device import kernel_device
 
-PROGRAMS = 12
+PROGRAMS = some(12)
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget=60")
 Array = np.ndarray[Any, Any]
 

@@ -10,6 +10,7 @@ import gradscript as gs
 import ml_dtypes
 import numpy as np
 import pytest
+from amounts import some
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.pipeline import EXECUTOR, RECIPES
 from gradscript.runtime.execution.derivatives import derivatives_of
@@ -19,7 +20,7 @@ from gradscript.runtime.memory.ledger import Ledger, run_watched
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.plan import ExecutionPlan
 
-PROGRAMS = 24
+PROGRAMS = some(24)
 TERMS = (
     "{}",
     "{} * y",

@@ -11,6 +11,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some
 from program_generator import Programs, moderate
 
 
@@ -43,7 +44,7 @@ def assert_close(actual: Sequence[Any], expected: Sequence[Any], tolerance: floa
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("seed", moderate(16))
+@pytest.mark.parametrize("seed", moderate(some(16)))
 def test_derivatives_are_torchs(seed: int) -> None:
     source = Programs(seed).function()
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch as th
 import torch.nn.functional as nnf
+from amounts import some
 from random_units import random_units
 from torch.nn.functional import softplus
 
@@ -377,7 +378,7 @@ def test_a_name_that_a_unit_is_not_given() -> None:
         gs.CompilationUnit("def f(x):\n    return square(x)\n", scope={"lib": LIBRARY})
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(some(24)))
 def test_random_units(seed: int) -> None:
     units = random_units(seed)
     held_to_torch(units.loss, units.eager)

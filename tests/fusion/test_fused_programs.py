@@ -9,6 +9,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some
 from array_programs import check_fused, fused, random_source
 from gradscript.compiler.fusion.fuse import Unfusable, fuse
 from gradscript.compiler.fusion.program import KernelStep
@@ -18,7 +19,7 @@ from gradscript.runtime.kernels.listing import layout_of
 SUITE = gs.CompilationUnit(
     (Path(__file__).parents[2] / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad"
 )
-PROGRAMS = 90
+PROGRAMS = some(90)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

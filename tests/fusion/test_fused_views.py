@@ -7,9 +7,10 @@ from random import Random
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some
 from array_programs import check_fused
 
-PROGRAMS = 40
+PROGRAMS = some(40)
 MOVES = (
     "torch.flip(x, [{}])",
     "x.repeat({} + 1, {} + 1)",

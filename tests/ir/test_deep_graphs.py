@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from amounts import some
 from deep_graphs import long, nested
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.pipeline import PASSES
 
-DEPTH = 5000
+DEPTH = some(5000)
 
 
 def test_deep_text_reads_back() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from amounts import some
 from evaluator import UNDEFINED, evaluate, same
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.pipeline import RECIPES, run_to_fixpoint
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from random_graphs import arguments, graphs
 
 slow = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=some(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from amounts import some
 from evaluator import evaluate, same
 from gradscript.compiler import pipeline
 from gradscript.compiler.ir.graph import Graph
@@ -16,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import arguments, graphs
 
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+slow = settings(
+    max_examples=some(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 def _types(graph: Graph) -> list[Type]:
@@ -47,14 +50,14 @@ def test_copy_is_equal_and_apart(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))
-@settings(slow, max_examples=60)
+@settings(slow, max_examples=some(60))
 @given(graph=graphs())
 def test_pass_keeps_meaning(name: str, graph: Graph) -> None:
     _check(graph, lambda copy: PASSES[name](copy), name)
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
-@settings(slow, max_examples=60)
+@settings(slow, max_examples=some(60))
 @given(graph=graphs(30))
 def test_pipeline_keeps_meaning(name: str, graph: Graph) -> None:
     _check(graph, lambda copy: run_to_fixpoint(copy, RECIPES[name]), name)
@@ -81,7 +84,7 @@ def test_simplify_settles(graph: Graph) -> None:
     assert not pipeline.run_passes(graph, pipeline.SIMPLIFY)
 
 
-@settings(slow, max_examples=300)
+@settings(slow, max_examples=some(300))
 @given(st.data())
 def test_any_text_parses_or_is_reported(data: st.DataObject) -> None:
     text = data.draw(graphs(4)).text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from amounts import some
 from hypothesis import given, settings
 from lang_support import assert_same_tree, parse_text, parse_with_python
 from program_texts import EXPRESSIONS, PROGRAMS
@@ -19,13 +20,13 @@ def check(text: str) -> None:
         assert all(finding.code in OURS_ALONE for finding in found), "\n".join(map(str, found))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=some(400), deadline=None)
 @given(EXPRESSIONS)
 def test_expressions(expression: str) -> None:
     check(f"def f():\n    return ({expression})\n")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(PROGRAMS)
 def test_programs(program: str) -> None:
     check(program)

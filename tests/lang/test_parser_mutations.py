@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from amounts import some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lang_support import assert_same_tree, parse_text, parse_with_python
@@ -48,7 +49,7 @@ def is_comparable(text: str) -> bool:
     return code[:1] not in (" ", "\t", "\f") and not text.startswith("\ufeff") and not re.search(r"\r(?!\n)", text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=some(500), deadline=None)
 @given(damaged_programs())
 def test_damaged_programs(text: str) -> None:
     module, found = parse_text(text)
@@ -59,7 +60,7 @@ def test_damaged_programs(text: str) -> None:
         assert_same_tree(text, module)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=some(300), deadline=None)
 @given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
     module, found = parse_text(text)

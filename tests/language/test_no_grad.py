@@ -10,6 +10,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some
 from eager_programs import check, eager
 
 X, W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.5])
@@ -180,7 +181,7 @@ def _program(rng: random.Random) -> str:
     return "\n".join([*lines, "    return a * b + c", ""])
 
 
-@pytest.mark.parametrize("seed", (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
+@pytest.mark.parametrize("seed", range(some(12)))
 def test_generated(seed: int) -> None:
     rng = random.Random(seed)
     check(_program(rng), "f", np.array([0.5, -0.25]), np.array([-0.75, 0.3]))
@@ -368,7 +369,7 @@ def test_a_mode_around_the_call(name: str) -> None:
         assert asked[0] == asked[1] == asked[2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(some(20)))
 def test_generated_programs_called_where_nothing_is_recorded(seed: int) -> None:
     """What they compute where they enable gradients has them, and nothing else."""
     text = _program(random.Random(seed)).replace("return a * b + c", "return a, b, c")

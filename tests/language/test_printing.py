@@ -12,6 +12,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some
 from eager_programs import check, eager
 
 X, W = np.array([1.0, 2.0, 3.0]), np.array([0.5, -2.0, 1.5])
@@ -174,7 +175,7 @@ def _program(rng: random.Random) -> str:
 VALUES: tuple[Any, ...] = (7, 255, -2.5, "ab", True, None, [1, 2], [0.5, 1e-9])
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(some(150)))
 def test_generated(seed: int) -> None:
     rng = random.Random(seed)
     source = _program(rng)
@@ -197,7 +198,7 @@ def test_generated(seed: int) -> None:
         assert isinstance(expected, Exception) or ours.getvalue() == printed.getvalue(), source
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(some(60)))
 def test_tensors_are_written_as_torch_writes_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shape = [int(rng.choice((0, 1, 2, 3, 5, 13))) for _ in range(seed % 4)]

@@ -7,10 +7,11 @@ from pathlib import Path
 import gradscript as gs
 import pytest
 import torch
+from amounts import some
 from scripted import copied, python_function, same
 from torchscript_programs import generate
 
-PROGRAMS = 60
+PROGRAMS = some(60)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

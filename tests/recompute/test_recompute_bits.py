@@ -7,6 +7,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some
 from program_generator import Programs, moderate
 from recompute_support import array, assert_same_bits, gradient_of, results, under
 
@@ -23,7 +24,7 @@ def ran(gradient: Any) -> list[Any] | None:
 
 
 @pytest.mark.usefixtures("op_by_op")  # kernels of what is computed again may sum in another order
-@pytest.mark.parametrize("seed", moderate(30))
+@pytest.mark.parametrize("seed", moderate(some(30)))
 def test_random_programs(seed: int) -> None:
     gradient = gradient_of(Programs(seed).function(), ARGUMENTS)
     expected = ran(gradient)

@@ -11,6 +11,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
@@ -190,7 +191,7 @@ def program(seed: int) -> str:
     return "\n".join([*lines, "    return y, n, m, kept"])
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(some(150)))
 def test_what_is_said_of_a_random_nest_holds(seed: int) -> None:
     source = program(seed)
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some
 from composite_cases import CASES
 from deep_graphs import long
 from gradscript.compiler.autodiff import differentiate
@@ -130,7 +131,7 @@ REFUSED = (2, 29)
 """Programs that multiply a vector by a number as matrices."""
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(some(60)))
 def test_random_program(seed: int) -> None:
     source = Programs(seed).function()
     function = gs.CompilationUnit(source).f
@@ -147,7 +148,7 @@ def test_random_program(seed: int) -> None:
         assert compare(graph, values)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(40) if seed not in REFUSED])
+@pytest.mark.parametrize("seed", [seed for seed in range(some(40)) if seed not in REFUSED])
 def test_derivative_of_a_random_program(seed: int) -> None:
     """`f` and `df` of its Gradient: contexts of branches and loops, gradients that are there or not."""
     gradient = differentiate(gs.CompilationUnit(Programs(seed).function()).f.graph)

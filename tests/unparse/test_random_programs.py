@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from amounts import some
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.unparse import unparse_unit
 from gradscript.lang.diagnostics import CompileError
@@ -146,7 +147,7 @@ def program(random: Random) -> str:
     return "\n".join([*header, *generator.lines, "    return x + z, y, n + k, p", ""])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=some(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 @example(83372882)
 @example(17002717)

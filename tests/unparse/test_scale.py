@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from amounts import some
 from gradscript.compiler.unparse import unparse_unit
 from roundtrip import check_unit, compiled
 
-COUNT = 10_000
+COUNT = some(10_000)
 
 
 def straight() -> str:

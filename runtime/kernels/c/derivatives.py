@@ -18,7 +18,7 @@ from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
-from ....compiler.fusion.seeds import open_inputs
+from ....compiler.fusion.seeds import open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
@@ -34,7 +34,7 @@ from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ...failures.failure import RuntimeFailure
 from ..notices import tell_of_ops
-from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, layout_of, loaded, open_seeds
+from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, layout_of, loaded
 from .kernel import thread_count
 from .program import IN_VAIN, CProgram, OutOfRange
 

@@ -18,7 +18,7 @@ from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ....compiler.fusion.refusals import Unsettled, keep_refusing
-from ....compiler.fusion.seeds import open_inputs
+from ....compiler.fusion.seeds import open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.meta import UNKNOWN
@@ -238,11 +238,6 @@ def _addressable(value: Any) -> Any:
 def has_tuples(values: Sequence[Any]) -> bool:
     """Whether there are tuples, which have not been taken apart: they might have been None, or are in lists."""
     return any(isinstance(value, tuple) or (isinstance(value, list) and has_tuples(value)) for value in values)
-
-
-def open_seeds(values: Sequence[Any], seeds: Any) -> Sequence[Any]:
-    """The values, with UNKNOWN in the places of seeds: each call has its own."""
-    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values
 
 
 def layout_of(value: Any, settled: bool) -> Any:
