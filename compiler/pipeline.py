@@ -117,9 +117,10 @@ def run_passes(
     InvalidIR if it was not valid to begin with, TypeError for a pass that does not say whether it changed anything.
     """
     observer = _OBSERVER.get()
-    verify_between = (verify_between or observer is not None) and not is_part
-    if verify_between:
+    if verify_between and not is_part:
         verify(graph)
+    # What contexts are made of is typed by the first pass that meets it, so that observed graphs need not begin valid.
+    verify_between = (verify_between or observer is not None) and not is_part
     changed = False
     for pass_ in passes:
         began = perf_counter() if observer is not None else 0.0

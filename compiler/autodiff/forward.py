@@ -14,7 +14,7 @@ from ..ir.node import Node, Value, copy_nodes
 from ..ir.rewrite import replace_node
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
-from ..types.types import NONE, is_differentiable
+from ..types.types import NONE, is_differentiable, is_subtype
 from .aggregation import Aggregation
 from .control_flow import prepare_branch
 from .draws import settle_draws
@@ -210,6 +210,9 @@ class Forward:
         env: dict[Value, Value] = dict(zip(definition.inputs, node.inputs, strict=True))
         results = copy_nodes(definition.body, env, builder.insert, node.span)
         for old, new in zip(node.outputs, results, strict=True):
+            if is_subtype(old.type, new.type):
+                # Definitions are written for tensors of any kind.
+                new.type = old.type
             old.replace_uses_with(new)
             self._rebuilt[old] = new
         node.destroy()

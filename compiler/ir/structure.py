@@ -20,10 +20,11 @@ from ..types.types import (
     UNDEFINED,
     ListType,
     OptionalType,
+    TensorType,
     TupleType,
     Type,
-    is_differentiable,
     is_subtype,
+    leaf_of,
     strip_optional,
     unify,
 )
@@ -100,7 +101,9 @@ def check_call(node: Node, schema: FunctionSchema) -> None:
         raise Broken(f"{schema.full_name} takes {len(schema.arguments)} arguments, not {len(node.inputs)}")
     bound: Bindings = {}
     for argument, value in zip(schema.arguments, node.inputs, strict=True):
-        if not argument_matches(value.type, argument, bound):
+        # A gradient that is not there may be one of a list.
+        absent = value.type == UNDEFINED and isinstance(argument.type, ListType)
+        if not absent and not argument_matches(value.type, argument, bound):
             raise Broken(f"argument '{argument.name}' is {argument.type}, not {value.type}")
     if len(node.outputs) != len(schema.returns):
         raise Broken(f"{schema.full_name} has {len(schema.returns)} results, not {len(node.outputs)}")
@@ -316,7 +319,10 @@ def check_autograd_add(node: Node, _: Graph) -> None:
     if isinstance(node.output.type, ListType):
         # How deep a list is nested, a formula that works on lists of any kind does not say.
         lists = all(isinstance(v.type, ListType) or v.type == UNDEFINED for v in node.inputs)
-        require(lists and is_differentiable(node.output.type), "prim::AutogradAdd of lists takes two lists of tensors")
+        require(
+            lists and isinstance(leaf_of(node.output.type), TensorType),
+            "prim::AutogradAdd of lists takes two lists of tensors",
+        )
         return
     _input_types(node, TENSOR, TENSOR)
     require(is_subtype(node.output.type, TENSOR), "prim::AutogradAdd gives a Tensor")

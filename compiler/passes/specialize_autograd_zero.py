@@ -70,6 +70,15 @@ def _grad_of(node: Node, states: Definedness) -> bool:
     return False
 
 
+def _grad_item(node: Node, states: Definedness) -> bool:
+    """No gradient of a list is none of its elements."""
+    if states[node.inputs[0]] is not State.ZERO:
+        return False
+    _undefine(node.output, _builder(node).node("prim::AutogradZero", (), [UNDEFINED]).output)
+    node.destroy()
+    return True
+
+
 def _undefine(value: Value, zero: Value) -> None:
     """Make users of a gradient use one that is not there."""
     zero.name_hint = zero.name_hint or value.name_hint
@@ -117,6 +126,7 @@ def _grad_defined(node: Node, states: Definedness) -> bool:
 _RULES: dict[str, Callable[[Node, Definedness], bool]] = {
     "prim::GradOf": _grad_of,
     "prim::AutogradAdd": _autograd_add,
+    "prim::grad_item": _grad_item,
     "prim::MaterializeGrad": _materialize,
     "prim::grad_defined": _grad_defined,
 }

@@ -67,6 +67,8 @@ class Function(Compiled):
     # What takes calls, and those of `gs.vjp`, straight to kernels in C, once there are such.
     calls: Calls | None = None
     gradient_calls: Calls | None = None
+    # What `gs.grad` and its like have made of it, by what they were asked.
+    derived: dict[Hashable, Function] | None = None
     # What finds what was prepared for a call on tensors of the CPU, once there is such.
     on_tensors: Callable[[tuple[Any, ...]], Any] | None = None
 

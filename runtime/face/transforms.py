@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.joint import gradient_graph
@@ -17,6 +18,7 @@ from ...compiler.types.types import TupleType, Type, is_differentiable, is_tenso
 from ...lang.light_dataclasses import replace
 from ..execution.derivatives import Derivatives, derivatives_of
 from ..execution.differentiated import Differentiated
+from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from ..values.arrays import Make, any_on_device, maker_of, to_user
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from ..kernels.c.derivatives import CDifferentiated
     from ..torch.values import Recorded
 
+_DERIVED: WeakSet[Function] = WeakSet()
+"""The functions of which gradients have been made, which stay with them: a loop may ask for `gs.grad(f)` each time."""
 Pullback = Callable[..., tuple[Any, ...]]
 
 
@@ -202,11 +206,39 @@ def _derived(
     as_tuple = not isinstance(argnums, int)
     wrt = _numbers(argnums)
     positions = [_position(function, number) for number in wrt]
+    chosen = None if policy is None else as_policy(policy)
+    key = (with_value, as_tuple, *positions, chosen, allow_unused)
+    derived = function.derived
+    if derived is None:
+        derived = function.derived = {}
+        _DERIVED.add(function)
+    found = derived.get(key)
+    if found is None:
+        found = derived[key] = _made(function, positions, chosen, allow_unused, with_value, as_tuple)
+    return found
+
+
+def _forget() -> None:
+    for function in list(_DERIVED):
+        function.derived = None
+    _DERIVED.clear()
+
+
+FORGETTING.add(_forget)
+
+
+def _made(
+    function: Function,
+    positions: list[int],
+    chosen: Policy | None,
+    allow_unused: bool,
+    with_value: bool,
+    as_tuple: bool,
+) -> Function:
     returns = function.schema.returns
     if len(returns) != 1 or not is_differentiable(returns[0].type):
         kinds = ", ".join(str(r.type) for r in returns)
         raise ValueError(f"a gradient is taken of one Tensor; '{function.title}' returns {kinds}: use gs.vjp")
-    chosen = None if policy is None else as_policy(policy)
     name = f"{'value_and_grad' if with_value else 'grad'}_{function.name}"
     source = differentiable_graph(function.callee)
     if not allow_unused:
