@@ -115,7 +115,9 @@ def mark_recorded(graph: Graph, definitions: Mapping[str, ast.FunctionDef]) -> N
 
     Which function a node was written in, its place says: those called are inlined by now, as are writes.
     """
-    inner = {id(node.span.source) for node in definitions.values() if _ENABLES.search(node.span.source.text)}
+    # The sources of what is there: definitions may be a whole library, each of which is read when it is asked for.
+    sources = {id(node.span.source): node.span.source for node in _nodes_of(graph.body)}
+    inner = {key for key, source in sources.items() if _ENABLES.search(source.text)}
     if not inner:
         return
     ordered = sorted(definitions.values(), key=lambda node: node.span.start)
