@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amounts import some
 from evaluator import evaluate
 from executor_graphs import arguments, executor_graph
 from gradscript.compiler.ir.graph import Graph
@@ -19,7 +18,7 @@ from gradscript.runtime.execution.compilation import compile_graph
 from gradscript.runtime.execution.groups import plan_with_groups
 from gradscript.runtime.plans.interpreter import run_plan
 
-SEEDS = range(some(40))
+SEEDS = range(40)
 PASSES: dict[str, Pass] = {
     pass_name(p): p for passes in EXECUTOR.values() for p in passes if not isinstance(p, partial)
 }
