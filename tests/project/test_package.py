@@ -37,6 +37,13 @@ def test_tests_run_on_this_checkout() -> None:
     assert Path(gs.__file__).resolve() == ROOT / "__init__.py"
 
 
+def test_no_text_is_half_merged() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    marks = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    texts = [ROOT / name for name in listed.stdout.split("\0") if name]
+    assert not [path for path in texts if path.is_file() and marks.search(path.read_bytes())]
+
+
 def test_every_folder_is_a_package_listed() -> None:
     folders = {p.parent.relative_to(ROOT) for p in MODULES if p.name == "__init__.py"}
     names = {".".join(("gradscript", *folder.parts)) for folder in folders}
