@@ -29,13 +29,17 @@ def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, 
     """A block as a graph: its parameters, then the values from outside that it uses, as inputs.
 
     An input with a dtype is one that is there, so none is told of what may be an undefined gradient, in a graph that
-    `lacks` some.
+    `lacks` some: what uses it has it under its type, which a cast tells.
     """
     _refuse_tuples(block)
     body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
         env[value] = body.body.add_input(sure_type(value) if lacks else value.type, value.name_hint)
+    builder = Builder(body, span=graph.span)
+    for value, given in env.items():
+        if given.type != value.type:
+            env[value] = builder.cast(given, value.type)
     for value in dict.fromkeys(constants_used(block)):
         copy_node(value.node, env, body.body.append)
     body.body.ret.replace_inputs(copy_nodes(block, env, body.body.append))

@@ -11,6 +11,7 @@ import gradscript as gs
 import kernel_cases as cases
 import numpy as np
 import pytest
+from amounts import some_of
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis
@@ -46,7 +47,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 # --- how many texts there are ---
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some_of(CASES))
 def test_no_kernel_has_more_than_four_texts(case: str) -> None:
     columns = 64 if case.startswith("rope") else COLUMNS.get(case, 1024)
     found = texts_of(SUITE, case, SOME, columns)
@@ -85,7 +86,7 @@ def places(x, w):
 )
 
 
-@pytest.mark.parametrize("name", OF_BATCHES.functions)
+@pytest.mark.parametrize("name", some_of(OF_BATCHES.functions))
 def test_neither_has_what_sums_over_batches_or_divides_by_their_sizes(name: str) -> None:
     found = texts_over(OF_BATCHES[name], [[(rows, 96), (96,)] for rows in SOME])
     assert found.most <= 4, _counts(found)
