@@ -16,21 +16,12 @@ from ...compiler.passes.inline_functions import inline_functions
 def same_meaning(left: GradPair, right: GradPair) -> bool:
     """Whether both halves of two pairs return the same, made in the same way, and those of their backwards."""
     numbers: dict[Hashable, int] = {}
-    mine, other = _graphs(left), _graphs(right)
+    mine, other = left.graphs, right.graphs
     if len(mine) != len(other):
         return False
     return all(
         _Numbered(one, numbers).results == _Numbered(two, numbers).results for one, two in zip(mine, other, strict=True)
     )
-
-
-def _graphs(pair: GradPair) -> list[Graph]:
-    found: list[Graph] = []
-    current: GradPair | None = pair
-    while current is not None:
-        found += [current.forward, current.backward]
-        current = current.second
-    return found
 
 
 class _Numbered:

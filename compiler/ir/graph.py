@@ -121,6 +121,16 @@ class GradPair:
     draws: int = 0
     replay: Graph | None = None
 
+    @property
+    def graphs(self) -> list[Graph]:
+        """Forward and backward, those of the pair of its backward, and so on."""
+        found: list[Graph] = []
+        pair: GradPair | None = self
+        while pair is not None:
+            found += [pair.forward, pair.backward]
+            pair = pair.second
+        return found
+
 
 def backward_of(title: str) -> str:
     """The title of a graph of gradients."""

@@ -46,7 +46,7 @@ def unparse_pair(pair: GradPair) -> str:
     Every function has a name of its own: a second-order pair's are `NAME_backward` and its closure's name.
     """
     functions: list[tuple[FunctionSchema, Graph]] = []
-    called = _called(_graphs(pair))
+    called = _called(pair.graphs)
     taken: set[str] = set(called)
     current: GradPair | None = pair
     while current is not None:
@@ -56,16 +56,6 @@ def unparse_pair(pair: GradPair) -> str:
         current = current.second
     texts = [_function(schema, graph, taken, annotated=True) for schema, graph in functions]
     return _joined(texts + [unparse_function(callee, taken) for callee in called.values()])
-
-
-def _graphs(pair: GradPair) -> list[Graph]:
-    """The graphs of a pair, and of the pair of its backward, and so on."""
-    graphs: list[Graph] = []
-    current: GradPair | None = pair
-    while current is not None:
-        graphs += [current.forward, current.backward]
-        current = current.second
-    return graphs
 
 
 def _called(graphs: list[Graph]) -> dict[str, Callee]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _DERIVED: WeakSet[Function] = WeakSet()
 """The functions of which gradients have been made, which stay with them: a loop may ask for `gs.grad(f)` each time."""
+_MAKING = RLock()
 Pullback = Callable[..., tuple[Any, ...]]
 
 
@@ -208,20 +210,21 @@ def _derived(
     positions = [_position(function, number) for number in wrt]
     chosen = None if policy is None else as_policy(policy)
     key = (with_value, as_tuple, *positions, chosen, allow_unused)
-    derived = function.derived
-    if derived is None:
-        derived = function.derived = {}
-        _DERIVED.add(function)
-    found = derived.get(key)
-    if found is None:
-        found = derived[key] = _made(function, positions, chosen, allow_unused, with_value, as_tuple)
+    with _MAKING:
+        if function.derived is None:
+            function.derived = {}
+            _DERIVED.add(function)
+        found = function.derived.get(key)
+        if found is None:
+            found = function.derived[key] = _made(function, positions, chosen, allow_unused, with_value, as_tuple)
     return found
 
 
 def _forget() -> None:
-    for function in list(_DERIVED):
-        function.derived = None
-    _DERIVED.clear()
+    with _MAKING:
+        for function in list(_DERIVED):
+            function.derived = None
+        _DERIVED.clear()
 
 
 FORGETTING.add(_forget)
