@@ -24,7 +24,7 @@ from .trials.report import Case, CheckReport, Failure
 from .trials.second import NotTwice, SecondFinding, check_second
 from .trials.shapes import kind_of
 from .trials.survey import Survey, way_text
-from .trials.trial import Finding, Trial, run_trial
+from .trials.trial import GradientFinding, Trial, run_trial
 
 if TYPE_CHECKING:
     from .repair.explain import Explainer
@@ -59,7 +59,7 @@ class Checker:
         self._seed = seed
         self._trials: list[Trial] = []
         self._infinite: list[Trial] = []
-        self._refused: list[tuple[Trial, Finding]] = []
+        self._refused: list[tuple[Trial, GradientFinding]] = []
         self._drawn: Iterator[Recipe] = iter(())
         self._is_given = False
         """Whether the arguments are the author's, who means them all."""

@@ -22,7 +22,7 @@ _ENDS_FIELD = re.compile(r"\s*[!:}]")
 _CONVERSION = re.compile(r"\s*(?:!\s*([A-Za-z]*)\s*)?")
 
 
-class Scanner(Protocol):
+class TextScanner(Protocol):
     """What reads the text around: the words of an expression are its, those of an f-string inside one too."""
 
     source: Source
@@ -35,13 +35,13 @@ class Scanner(Protocol):
     def foreign_word(self, word: str, start: int) -> None: ...
 
 
-def scan_fstring(scanner: Scanner, word: str, start: int, end: int) -> None:
+def scan_fstring(scanner: TextScanner, word: str, start: int, end: int) -> None:
     """Append the tokens of the f-string that stands at `start`."""
     _FString(scanner, word, start, end).run()
 
 
 class _FString:
-    def __init__(self, scanner: Scanner, word: str, start: int, end: int) -> None:
+    def __init__(self, scanner: TextScanner, word: str, start: int, end: int) -> None:
         prefix = word.partition("'")[0].partition('"')[0]
         quotes = 3 if word[len(prefix) :][:3] in ("'''", '"""') else 1
         self.scanner = scanner

@@ -18,7 +18,7 @@ Build: TypeAlias = Callable[[TreeBuilder, list[Any], int, int], Any]
 """Makes a rule's value from the values of its symbols and the offsets where it starts and ends."""
 
 
-class Reduction:
+class ReduceAction:
     """A rule, as the parser applies it: take `size` symbols off the stack and put `symbol` there."""
 
     __slots__ = ("build", "size", "symbol")
@@ -33,18 +33,18 @@ class Reduction:
 class Tables:
     """What to do in each state. A state is a number.
 
-    `actions[state][kind]` is the state to go to after taking a token of that kind in, or the Reduction to apply
+    `actions[state][kind]` is the state to go to after taking a token of that kind in, or the ReduceAction to apply
     first; a kind that is missing is an error. `gotos[state][symbol]` is the state after a reduction.
     """
 
     def __init__(self, data: Data) -> None:
         """Of tables as data: a row holds symbols, each with a state, or with the complement of a rule's number."""
         symbols = data["symbols"]
-        rules = [Reduction(name, size, make and getattr(TreeBuilder, make)) for name, size, make in data["rules"]]
+        rules = [ReduceAction(name, size, make and getattr(TreeBuilder, make)) for name, size, make in data["rules"]]
         actions = [_row(row, symbols, rules) for row in data["actions"]]
         gotos: list[dict[str, int]] = [dict(zip(_named(row, symbols), row[1::2], strict=True)) for row in data["gotos"]]
         self.start: int = data["start"]
-        self.actions: list[dict[str, int | Reduction]] = [actions[row] for row, _ in data["states"]]
+        self.actions: list[dict[str, int | ReduceAction]] = [actions[row] for row, _ in data["states"]]
         self.gotos: list[dict[str, int]] = [gotos[row] for _, row in data["states"]]
         self.jumps: dict[tuple[int, int, str], int] = {}
 
@@ -57,7 +57,7 @@ class Tables:
         state = top
         while True:
             action = self.actions[state].get(kind)
-            if not isinstance(action, Reduction) or action.build is not None:
+            if not isinstance(action, ReduceAction) or action.build is not None:
                 break
             state = self.gotos[below][action.symbol]
         self.jumps[below, top, kind] = state
@@ -68,8 +68,8 @@ def _named(row: list[int], symbols: list[str]) -> list[str]:
     return [symbols[number] for number in row[::2]]
 
 
-def _row(row: list[int], symbols: list[str], rules: list[Reduction]) -> dict[str, int | Reduction]:
-    targets: list[int | Reduction] = [target if target >= 0 else rules[~target] for target in row[1::2]]
+def _row(row: list[int], symbols: list[str], rules: list[ReduceAction]) -> dict[str, int | ReduceAction]:
+    targets: list[int | ReduceAction] = [target if target >= 0 else rules[~target] for target in row[1::2]]
     return dict(zip(_named(row, symbols), targets, strict=True))
 
 

@@ -22,7 +22,7 @@ from ..trials.leaves import map_arrays
 from ..trials.recipes import Entry, ExampleEntry, PlainEntry
 from ..trials.samples import DOMAINS, Rng, holds_tensors, looks_like_data
 from ..trials.shapes import Shape
-from .loading import Problem
+from .loading import CliError
 from .values import parse_arguments
 
 MAX_ELEMENTS = 1 << 31
@@ -45,7 +45,7 @@ def arguments_for(
 
     `shapes` are `x=64,512` or `y=64:int64`, for a list of tensors `xs=2,3;2,3`; `texts` are as for `gradscript run`.
     Floating tensors are of `dtype`. With `only_shapes`, what is in arrays does not matter, and large ones are not
-    filled. Problem for what does not read, and where nothing is found that fits beside them.
+    filled. CliError for what does not read, and where nothing is found that fits beside them.
     """
     rng = np.random.default_rng(seed)
     return _arguments(function, shapes, texts, _dtype(dtype, "--dtype"), rng, only_shapes)
@@ -53,7 +53,7 @@ def arguments_for(
 
 def _dtype(name: str, where: str) -> DType:
     if name not in BY_NAME:
-        raise Problem(f"{where}: there is no dtype '{name}'; there are {', '.join(BY_NAME)}")
+        raise CliError(f"{where}: there is no dtype '{name}'; there are {', '.join(BY_NAME)}")
     return BY_NAME[name]
 
 
@@ -61,13 +61,13 @@ def _arguments(
     function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: DType, rng: Rng, only_shapes: bool
 ) -> tuple[list[Any], dict[str, Any]]:
     if not dtype.is_floating:
-        raise Problem(f"--dtype is that of tensors with gradients; '{dtype}' has none")
+        raise CliError(f"--dtype is that of tensors with gradients; '{dtype}' has none")
     schema = function.schema
     parsed = _parsed(schema, texts)
     shaped = _shaped(function, shapes, dtype, _unfilled if only_shapes else partial(_drawn, rng))
     twice = next((schema.arguments[i].name for i in shaped if i in parsed), None)
     if twice is not None:
-        raise Problem(f"'{twice}' is given by --shape and by --arg; write --arg NAME=VALUE for another parameter")
+        raise CliError(f"'{twice}' is given by --shape and by --arg; write --arg NAME=VALUE for another parameter")
     given = shaped | parsed
     if not given:
         beside = examples_beside(function)
@@ -91,7 +91,7 @@ def _found(function: Function, given: dict[int, Any], dtype: DType, rng: Rng) ->
     recipe = search.first_fit()
     if recipe is None:
         named = ", ".join(a.name for i, a in enumerate(function.schema.arguments) if i not in given)
-        raise Problem(f"no arguments were found on which '{function.name}' runs; give {named} by --shape or --arg")
+        raise CliError(f"no arguments were found on which '{function.name}' runs; give {named} by --shape or --arg")
     values = recipe.with_dtype(numpy_dtype(dtype).name).make(rng)
     return dict(enumerate(values)) | given
 
@@ -118,12 +118,12 @@ def _shaped(function: Function, texts: Sequence[str], dtype: DType, make: Make) 
         name, equals, shape = text.partition("=")
         name = name.strip()
         if not equals:
-            raise Problem(f"--shape {text}: write PARAMETER=SIZES, such as x=64,512")
+            raise CliError(f"--shape {text}: write PARAMETER=SIZES, such as x=64,512")
         if name not in by_name:
-            raise Problem(f"'{function.name}' has no parameter '{name}'; it has {', '.join(by_name) or 'none'}")
+            raise CliError(f"'{function.name}' has no parameter '{name}'; it has {', '.join(by_name) or 'none'}")
         argument = function.schema.arguments[by_name[name]]
         if not holds_tensors(argument.type):
-            raise Problem(f"--shape {text}: '{name}' is {argument.type}, not a Tensor; give it by --arg")
+            raise CliError(f"--shape {text}: '{name}' is {argument.type}, not a Tensor; give it by --arg")
         sizes, colon, own = shape.partition(":")
         kind = _dtype(own.strip(), f"--shape {text}") if colon else _likely_dtype(function, by_name[name], dtype)
         found[by_name[name]] = _array(argument, sizes, kind, make, text)
@@ -150,7 +150,7 @@ def _one(sizes: str, dtype: DType, make: Make, text: str) -> Array:
     try:
         return make(shape, dtype)
     except (MemoryError, OverflowError, ValueError) as error:
-        raise Problem(f"--shape {text}: {prod(shape):,} elements are more than fit") from error
+        raise CliError(f"--shape {text}: {prod(shape):,} elements are more than fit") from error
 
 
 def _drawn(rng: Rng, shape: Shape, dtype: DType) -> Array:
@@ -168,5 +168,5 @@ def _unfilled(shape: Shape, dtype: DType) -> Array:
 def _shape(sizes: str, text: str) -> Shape:
     match = _SHAPE.fullmatch(sizes)
     if match is None:
-        raise Problem(f"--shape {text}: sizes are whole numbers with commas between them, such as 64,512")
+        raise CliError(f"--shape {text}: sizes are whole numbers with commas between them, such as 64,512")
     return tuple(int(size) for size in match[1].split(",")) if match[1] else ()

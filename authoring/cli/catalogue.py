@@ -13,7 +13,7 @@ from ...compiler.ops.registry import OPS, Op, Trait
 from ...lang.diagnostics import did_you_mean
 from ...stdlib_grads import formula_files
 from .console import emit
-from .loading import Problem
+from .loading import CliError
 from .options import JSON, NAME
 from .reference import describe_op
 
@@ -35,7 +35,7 @@ def ops(name: str | None, as_json: bool) -> None:
 
 
 def catalogue(name: str | None = None) -> list[dict[str, Any]]:
-    """Every op of the language, or the overloads of one; Problem for an unknown name."""
+    """Every op of the language, or the overloads of one; CliError for an unknown name."""
     if name is None:
         found = sorted(OPS.all(), key=lambda op: op.schema.full_name)
     else:
@@ -43,7 +43,7 @@ def catalogue(name: str | None = None) -> list[dict[str, Any]]:
         found = list(OPS.overloads(base))
         if not found:
             hint = "".join(f"; {note}" for note in did_you_mean(base, OPS.names()))
-            raise Problem(f"there is no op '{name}'{hint}")
+            raise CliError(f"there is no op '{name}'{hint}")
     files = _files_by_formula()
     return [_entry(op, files) for op in found]
 

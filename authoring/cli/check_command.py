@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import emit, emit_errors, installed_version, progress_bar
-from .loading import Problem
+from .loading import CliError
 from .options import JSON
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check(ctx: click.Context, arguments: tuple[str, ...], form: str, as_json: bo
     try:
         with progress_bar(form == "text") as progress:
             files = check_files(paths, names, jobs, lambda total: progress("checking", total))
-    except Problem as problem:
+    except CliError as problem:
         files = [CheckedFile(paths[0], problem=problem.format_message())]
     if form == "json":
         found = [file.to_dict() for file in files]

@@ -15,7 +15,7 @@ from ...runtime.face.function import Function
 from ...runtime.face.unit import CompilationUnit
 from ..check import Checker
 from ..trials.examples import SUFFIX
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 
 SUFFIXES = (".grad", ".gs")
 """What files of source end in: those of a folder are checked."""
@@ -97,7 +97,7 @@ def files_of(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         inside = _inside(path) if os.path.isdir(path) else [path]
         if not inside:
-            raise Problem(f"{path} holds no file that ends in {' or '.join(SUFFIXES)}")
+            raise CliError(f"{path} holds no file that ends in {' or '.join(SUFFIXES)}")
         for found in inside:
             if found not in seen:
                 seen.add(found)
@@ -128,10 +128,10 @@ def check_files(
             work += [(number, function) for function in _wanted(unit, names, alone=len(files) == 1)]
         except CompileError as error:
             file.diagnostics = error.diagnostics
-        except Problem as problem:
+        except CliError as problem:
             file.problem = problem.format_message()
     if names and not work and all(file.could_run for file in files):
-        raise Problem(f"there is no function {' or '.join(map(repr, names))} in these files")
+        raise CliError(f"there is no function {' or '.join(map(repr, names))} in these files")
     reports = _checked([function for _, function in work], jobs, started(len(work)))
     for (number, _), report in zip(work, reports, strict=True):
         files[number].checked.append(report)

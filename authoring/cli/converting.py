@@ -12,7 +12,7 @@ import click
 
 from ...lang.light_dataclasses import dataclass, field
 from .console import emit, emit_errors
-from .loading import Problem
+from .loading import CliError
 from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _python_files(paths: Sequence[str]) -> Iterator[str]:
             continue
         inside = sorted(map(str, Path(path).rglob("*.py")))
         if not inside:
-            raise Problem(f"{path} holds no file that ends in .py")
+            raise CliError(f"{path} holds no file that ends in .py")
         yield from inside
 
 

@@ -11,7 +11,7 @@ import click
 from ...lang.light_dataclasses import dataclass, field
 from .checking import files_of, split_arguments
 from .console import emit, emit_errors
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def derive(
     wrong, 2: something could not be read.
     """
     if compare and (write or order > 1):
-        raise Problem(f"{'--write' if write else '--order'} and --compare do not go together")
+        raise CliError(f"{'--write' if write else '--order'} and --compare do not go together")
     paths, names = split_arguments(arguments)
     found = [_derived(path, names, order, compare) for path in files_of(paths)]
     if write:
@@ -87,7 +87,7 @@ def _derived(path: str, names: Sequence[str], order: int, compare: bool) -> Deri
     except CompileError as error:
         found.diagnostics = error.diagnostics
         return found
-    except Problem as problem:
+    except CliError as problem:
         found.problem = problem.format_message()
         return found
     for function in functions:

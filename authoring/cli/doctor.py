@@ -33,7 +33,7 @@ def doctor(as_json: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Availability:
     """One thing that is asked after: whether it is there, and what is said of it."""
 
     name: str
@@ -41,21 +41,21 @@ class Finding:
     said: str
 
 
-def findings() -> list[Finding]:
+def findings() -> list[Availability]:
     """Everything that is asked after."""
     return [
-        Finding("python", True, platform.python_version()),
+        Availability("python", True, platform.python_version()),
         *(_package(name, advice) for name, advice in _PACKAGES.items()),
         _compiler(),
         _kernels(),
         _headers(),
         _cache(),
-        Finding("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
-        Finding("threads", True, f"{thread_count()} (gs.settings.num_threads or OMP_NUM_THREADS says how many)"),
+        Availability("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
+        Availability("threads", True, f"{thread_count()} (gs.settings.num_threads or OMP_NUM_THREADS says how many)"),
     ]
 
 
-def shown(found: list[Finding]) -> str:
+def shown(found: list[Availability]) -> str:
     """The findings as a table."""
     return table(["what", "", "found"], [[f.name, "ok" if f.is_there else "missing", f.said] for f in found])
 
@@ -67,36 +67,36 @@ _PACKAGES = {
 }
 
 
-def _package(name: str, advice: str) -> Finding:
+def _package(name: str, advice: str) -> Availability:
     try:
-        return Finding(name, True, version(name))
+        return Availability(name, True, version(name))
     except PackageNotFoundError:
-        return Finding(name, False, advice)
+        return Availability(name, False, advice)
 
 
-def _compiler() -> Finding:
+def _compiler() -> Availability:
     found = compiler()
-    return Finding("C compiler", found is not None, " ".join(found.command) if found is not None else WITHOUT)
+    return Availability("C compiler", found is not None, " ".join(found.command) if found is not None else WITHOUT)
 
 
-def _kernels() -> Finding:
+def _kernels() -> Availability:
     """Whether what the compiler makes can be loaded and run."""
     try:
         answer = load_module("int gs_answer(void)\n{\n    return 42;\n}\n", ["gs_answer"]).gs_answer()
     except KernelFailure as error:
-        return Finding("kernels in C", False, str(error))
-    return Finding("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')
+        return Availability("kernels in C", False, str(error))
+    return Availability("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')
 
 
-def _headers() -> Finding:
+def _headers() -> Availability:
     """Whether calls can go to kernels without Python in between."""
     missing = missing_headers()
     advice = f"{missing} is missing, so small calls take longer: apt-get install python3-dev, or a Python that has it"
-    return Finding("Python headers", not missing, advice if missing else "calls go straight to kernels in C")
+    return Availability("Python headers", not missing, advice if missing else "calls go straight to kernels in C")
 
 
-def _cache() -> Finding:
+def _cache() -> Availability:
     try:
-        return Finding("cache", True, str(cache_directory()))
+        return Availability("cache", True, str(cache_directory()))
     except OSError as error:
-        return Finding("cache", False, unusable(error))
+        return Availability("cache", False, unusable(error))

@@ -9,7 +9,7 @@ import click
 
 from .arguments import arguments_for
 from .console import emit
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -50,7 +50,7 @@ def export(
         values = values_for(function, tuple(args), kwargs)
         made = exported_c(function, values, policy) if as_c else {f"{name}.py": exported(function, values, policy)}
     except ValueError as error:
-        raise Problem(str(error)) from error
+        raise CliError(str(error)) from error
     written = [str(path) for path in _write(made, out, name)] if out is not None else []
     if as_json:
         click.echo(json.dumps({"files": written} if written else {"texts": made}, indent=2))
@@ -74,5 +74,5 @@ def _write(made: dict[str, str], out: str, name: str) -> list[Path]:
             path.write_text(text, encoding="utf-8")
             found.append(path)
     except OSError as error:
-        raise Problem(f"cannot write to {out}: {error.strerror}") from error
+        raise CliError(f"cannot write to {out}: {error.strerror}") from error
     return found

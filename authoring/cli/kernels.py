@@ -15,7 +15,7 @@ from ...runtime.kernels.listing import KernelInfo, KernelListing
 from ...runtime.kernels.triton.compile import Binary
 from ...runtime.values.tables import table
 from .arguments import arguments_for
-from .loading import Problem
+from .loading import CliError
 
 Data = dict[str, Any]
 
@@ -29,13 +29,13 @@ class KernelText:
 
 
 def kernels_of(function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: str) -> KernelListing:
-    """The kernels for the arguments that the command line describes. Problem for what does not read."""
+    """The kernels for the arguments that the command line describes. CliError for what does not read."""
     args, kwargs = arguments_for(function, shapes, texts, dtype, only_shapes=True)
     return function.kernels(*args, **kwargs)
 
 
 def kernel_text(listing: KernelListing, stage: str, target: str) -> KernelText:
-    """One of `STAGES`. Problem where Triton is needed and missing, or does not compile a kernel."""
+    """One of `STAGES`. CliError where Triton is needed and missing, or does not compile a kernel."""
     return STAGES[stage](listing, target)
 
 
@@ -93,7 +93,7 @@ def _compiled(info: KernelInfo, target: str) -> Binary:
     try:
         return info.compile(target)
     except KernelFailure as error:
-        raise Problem(str(error)) from error
+        raise CliError(str(error)) from error
 
 
 def _parts(listing: KernelListing) -> Iterable[tuple[str, KernelInfo]]:

@@ -12,7 +12,7 @@ import click
 from ...lang.light_dataclasses import dataclass, field
 from .checking import files_of
 from .console import emit
-from .loading import Problem, load_unit
+from .loading import CliError, load_unit
 from .outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def _linted(path: str, ignored: Sequence[str], fix: bool) -> Linted:
             found.fixed += len(edits)
     except CompileError as error:
         found.diagnostics = error.diagnostics
-    except (Problem, ValueError) as problem:
-        found.problem = problem.format_message() if isinstance(problem, Problem) else str(problem)
+    except (CliError, ValueError) as problem:
+        found.problem = problem.format_message() if isinstance(problem, CliError) else str(problem)
     return found
 
 
@@ -105,7 +105,7 @@ def explain(code: str | None, as_json: bool) -> None:
     try:
         text = page_of(code)
     except KeyError as error:
-        raise Problem(str(error.args[0])) from None
+        raise CliError(str(error.args[0])) from None
     if not as_json:
         emit(text)
         return

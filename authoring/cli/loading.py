@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...runtime.face.unit import CompilationUnit
 
 
-class Problem(click.ClickException):
+class CliError(click.ClickException):
     """A command that cannot be carried out as given: exit status 2."""
 
     exit_code = 2
@@ -22,7 +22,7 @@ class Problem(click.ClickException):
 
 
 def load_unit(path: str) -> CompilationUnit:
-    """The unit in a file; `-` is standard input. CompileError for bad source, Problem for a file that does not read."""
+    """The unit in a file; `-` is standard input. CompileError for bad source, CliError for a file not read."""
     from ...runtime.face.files import load
     from ...runtime.face.unit import CompilationUnit
 
@@ -32,16 +32,16 @@ def load_unit(path: str) -> CompilationUnit:
         source = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Problem(f"cannot read {path}: {reason}") from error
+        raise CliError(f"cannot read {path}: {reason}") from error
     return CompilationUnit(source, "<stdin>")
 
 
 def find_function(unit: CompilationUnit, name: str) -> Function:
-    """One function of a unit; Problem with the nearest name, or all names, if there is none."""
+    """One function of a unit; CliError with the nearest name, or all names, if there is none."""
     from ...lang.diagnostics import did_you_mean
 
     if name in unit:
         return unit[name]
     hint = "".join(f"; {note}" for note in did_you_mean(name, unit.functions))
     names = ", ".join(unit.functions) or "none"
-    raise Problem(f"there is no function '{name}'{hint or f'; there are: {names}'}")
+    raise CliError(f"there is no function '{name}'{hint or f'; there are: {names}'}")

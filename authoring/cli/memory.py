@@ -11,7 +11,7 @@ from ...runtime.face.function import Function
 from ...runtime.memory.report import Report
 from .arguments import arguments_for
 from .console import emit
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 from .options import DTYPE, FILE, JSON, SHAPES, TEXTS
 
 
@@ -53,9 +53,9 @@ def memory(
 def report_on(
     function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: str, policy: str, seed: int = 0
 ) -> Report:
-    """The memory report for arguments as `arguments_for` reads them. Problem for what does not read."""
+    """The memory report for arguments as `arguments_for` reads them. CliError for what does not read."""
     args, kwargs = arguments_for(function, shapes, texts, dtype, seed)
     try:
         return function.memory(*args, policy=policy, **kwargs)
     except ValueError as error:
-        raise Problem(str(error)) from error
+        raise CliError(str(error)) from error

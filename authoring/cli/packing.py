@@ -12,7 +12,7 @@ import click
 from ...lang.light_dataclasses import dataclass
 from .checking import files_of
 from .console import emit, emit_errors
-from .loading import Problem, load_unit
+from .loading import CliError, load_unit
 from .outcomes import Outcome, finish
 
 
@@ -62,7 +62,7 @@ def _stubbed(path: str, write: bool) -> Stubbed:
             found.written = str(target)
     except CompileError as error:
         found.diagnostics = error.diagnostics
-    except Problem as problem:
+    except CliError as problem:
         found.problem = problem.format_message()
     except OSError as error:
         found.problem = f"cannot write beside {path}: {error.strerror}"
@@ -91,9 +91,9 @@ def pack(
     try:
         found = pack_folder(folder, out, name=name, version=version, exported=exported)
     except NoPackage as error:
-        raise Problem(str(error)) from error
+        raise CliError(str(error)) from error
     except OSError as error:
-        raise Problem(f"{error.filename or folder}: {error.strerror or error}") from error
+        raise CliError(f"{error.filename or folder}: {error.strerror or error}") from error
     if as_json:
         told = {"wheel": str(found.path), "modules": found.modules}
         told |= {"kernels": found.kernels, "without_kernels": found.without_kernels} if exported else {}

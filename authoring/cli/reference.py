@@ -19,7 +19,7 @@ from ...compiler.spelling.names import MODULES, OWN
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...lang.diagnostics import did_you_mean
 from ...stdlib_grads import formula_files
-from .loading import Problem
+from .loading import CliError
 
 TITLES: dict[str, str] = {
     "pointwise": "Pointwise",
@@ -59,12 +59,12 @@ _HEADER = """<!-- Written by `make reference`; a test fails when it is stale. --
 
 
 def describe_op(name: str) -> str:
-    """Every overload that a name may mean, as text; Problem for an unknown name."""
+    """Every overload that a name may mean, as text; CliError for an unknown name."""
     base = name.rpartition("::")[2].partition(".")[0]
     found = list(OPS.overloads(base)) or list(OPS.overloads(base.removeprefix("torch")))
     if not found:
         hint = "".join(f"; {note}" for note in did_you_mean(base, OPS.names()))
-        raise Problem(f"there is no op '{name}'{hint}")
+        raise CliError(f"there is no op '{name}'{hint}")
     return "\n\n".join(_text(op) for op in found)
 
 

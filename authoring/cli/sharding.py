@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...compiler.ops.meta import UNKNOWN, Meta
-from ...compiler.sharding.derive import Refusal, Way
+from ...compiler.sharding.derive import RefusedSharding, Way
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
 from ...runtime.face.function import Function
@@ -17,7 +17,7 @@ from ...runtime.values.tables import table
 from ...runtime.values.torch_needed import require_torch
 from .arguments import arguments_for
 from .console import emit
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 from .options import DTYPE, FILE, JSON, SHAPES, TEXTS
 
 Data = dict[str, Any]
@@ -87,11 +87,11 @@ class Rules:
 
 
 def sharding_of(function: Function, shapes: Sequence[str], texts: Sequence[str], dtype: str) -> list[Rules]:
-    """The rules of a function, of its forward and of its backward. Problem where torch is missing."""
+    """The rules of a function, of its forward and of its backward. CliError where torch is missing."""
     try:
         require_torch("gradscript shard")
     except ModuleNotFoundError as error:
-        raise Problem(str(error)) from None
+        raise CliError(str(error)) from None
     from ...runtime.torch.library.halves import Halves, stages_of_function
     from ...runtime.torch.library.sharding import abstract_arguments
 
@@ -125,7 +125,7 @@ def _rules(op: str, names: Sequence[str], results: Sequence[str], staged: Any, c
     way_of = {(i, way.arguments[i]) for way in found for i in tensors}
     refused: dict[str, tuple[str, str]] = {}
     for no in tried:
-        if not isinstance(no, Refusal):
+        if not isinstance(no, RefusedSharding):
             continue
         for i in tensors:
             place = no.arguments[i]

@@ -10,7 +10,7 @@ import click
 
 from ...lang.light_dataclasses import asdict
 from .console import emit
-from .loading import Problem, find_function, load_unit
+from .loading import CliError, find_function, load_unit
 from .options import DTYPE, FILE, JSON, NAME, SHAPES, TEXTS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def show(
         shown = list(_pass_texts(functions, stage, dump_passes, time_passes))
     elif stage in KERNEL_STAGES:
         if name is None and (shapes or texts):
-            raise Problem("--shape and --arg are of one function: name it")
+            raise CliError("--shape and --arg are of one function: name it")
         shown = list(_kernel_texts(functions, stage, shapes, texts, dtype, target))
     else:
         shown = [_Shown(*item, {}) for item in _texts(functions, stage, alone=name is not None)]
@@ -111,7 +111,7 @@ def _texts(functions: Iterable[Function], stage: str | None, *, alone: bool) -> 
         found += 1
         yield function.name, wanted, text
     if reasons and not found:
-        raise Problem(reasons[0] if alone else f"no function has the stage '{stage}': {reasons[0]}")
+        raise CliError(reasons[0] if alone else f"no function has the stage '{stage}': {reasons[0]}")
 
 
 def _pass_texts(functions: Iterable[Function], stage: str | None, dumps: bool, times: bool) -> Iterable[_Shown]:
@@ -119,12 +119,12 @@ def _pass_texts(functions: Iterable[Function], stage: str | None, dumps: bool, t
     from ..cli import passes
 
     if stage in KERNEL_STAGES:
-        raise Problem(f"--dump-passes and --time-passes are of stages up to {passes.STAGE}")
+        raise CliError(f"--dump-passes and --time-passes are of stages up to {passes.STAGE}")
     for function in functions:
         try:
             log = passes.log_passes(function, stage or passes.STAGE)
         except ValueError as error:
-            raise Problem(str(error)) from None
+            raise CliError(str(error)) from None
         parts = [*(log.graphs if dumps else []), *([log.table()] if times else [])]
         data = {"passes": [{"recipe": r, "pass": p, **asdict(t)} for (r, p), t in log.times.items()]}
         yield _Shown(function.name, "passes", "\n".join(parts), data)
@@ -137,11 +137,11 @@ def _kernel_texts(
     from ...runtime.failures.failure import RuntimeFailure
     from .kernels import kernel_text, kernels_of
 
-    failures: list[Problem | RuntimeFailure] = []
+    failures: list[CliError | RuntimeFailure] = []
     for function in functions:
         try:
             listing = kernels_of(function, shapes, texts, dtype)
-        except (Problem, RuntimeFailure) as failure:
+        except (CliError, RuntimeFailure) as failure:
             failures.append(failure)
             continue
         found = kernel_text(listing, stage, target)

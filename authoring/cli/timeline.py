@@ -11,7 +11,7 @@ from typing import TypeAlias
 from ...runtime.memory.ledger import KINDS
 from ...runtime.memory.report import Instant, Report
 from ...runtime.values.tables import UNITS, bytes_text
-from .loading import Problem
+from .loading import CliError
 
 COLOURS = {
     "inputs": "#c9ced6",
@@ -32,18 +32,18 @@ Layer: TypeAlias = list[tuple[int, int]]
 
 
 def save_plot(report: Report, path: str) -> None:
-    """Draw the timeline to a .svg or .png file. Problem for another suffix, a file that cannot be written, and
+    """Draw the timeline to a .svg or .png file. CliError for another suffix, a file that cannot be written, and
     for a .png without matplotlib."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".svg", ".png"):
-        raise Problem(f"--plot draws .svg and .png files, not '{path}'")
+        raise CliError(f"--plot draws .svg and .png files, not '{path}'")
     try:
         if suffix == ".svg":
             Path(path).write_text(svg(report), encoding="utf-8")
         else:
             _save_png(report, path)
     except OSError as error:
-        raise Problem(f"cannot write {path}: {error.strerror or error}") from error
+        raise CliError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def title(report: Report) -> str:
@@ -171,7 +171,7 @@ def _save_png(report: Report, path: str) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise Problem("a .png needs matplotlib: pip install matplotlib, or draw a .svg") from None
+        raise CliError("a .png needs matplotlib: pip install matplotlib, or draw a .svg") from None
 
     shown = points(report.timeline)
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=150, layout="constrained")

@@ -18,14 +18,14 @@ from ...runtime.face.function import Function
 from ...runtime.face.transforms import vjp
 from ...runtime.values.describe import describe
 from ..trials.leaves import is_floating
-from .loading import Problem
+from .loading import CliError
 
 MAX_LITERAL = 1_000_000
 """Characters of a literal; larger data belongs in a file."""
 
 
 def parse_arguments(schema: FunctionSchema, texts: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments from `VALUE` and `PARAMETER=VALUE`. Problem for what does not read."""
+    """Positional and named arguments from `VALUE` and `PARAMETER=VALUE`. CliError for what does not read."""
     by_name = {argument.name: argument for argument in schema.arguments}
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -34,12 +34,12 @@ def parse_arguments(schema: FunctionSchema, texts: Sequence[str]) -> tuple[list[
         if equals and name.strip() in by_name:
             named[name.strip()] = _parse(value, by_name[name.strip()].type, name.strip())
         elif equals and name.strip().isidentifier():
-            raise Problem(f"'{schema.name}' has no parameter '{name.strip()}'; it has {', '.join(by_name) or 'none'}")
+            raise CliError(f"'{schema.name}' has no parameter '{name.strip()}'; it has {', '.join(by_name) or 'none'}")
         elif len(positional) < len(schema.positional):
             argument = schema.positional[len(positional)]
             positional.append(_parse(text, argument.type, argument.name))
         else:
-            raise Problem(f"'{schema.name}' takes {len(schema.positional)} positional arguments; '{text}' is too many")
+            raise CliError(f"'{schema.name}' takes {len(schema.positional)} positional arguments; '{text}' is too many")
     return positional, named
 
 
@@ -65,7 +65,7 @@ def _split_dtype(text: str, name: str) -> tuple[str, np.dtype[Any] | None]:
     if not colon or not dtype.strip().isidentifier():
         return text, None
     if dtype.strip() not in BY_NAME:
-        raise Problem(f"argument '{name}': there is no dtype '{dtype.strip()}'; there are {', '.join(BY_NAME)}")
+        raise CliError(f"argument '{name}': there is no dtype '{dtype.strip()}'; there are {', '.join(BY_NAME)}")
     return body, numpy_dtype(BY_NAME[dtype.strip()])
 
 
@@ -76,21 +76,21 @@ def _literal(text: str, name: str) -> Any:
     if text.lower() in ("nan", "inf", "-inf", "+inf"):
         return float(text)
     if len(text) > MAX_LITERAL:
-        raise Problem(f"argument '{name}' is too long to read; put it in a .npy file")
+        raise CliError(f"argument '{name}' is too long to read; put it in a .npy file")
     try:
         return ast.literal_eval(_WORDS.get(text, text))
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         hint = "a number, True, False, None, a quoted string, a list, or a .npy file"
-        raise Problem(f"argument '{name}': cannot read {text[:60]!r}; write {hint}") from error
+        raise CliError(f"argument '{name}': cannot read {text[:60]!r}; write {hint}") from error
 
 
 def _array(value: Any, dtype: np.dtype[Any] | None, name: str) -> Any:
     try:
         array = np.array(value)
     except (ValueError, OverflowError) as error:
-        raise Problem(f"argument '{name}': {value!r:.60} is no array: rows differ in length") from error
+        raise CliError(f"argument '{name}': {value!r:.60} is no array: rows differ in length") from error
     if array.dtype.kind not in "biuf":
-        raise Problem(f"argument '{name}': {value!r:.60} holds something else than numbers")
+        raise CliError(f"argument '{name}': {value!r:.60} holds something else than numbers")
     if dtype is not None:
         return array.astype(dtype)
     return array if array.dtype.kind == "b" else array.astype(np.float64)
@@ -101,7 +101,7 @@ def _load(path: str, name: str) -> Any:
         return np.load(Path(path), allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error) or "it is no .npy file"
-        raise Problem(f"argument '{name}': cannot load {path}: {reason}") from error
+        raise CliError(f"argument '{name}': cannot load {path}: {reason}") from error
 
 
 # --- results ---
@@ -168,8 +168,8 @@ def _plain(value: Any) -> Any:
 def save(path: str, outputs: Sequence[Any]) -> None:
     """Write the only output to a .npy file."""
     if len(outputs) != 1 or not isinstance(outputs[0], np.ndarray):
-        raise Problem("--out writes one array, and the function returns something else")
+        raise CliError("--out writes one array, and the function returns something else")
     try:
         np.save(path, outputs[0], allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise Problem(f"cannot write {path}: {error}") from error
+        raise CliError(f"cannot write {path}: {error}") from error

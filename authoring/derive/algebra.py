@@ -13,9 +13,9 @@ from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
-from .facts import Facts, text_of
+from .facts import ShapeFacts, text_of
 
-Rule = Callable[[Node, Facts, Builder], Value | None]
+Rule = Callable[[Node, ShapeFacts, Builder], Value | None]
 _SUMS = ("aten::sum_to_size",)
 
 
@@ -38,7 +38,7 @@ def _number(value: Value) -> float | None:
     return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
-def _scaled(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _scaled(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x * 1, x * -1, (x * 2) * 3."""
     factor = _number(node.inputs[1])
     inner = node.inputs[0].node
@@ -60,7 +60,7 @@ def _whole(number: float) -> float:
     return int(number) if float(number).is_integer() and abs(number) < 1 << 53 else number
 
 
-def _divided(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _divided(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x / 1, -x / y."""
     divisor = _number(node.inputs[1])
     if divisor == 1:
@@ -72,7 +72,7 @@ def _divided(node: Node, facts: Facts, b: Builder) -> Value | None:
     return _out_of(node, b, 0)
 
 
-def _multiplied(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _multiplied(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """Signs and numbers go outwards: -x * y is -(x * y), x / 2 * (y * 2) is x * y."""
     for place in (0, 1):
         found = _out_of(node, b, place)
@@ -118,7 +118,7 @@ def _out_of(node: Node, b: Builder, place: int) -> Value | None:
     return b.op("aten::neg", b.op(node.kind, *inputs))
 
 
-def _negated(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _negated(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """--x, and -(x - y)."""
     inner = node.inputs[0].node
     if inner.kind == "aten::neg":
@@ -129,12 +129,12 @@ def _negated(node: Node, facts: Facts, b: Builder) -> Value | None:
     return None
 
 
-def _power(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _power(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x ** 1."""
     return node.inputs[0] if _number(node.inputs[1]) == 1 else None
 
 
-def _added(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _added(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x + 0, x + -y, a * b + a * c, and sums of sums to one size."""
     left, right = node.inputs[:2]
     sign = -1 if node.kind.startswith("aten::sub") else 1
@@ -162,7 +162,7 @@ def _is_summed_alone(value: Value) -> bool:
     return value.node.kind in _SUMS and value.use_count == 1
 
 
-def _same_size(left: Value, right: Value, facts: Facts) -> bool:
+def _same_size(left: Value, right: Value, facts: ShapeFacts) -> bool:
     """Whether two sums are to one size, and of one: what is broadcast only in their sum would be summed too often."""
     if facts.shape(left.node.inputs[0]) != facts.shape(right.node.inputs[0]):
         return False
@@ -184,7 +184,7 @@ def _factors(value: Value) -> list[Value]:
     return found
 
 
-def _factored(left: Value, right: Value, sign: int, facts: Facts, b: Builder) -> Value | None:
+def _factored(left: Value, right: Value, sign: int, facts: ShapeFacts, b: Builder) -> Value | None:
     """a * b + a * c as a * (b + c)."""
     if left.use_count != 1 or right.use_count != 1:
         return None
@@ -225,13 +225,13 @@ def _product(factors: Sequence[Value], b: Builder) -> Value:
     return made
 
 
-def _transposed(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _transposed(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x.t().t(), x.mT.mT."""
     inner = node.inputs[0].node
     return inner.inputs[0] if inner.kind == node.kind else None
 
 
-def _summed(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _summed(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """A sum over what was not broadcast; the sum of a negation."""
     like = facts.size_of(node.inputs[1])
     if like is None:
@@ -244,7 +244,7 @@ def _summed(node: Node, facts: Facts, b: Builder) -> Value | None:
     return None
 
 
-def _reshaped(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _reshaped(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """What already is of the shape that a reduction left, or of no dimension, which stands beside any."""
     size = node.inputs[1].node
     shape = facts.shape(node.inputs[0])
@@ -261,7 +261,7 @@ def _reshaped(node: Node, facts: Facts, b: Builder) -> Value | None:
     return node.inputs[0] if same else None
 
 
-def _expanded(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _expanded(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """What is of the shape, or is going to be in all that it is used for."""
     like = facts.size_of(node.inputs[1])
     if like is None:
@@ -279,14 +279,14 @@ def _expanded(node: Node, facts: Facts, b: Builder) -> Value | None:
     return value
 
 
-def _cast(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _cast(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """x.to(y.dtype) where y is one of what x was promoted from: as the formulas of products leave it."""
     dtype = node.inputs[1].node
     known = dtype.kind == "prim::dtype" and facts.dtype(dtype.inputs[0]) <= facts.dtype(node.inputs[0])
     return node.inputs[0] if known else None
 
 
-def _size(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _size(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """The size or dtype of an intermediate value that one parameter has as well, or a gradient."""
     value = node.inputs[0]
     if value.node.kind == "prim::Param":
@@ -298,7 +298,7 @@ def _size(node: Node, facts: Facts, b: Builder) -> Value | None:
     return b.op(node.kind, found) if found is not None and found is not value else None
 
 
-def _exp_of_log(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _exp_of_log(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """exp(-log(x)) and exp(log(x))."""
     inner = node.inputs[0].node
     if inner.kind == "aten::log":
@@ -308,13 +308,13 @@ def _exp_of_log(node: Node, facts: Facts, b: Builder) -> Value | None:
     return None
 
 
-def _at_least_one(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _at_least_one(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """max(count, 1), where the count of what was reduced divides: where it is 0, nothing is divided."""
     counts = [value for value in node.inputs if value.node.kind in ("gs::reduced_count", "aten::numel")]
     return counts[0] if counts and 1 in map(_number, node.inputs) else None
 
 
-def _count(node: Node, facts: Facts, b: Builder) -> Value | None:
+def _count(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     """How many elements were reduced to one: all of a tensor."""
     like = facts.size_of(node.inputs[0])
     return b.op("aten::numel", like) if like is not None and constant_of(node.inputs[1]) is None else None

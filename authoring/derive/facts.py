@@ -33,7 +33,7 @@ _REDUCTIONS = frozenset(("aten::mean", "aten::mean.dim", "aten::var", "aten::std
 
 
 @dataclass(slots=True)
-class Facts:
+class ShapeFacts:
     """The shapes and dtypes of the tensors of one graph, and what each reduction that keeps its dimensions reduced."""
 
     shapes: dict[Value, Atoms] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class Facts:
         return value.node.inputs[0] if value.node.kind == "aten::size" else None
 
 
-def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> Facts:
+def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> ShapeFacts:
     """All that follows from the ops of a graph; the gradients that each closure takes are like what is around it."""
-    facts = Facts()
+    facts = ShapeFacts()
     around = {block.param: outer for outer, block in pairwise((graph.body, *closures))}
     for node in program_order(graph):
         if node in around:
@@ -71,7 +71,7 @@ def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> Facts:
     return facts
 
 
-def _enter_gradients(facts: Facts, param: Node, around: Block) -> None:
+def _enter_gradients(facts: ShapeFacts, param: Node, around: Block) -> None:
     outputs = [value for value in around.outputs if is_tensor(value.type)]
     if len(outputs) == len(param.outputs):
         for gradient, output in zip(param.outputs, outputs, strict=True):
@@ -79,7 +79,7 @@ def _enter_gradients(facts: Facts, param: Node, around: Block) -> None:
             facts.gradients.append(gradient)
 
 
-def _enter(facts: Facts, node: Node) -> None:
+def _enter(facts: ShapeFacts, node: Node) -> None:
     tensors = [value for value in node.inputs if is_tensor(value.type)]
     op = OPS.of(node.schema)
     if not tensors or (op is None and node.kind not in _SAME):
@@ -102,7 +102,7 @@ def _enter(facts: Facts, node: Node) -> None:
         _reduce(facts, node, op)
 
 
-def _reduce(facts: Facts, node: Node, op: Op) -> None:
+def _reduce(facts: ShapeFacts, node: Node, op: Op) -> None:
     names = {argument.name: value for argument, value in zip(op.schema.arguments, node.inputs, strict=True)}
     if "dim" not in names:
         facts.shapes[node.output] = frozenset()

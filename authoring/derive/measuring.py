@@ -48,23 +48,23 @@ def arguments_of(function: Function, seed: int = 0) -> list[Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceGradients:
     """Gradients that errors are told against, and in what they were computed: float128, or else float64."""
 
     gradients: list[Any] | None
     precision: str
 
 
-def reference_of(function: Function, arguments: Sequence[Any] | None) -> Reference:
+def reference_of(function: Function, arguments: Sequence[Any] | None) -> ReferenceGradients:
     """The gradients of a function with a backward, of arguments that are as float32 has them."""
     if arguments is None:
-        return Reference(None, "float64")
+        return ReferenceGradients(None, "float64")
     rounded = [map_arrays(value, lambda array: _short(array).astype(array.dtype)) for value in arguments]
     try:
         found = _in_113_bits(function, [map_arrays(value, _exactly) for value in rounded])
-        return Reference([_nearest(value) for value in found], "float128")
+        return ReferenceGradients([_nearest(value) for value in found], "float128")
     except (NotExact, *_FAILURES):
-        return Reference(gradients(function, rounded), "float64")
+        return ReferenceGradients(gradients(function, rounded), "float64")
 
 
 def _exactly(array: Any) -> Any:
@@ -93,7 +93,7 @@ def _nearest(value: Any) -> Any:
     return value.numbers if isinstance(value, Exact) else value
 
 
-def costs(function: Function, arguments: Sequence[Any] | None, reference: Reference) -> Costs:
+def costs(function: Function, arguments: Sequence[Any] | None, reference: ReferenceGradients) -> Costs:
     """What a function with a backward costs on arguments, and how far its gradients are from the reference's."""
     if arguments is None:
         return Costs()

@@ -56,7 +56,9 @@ def spliced(function: Function, graph: Graph, text: str) -> str | None:
     if named is None:
         return None
     lines = [*_size_lines(closure, depth, text), *_closure_lines(depth, text)]
-    inner = _Text(definition, named).with_closure(last, lines, str(closure.node.attr("name") if closure.node else ""))
+    inner = _DefinitionText(definition, named).with_closure(
+        last, lines, str(closure.node.attr("name") if closure.node else "")
+    )
     old = source_text(whole)
     start = definition.span.start - whole.span.start
     made = old[:start] + inner + old[start + len(source_text(definition)) :]
@@ -153,7 +155,7 @@ def _is_at_top(span: Span, definition: ast.FunctionDef) -> bool:
     return False
 
 
-class _Text:
+class _DefinitionText:
     """The text of a definition in which some parts are named."""
 
     def __init__(self, definition: ast.FunctionDef, named: Sequence[_Named]) -> None:

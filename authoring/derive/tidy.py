@@ -16,7 +16,7 @@ from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.spelling.overloads import Resolver
 from ...compiler.types.types import is_tensor
-from ...compiler.unparse.infix import Operators
+from ...compiler.unparse.infix import InfixOperators
 from ...lang.trampoline import Walk, run
 from .joined import closures_of, parameters_of
 
@@ -195,7 +195,7 @@ def _order(block: Block) -> None:
     if any(_acts(node) for node in nodes):
         return
     placed: dict[Node, None] = {}
-    run(_place_all(block, placed, Operators(Resolver(), {})))
+    run(_place_all(block, placed, InfixOperators(Resolver(), {})))
     for node in placed:
         node.unlink().insert_before(block.ret)
 
@@ -210,11 +210,11 @@ def _acts(node: Node) -> bool:
     )
 
 
-def _place_all(block: Block, placed: dict[Node, None], operators: Operators) -> Walk:
+def _place_all(block: Block, placed: dict[Node, None], operators: InfixOperators) -> Walk:
     yield _place_statement(block.ret, block, placed, operators)
 
 
-def _place_statement(root: Node, block: Block, placed: dict[Node, None], operators: Operators) -> Walk:
+def _place_statement(root: Node, block: Block, placed: dict[Node, None], operators: InfixOperators) -> Walk:
     """Place what a statement needs, then its own operations from the first operand to the last."""
     own: list[Node] = []
     stack: list[tuple[Node, bool]] = [(root, False)]
@@ -238,7 +238,7 @@ def _place_statement(root: Node, block: Block, placed: dict[Node, None], operato
             placed.setdefault(node)
 
 
-def _needed(node: Node, block: Block, operators: Operators) -> list[Node]:
+def _needed(node: Node, block: Block, operators: InfixOperators) -> list[Node]:
     """The nodes of the block that a node uses, in the order in which its text does."""
     values = list(operators.operands(node)) if node.kind != "prim::Return" else list(node.inputs)
     if len(values) < len(node.inputs):

@@ -21,7 +21,7 @@ from ...compiler.ops.registry import OPS
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
 from ...compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
-from ...compiler.scheduling.cpu import Program as Programs
+from ...compiler.scheduling.cpu import ProgramAxis as Programs
 from ...compiler.types.dtypes import DType
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import dataclass, field
@@ -29,8 +29,8 @@ from ...runtime.face.function import Function
 from .merging import merged
 from .plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
 from .program_text import mentions
-from .signature import ROWS, Shape, Signature, signatures
-from .sizes import NotASize, Sizes, Term, at
+from .signature import ROWS, ExportSignature, SampleShape, signatures
+from .sizes import NotASize, Sizes, SizeTerm, at
 from .triton_kernels import renamed_like
 
 NOTE = "C has no ops of a library between kernels: leave matrix products and the like to the caller"
@@ -64,7 +64,7 @@ def exported_c(function: Function, values: Sequence[Any], policy: str | int | Po
 @dataclass
 class _Module:
     function: Function
-    signature: Signature
+    signature: ExportSignature
     passes: Sequence[Passes]
     kernels: dict[str, CFunction] = field(default_factory=dict)
     prototypes: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class _Module:
 
     def _shapes(self) -> Iterator[str]:
         for argument, given in zip(self.function.schema.arguments, self.signature.arguments, strict=True):
-            if isinstance(given, Shape):
+            if isinstance(given, SampleShape):
                 sizes = [*([ROWS] if given.batched else []), *(size.text().replace("//", "/") for size in given.sizes)]
                 yield f"{argument.name}: ({', '.join(sizes)})"
 
@@ -258,7 +258,7 @@ def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequenc
 
 
 def _points(kernels: Sequence[Kernel], sizes: Sizes) -> str:
-    terms: list[tuple[str, Term]] = [
+    terms: list[tuple[str, SizeTerm]] = [
         (found[0].name, sizes.of([axis.size for axis in found]))
         for found in zip(*(k.axes for k in kernels), strict=True)
     ]

@@ -24,8 +24,8 @@ from ..derive.derivation import derive
 from .launchers import Launchers, LauncherWriter
 from .module_text import ModuleText
 from .plans import NoPlan, Passes, graph_of, kernel_policy, plans
-from .reference import Reference, reference_of
-from .signature import Signature, signatures
+from .reference import ReferenceText, reference_of
+from .signature import ExportSignature, signatures
 from .sizes import NotASize
 
 NOTE = (
@@ -70,7 +70,7 @@ def require_tensors(function: Function) -> None:
 _PLAIN = ("int", "float", "bool", "str", "List[int]", "List[float]", "List[bool]")
 
 
-def _written(function: Function, values: Sequence[Any], policy: Policy, reference: Reference) -> str:
+def _written(function: Function, values: Sequence[Any], policy: Policy, reference: ReferenceText) -> str:
     absent = [i for i, value in enumerate(values) if value is None]
     graph = graph_of(function, absent)
     signature, held = _launchers(function, graph, values, policy, reference)
@@ -92,8 +92,8 @@ def _written(function: Function, values: Sequence[Any], policy: Policy, referenc
 
 
 def _launchers(
-    function: Function, graph: Graph, values: Sequence[Any], policy: Policy, reference: Reference
-) -> tuple[Signature, Launchers]:
+    function: Function, graph: Graph, values: Sequence[Any], policy: Policy, reference: ReferenceText
+) -> tuple[ExportSignature, Launchers]:
     """The most general signature that has kernels of one text for all sizes, and what launches them."""
     *found, fixed = signatures(values)
     # What has no kernels for the arguments themselves has none for any sizes.
@@ -109,14 +109,21 @@ def _launchers(
     raise reasons[-1] if reasons else NoPlan("no kernels of one text serve all sizes")
 
 
-def _for(function: Function, graph: Graph, signature: Signature, policy: Policy, reference: Reference) -> Launchers:
+def _for(
+    function: Function, graph: Graph, signature: ExportSignature, policy: Policy, reference: ReferenceText
+) -> Launchers:
     passes = plans(graph, signature, kernel_policy(policy), supports)
     halves = _halves(graph, signature, passes[0])
     return LauncherWriter(function.schema.arguments, signature, passes, halves, bool(reference.seeds)).write()
 
 
 def _long(
-    function: Function, graph: Graph, signature: Signature, policy: Policy, reference: Reference, held: Launchers
+    function: Function,
+    graph: Graph,
+    signature: ExportSignature,
+    policy: Policy,
+    reference: ReferenceText,
+    held: Launchers,
 ) -> Launchers | None:
     try:
         found = _for(function, graph, replace(signature, is_long=True), policy, reference)
@@ -127,7 +134,7 @@ def _long(
     return found.beside(held)
 
 
-def _halves(graph: Graph, signature: Signature, passes: Passes) -> list[bool]:
+def _halves(graph: Graph, signature: ExportSignature, passes: Passes) -> list[bool]:
     """Per result, whether it is of the dtype of the arguments, which a plan for halves tells."""
     count = passes.gradient.num_real_outputs if passes.gradient is not None else len(passes.forward.outputs)
     try:

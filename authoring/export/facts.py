@@ -12,20 +12,20 @@ from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function, default_of
 from .launchers import Launchers
 from .python_text import python_type, wrapped
-from .reference import Reference
-from .signature import Shape, Signature
+from .reference import ReferenceText
+from .signature import ExportSignature, SampleShape
 
 
 @dataclass
-class Facts:
+class ExportFacts:
     """A function, its kernels and its plain text. `launchers` are those of each length of rows, the held one first."""
 
     function: Function
     values: Sequence[Any]
     """Arguments like which the module was planned, one for each parameter."""
-    signature: Signature
+    signature: ExportSignature
     launchers: Sequence[Launchers]
-    reference: Reference
+    reference: ReferenceText
     policy: str
     version: str
     formula: str
@@ -47,7 +47,7 @@ class Facts:
         """What torch calls the op: functions of one name may be loaded from several modules."""
 
     def is_present(self, argument: Argument) -> bool:
-        return isinstance(self.signature.arguments[self.arguments.index(argument)], Shape)
+        return isinstance(self.signature.arguments[self.arguments.index(argument)], SampleShape)
 
     def parameters(self, arguments: Sequence[Argument], defaults: bool = True) -> str:
         """The parameters of a function, typed; keyword-only ones behind a star where there are defaults."""
@@ -71,7 +71,7 @@ class Facts:
         return list(found)
 
 
-def sizes_of(shape: Shape) -> list[str]:
+def sizes_of(shape: SampleShape) -> list[str]:
     return [size.text() for size in shape.sizes]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import OptionalType
-from .facts import Facts, short, sizes_of
+from .facts import ExportFacts, short, sizes_of
 from .program_text import mentions
 from .python_text import wrapped
-from .signature import FIXED, Shape
+from .signature import FIXED, SampleShape
 
 
-class FitsText(Facts):
+class FitsText(ExportFacts):
     """Writes the test that stands before every launch."""
 
     def text(self) -> str:
@@ -22,11 +22,11 @@ class FitsText(Facts):
             '    """Whether the kernels take such arguments."""',
         ]
         given = [(a, self.signature.arguments[i]) for i, a in enumerate(self.arguments)]
-        present = [(a.name, shape) for a, shape in given if isinstance(shape, Shape)]
+        present = [(a.name, shape) for a, shape in given if isinstance(shape, SampleShape)]
         for a, value in given:
-            if isinstance(value, Shape) and isinstance(a.type, OptionalType):
+            if isinstance(value, SampleShape) and isinstance(a.type, OptionalType):
                 lines += [f"    if {a.name} is None:", "        return False"]
-            elif not isinstance(value, Shape) and not self._is_open(a, value):
+            elif not isinstance(value, SampleShape) and not self._is_open(a, value):
                 test = f"{a.name} is not None" if value is None else f"{a.name} != {value!r}"
                 lines += [f"    if {test}:", "        return False"]
         tensors = f"({', '.join(name for name, _ in present)}{',' if len(present) == 1 else ''})"
@@ -82,7 +82,7 @@ class FitsText(Facts):
         """Whether kernels take any number for it."""
         return isinstance(value, float) and not self.signature.settled
 
-    def _bound(self, present: Sequence[tuple[str, Shape]]) -> list[str]:
+    def _bound(self, present: Sequence[tuple[str, SampleShape]]) -> list[str]:
         """Lines that give named sizes what they are, from the first tensor that has them."""
         lines: list[str] = []
         known: set[str] = set()
@@ -105,7 +105,7 @@ class FitsText(Facts):
             lines += found
         return lines
 
-    def _used(self, bound: Sequence[str], present: Sequence[tuple[str, Shape]]) -> list[str]:
+    def _used(self, bound: Sequence[str], present: Sequence[tuple[str, SampleShape]]) -> list[str]:
         """The lines whose sizes a later test names."""
         tests = " ".join(self._expected(s) for name, s in present if not self._is_told(name, s, bound))
         tests += " ".join(self.signature.names) if self.signature.multiple > 1 else ""
@@ -116,12 +116,12 @@ class FitsText(Facts):
         known.add(name)
         return is_new
 
-    def _is_told(self, name: str, shape: Shape, bound: Sequence[str]) -> bool:
+    def _is_told(self, name: str, shape: SampleShape, bound: Sequence[str]) -> bool:
         """Whether the shape of a tensor is what it is by the lines that name its sizes."""
         told = sum(f" = {name}.shape[" in line and " * " not in line and "batch" not in line for line in bound)
         front = not shape.batched or self.signature.any_batch
         return told == len(shape.sizes) and front and any(f"{name}.shape" in line for line in bound)
 
-    def _expected(self, shape: Shape) -> str:
+    def _expected(self, shape: SampleShape) -> str:
         parts = [*(["*batch"] if shape.batched else []), *sizes_of(shape)]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

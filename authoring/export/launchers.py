@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import dataclass, field, replace
 from .plans import NoPlan, Passes
 from .program_text import ProgramText, ProgramWriter, mentions, shape_text
 from .python_text import WIDTH, python_type, wrapped
-from .signature import FIXED, ROWS, Shape, Signature
+from .signature import FIXED, ROWS, ExportSignature, SampleShape
 from .sizes import Sizes
 from .triton_kernels import TritonFunction
 
@@ -78,7 +78,7 @@ class LauncherWriter:
     """Writes the launchers for the samples of a signature."""
 
     arguments: Sequence[Argument]
-    signature: Signature
+    signature: ExportSignature
     passes: Sequence[Passes]
     halves: Sequence[bool]
     """Per result, whether it has the dtype of the arguments."""
@@ -91,7 +91,7 @@ class LauncherWriter:
         self.shapes = {
             a.name: given
             for a, given in zip(self.arguments, self.signature.arguments, strict=True)
-            if isinstance(given, Shape)
+            if isinstance(given, SampleShape)
         }
         self.floating = [name for name, shape in self.shapes.items() if shape.dtype.is_floating]
         if not self.floating:
@@ -145,7 +145,7 @@ class LauncherWriter:
         own = f"{self.like}.dtype" if is_half else f"torch.{dtype}"
         return f"torch.empty({shape}, dtype={own}, device={self.like}.device)"
 
-    def _text_of(self, shape: Shape) -> str:
+    def _text_of(self, shape: SampleShape) -> str:
         parts = [*(["*batch"] if shape.batched else []), *(size.text() for size in shape.sizes)]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 

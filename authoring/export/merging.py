@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from ...lang.light_dataclasses import dataclass, field
-from .sizes import NotASize, Sizes, Term
+from .sizes import NotASize, Sizes, SizeTerm
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?f?(?![\w.])")
 _BINDS = re.compile(r"[*/%]\s*$")
@@ -66,20 +66,20 @@ _FUNCTIONS: tuple[tuple[str, Callable[[float], float]], ...] = (
 """What becomes of sizes before a program is planned: counts that are divided by, and scales."""
 
 
-def _floating(found: Sequence[str], sizes: Sizes) -> Term:
+def _floating(found: Sequence[str], sizes: Sizes) -> SizeTerm:
     """The expression of floating numbers that follow from one size."""
     values = [float(text.removesuffix("f")) for text in found]
     whole = [int(value) for value in values if value.is_integer()]
     if len(whole) == len(values):
         term = sizes.of(whole)
         if term.names & sizes.runtime:
-            return Term(term.values, f"tl.cast({term.text}, tl.float32)", term.names)
+            return SizeTerm(term.values, f"tl.cast({term.text}, tl.float32)", term.names)
         if not sizes.in_c:
             return term
-        return Term(term.values, f"(float)({term.text})" if term.level else f"(float){term.text}", term.names)
+        return SizeTerm(term.values, f"(float)({term.text})" if term.level else f"(float){term.text}", term.names)
     if not sizes.in_c:
         for form, function in _FUNCTIONS[1:]:
             for name, of in sizes.symbols.items():
                 if all(math.isclose(function(n), value, rel_tol=1e-15) for n, value in zip(of, values, strict=True)):
-                    return Term((), form.format(name), frozenset({name}))
+                    return SizeTerm((), form.format(name), frozenset({name}))
     raise NotASize(", ".join(found))

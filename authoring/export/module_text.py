@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from ...compiler.types.schema import Argument
 from ...lang.light_dataclasses import fields
-from .facts import Facts, sizes_of
+from .facts import ExportFacts, sizes_of
 from .fits_text import FitsText
 from .ops_text import OpsText
 from .own_test import OwnTest
 from .python_text import tidied, wrapped
-from .signature import ROWS, Shape
+from .signature import ROWS, SampleShape
 from .triton_kernels import plain
 
 _HELPERS = {
@@ -46,10 +46,10 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
 }
 
 
-Part = TypeVar("Part", bound=Facts)
+Part = TypeVar("Part", bound=ExportFacts)
 
 
-class ModuleText(Facts):
+class ModuleText(ExportFacts):
     """Writes the module of a function."""
 
     def text(self) -> str:
@@ -101,7 +101,7 @@ class ModuleText(Facts):
 
     def _shape_of(self, argument: Argument) -> str:
         given = self.signature.arguments[self.arguments.index(argument)]
-        if not isinstance(given, Shape):
+        if not isinstance(given, SampleShape):
             return f"{argument.name}: None"
         parts = [*(["*batch" if self.signature.any_batch else ROWS] if given.batched else []), *sizes_of(given)]
         return f"{argument.name}: ({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -177,7 +177,7 @@ class ModuleText(Facts):
 
     def _part(self, kind: type[Part]) -> Part:
         """What writes a part of the same function."""
-        return kind(*[getattr(self, one.name) for one in fields(Facts)])
+        return kind(*[getattr(self, one.name) for one in fields(ExportFacts)])
 
 
 def _indented(text: str) -> list[str]:

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from ...compiler.types.schema import Argument
 from ...compiler.types.types import OptionalType, strip_optional
-from .facts import Facts, targets, tuple_of
+from .facts import ExportFacts, targets, tuple_of
 from .python_text import WIDTH, wrapped
-from .signature import Shape
+from .signature import SampleShape
 
 HELD = 8192
 """Columns of a row that one program holds; longer ones are walked in blocks."""
 NAMESPACE = "gradscript"
 
 
-class OpsText(Facts):
+class OpsText(ExportFacts):
     """Writes the registrations."""
 
     def texts(self) -> Iterator[str]:
@@ -76,7 +76,9 @@ class OpsText(Facts):
 
     def _has_columns(self, argument: Argument) -> bool:
         given = self.signature.arguments[self.arguments.index(argument)]
-        return isinstance(given, Shape) and any(size.name == "columns" and size.times == 1 for size in given.sizes)
+        return isinstance(given, SampleShape) and any(
+            size.name == "columns" and size.times == 1 for size in given.sizes
+        )
 
     def _columns_at(self, name: str) -> int:
         given = self.signature.arguments[[a.name for a in self.arguments].index(name)]

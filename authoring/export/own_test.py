@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler.types.schema import Argument
-from .facts import Facts, short, tuple_of
+from .facts import ExportFacts, short, tuple_of
 from .python_text import wrapped
-from .signature import FIXED, Shape
+from .signature import FIXED, SampleShape
 
 _KERNELS = '''\
 def test_kernels() -> None:
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     print("ok")"""
 
 
-class OwnTest(Facts):
+class OwnTest(ExportFacts):
     """Writes it, with samples like the arguments that the module was planned for."""
 
     def text(self) -> str:
@@ -103,7 +103,7 @@ class OwnTest(Facts):
 
     def _sample(self, argument: Argument) -> str:
         """An expression that makes a small tensor, of numbers such as the arguments given had."""
-        shape: Shape = self.signature.arguments[self.arguments.index(argument)]
+        shape: SampleShape = self.signature.arguments[self.arguments.index(argument)]
         value = self.values[self.arguments.index(argument)]
         batch = [2] if shape.batched else []
         small = {name: (3 + i) * self.signature.multiple for i, name in enumerate(self.signature.names)}

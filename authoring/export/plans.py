@@ -21,7 +21,7 @@ from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass, replace
 from ...runtime.face.function import Function
-from .signature import Signature
+from .signature import ExportSignature
 from .sizes import SAMPLES
 
 CHUNK = 32
@@ -73,7 +73,7 @@ def kernel_policy(policy: Policy) -> Policy:
 
 
 def plans(
-    graph: Graph, signature: Signature, policy: Policy, supports: Supports, split: Split = chunked
+    graph: Graph, signature: ExportSignature, policy: Policy, supports: Supports, split: Split = chunked
 ) -> list[Passes]:
     """The passes of each sample. NoPlan where there are none."""
     return [_passes(graph, signature.given(i), policy, supports, split) for i in range(SAMPLES)]

@@ -15,7 +15,7 @@ from ...lang.light_dataclasses import dataclass, field
 from .merging import merged
 from .plans import NoPlan
 from .python_text import wrapped
-from .signature import ROWS, Signature
+from .signature import ROWS, ExportSignature
 from .sizes import NotASize, Sizes
 from .triton_kernels import TritonFunction, triton_function
 
@@ -64,7 +64,7 @@ class ProgramWriter:
     def __init__(
         self,
         programs: Sequence[Program],
-        signature: Signature,
+        signature: ExportSignature,
         sizes: Sizes,
         taken: Mapping[str, str],
         made: Mapping[str, str],
@@ -215,7 +215,7 @@ class ProgramWriter:
         self.text.lines += wrapped(line, "    ")
 
 
-def shape_text(shapes: Sequence[Sequence[int]], signature: Signature, sizes: Sizes) -> str:
+def shape_text(shapes: Sequence[Sequence[int]], signature: ExportSignature, sizes: Sizes) -> str:
     """A shape, given for each sample, as a tuple in which the batch is `*batch`."""
     found = [signature.merged(shape, i) for i, shape in enumerate(shapes)]
     if len({(batched, len(behind)) for batched, behind in found}) != 1:

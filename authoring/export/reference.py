@@ -42,7 +42,7 @@ _HINTS = {"save": 1, "recompute": 1, "surrogate": 1}
 
 
 @dataclass
-class Reference:
+class ReferenceText:
     """The text of all functions, and what it needs: which helpers, how many drawn seeds."""
 
     text: str
@@ -52,7 +52,7 @@ class Reference:
     modules: list[str] = field(default_factory=list)
 
 
-def reference_of(function: Function, name: str) -> Reference:
+def reference_of(function: Function, name: str) -> ReferenceText:
     """The function as plain torch, under a name. NoPlan for what torch has no form of."""
     # A name behind two colons is torch's own op where a function of the unit has that name.
     text = _QUALIFIED.sub(lambda found: f"{_home(found[1])}.{found[2]}", _whole(function))
@@ -67,7 +67,7 @@ def reference_of(function: Function, name: str) -> Reference:
     renamed = {d.name: name if d.name == function.name else f"_{d.name}" for d in definitions}
     whole = "\n\n\n".join(_Names(renamed).of(part) for part in parts)
     modules = [module for module in ("math",) if re.search(rf"\b{module}\.", whole)]
-    return Reference(whole, name, drawn.count, drawn.helpers, modules)
+    return ReferenceText(whole, name, drawn.count, drawn.helpers, modules)
 
 
 def _whole(function: Function) -> str:

@@ -62,7 +62,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SampleShape:
     """The sizes of a tensor behind the batch, if it has that."""
 
     batched: bool
@@ -71,8 +71,11 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Signature:
-    """`arguments` has a Shape for a tensor, and what else is given as it is; `multiple` divides the named sizes."""
+class ExportSignature:
+    """`arguments` has a SampleShape for a tensor, and what else is given as it is.
+
+    `multiple` divides the named sizes.
+    """
 
     arguments: tuple[Any, ...]
     batch: int = 1
@@ -91,8 +94,8 @@ class Signature:
         return tuple(dict.fromkeys(size.name for size in sorted(sizes, key=lambda size: NAMES.index(size.name))))
 
     @property
-    def shapes(self) -> Iterator[Shape]:
-        return (given for given in self.arguments if isinstance(given, Shape))
+    def shapes(self) -> Iterator[SampleShape]:
+        return (given for given in self.arguments if isinstance(given, SampleShape))
 
     @property
     def has_batch(self) -> bool:
@@ -119,7 +122,7 @@ class Signature:
         return [self._given(argument, sample, half) for argument in self.arguments]
 
     def _given(self, argument: Any, sample: int, half: DType | None) -> Given:
-        if not isinstance(argument, Shape):
+        if not isinstance(argument, SampleShape):
             return UNKNOWN if isinstance(argument, float) and not self.settled else argument
         sizes = [self.size(size, sample) for size in argument.sizes]
         batch = self._batch(sample) if argument.batched else ()
@@ -139,18 +142,18 @@ class Signature:
         return starts, tuple(shape[len(batch) :]) if starts else tuple(shape)
 
 
-def signatures(values: Sequence[Any]) -> Iterator[Signature]:
+def signatures(values: Sequence[Any]) -> Iterator[ExportSignature]:
     """What arguments like these may stand for, the most general first."""
     floats = (False, True) if any(isinstance(value, float) for value in values) else (False,)
     for found in _readings(values):
         batches = (True, False) if found.batch else (False,)
         for multiple, any_batch, settled in product((1, 2, 4, 8), batches, floats):
             yield replace(found, multiple=multiple, any_batch=any_batch, settled=settled)
-    fixed = Signature(tuple(_shape(value, 0, {}) for value in values), 0, False)
+    fixed = ExportSignature(tuple(_shape(value, 0, {}) for value in values), 0, False)
     yield from (replace(fixed, settled=settled) for settled in floats)
 
 
-def _readings(values: Sequence[Any]) -> Iterator[Signature]:
+def _readings(values: Sequence[Any]) -> Iterator[ExportSignature]:
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     if not arrays:
         return
@@ -158,7 +161,7 @@ def _readings(values: Sequence[Any]) -> Iterator[Signature]:
     for related in (False, True):
         named = _named(top, arrays, related)
         batch = _batch_of(top, arrays)
-        yield Signature(tuple(_shape(value, batch, named, top.shape[:batch]) for value in values), batch)
+        yield ExportSignature(tuple(_shape(value, batch, named, top.shape[:batch]) for value in values), batch)
 
 
 def _named(top: np.ndarray, arrays: Sequence[np.ndarray], related: bool) -> dict[int, Size]:
@@ -203,4 +206,4 @@ def _shape(value: Any, batch: int, named: dict[int, Size], front: tuple[int, ...
     batched = bool(batch) and value.shape[:batch] == front
     behind = value.shape[batch:] if batched else value.shape
     dtype = BY_NAME["float32"] if value.dtype.kind == "f" else BY_NAME[value.dtype.name]
-    return Shape(batched, tuple(named.get(number, Size(FIXED, number=number)) for number in behind), dtype)
+    return SampleShape(batched, tuple(named.get(number, Size(FIXED, number=number)) for number in behind), dtype)

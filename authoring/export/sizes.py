@@ -28,7 +28,7 @@ class NotASize(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SizeTerm:
     """A value in each sample, its text, and whether that is one name or a product."""
 
     values: tuple[int, ...]
@@ -47,11 +47,11 @@ class Sizes:
     runtime: frozenset[str] = frozenset()
     """Those that are parameters of a kernel, and no constants of its text."""
 
-    def of(self, values: Sequence[int]) -> Term:
+    def of(self, values: Sequence[int]) -> SizeTerm:
         """The expression that has these values. NotASize where none is known."""
         found = tuple(values)
         if len(set(found)) == 1:
-            return Term(found, str(found[0]), frozenset())
+            return SizeTerm(found, str(found[0]), frozenset())
         known = self._bases.get(found)
         if known is not None:
             return known
@@ -63,7 +63,7 @@ class Sizes:
     # --- what is tried, simplest first ---
 
     @cached_property
-    def _bases(self) -> dict[tuple[int, ...], Term]:
+    def _bases(self) -> dict[tuple[int, ...], SizeTerm]:
         """Products of sizes, how many chunks there are of them, and products of both."""
         products = list(self._products())
         counts = [self._chunks(term, 1 << k) for term in products for k in range(3, 15)]
@@ -75,13 +75,13 @@ class Sizes:
                 found.setdefault(whole.values, whole)
         return found
 
-    def _chunks(self, term: Term, of: int) -> Term:
+    def _chunks(self, term: SizeTerm, of: int) -> SizeTerm:
         values = tuple([-(-value // of) for value in term.values])
         if self.in_c:
-            return Term(values, f"({at(term, 1)} + {of - 1}) / {of}", term.names, 2)
-        return Term(values, f"triton.cdiv({term.text}, {of})", term.names)
+            return SizeTerm(values, f"({at(term, 1)} + {of - 1}) / {of}", term.names, 2)
+        return SizeTerm(values, f"triton.cdiv({term.text}, {of})", term.names)
 
-    def _products(self) -> Iterable[Term]:
+    def _products(self) -> Iterable[SizeTerm]:
         seen: set[tuple[int, ...]] = set()
         for degree in (1, 2, 3, 4):
             for chosen in combinations_with_replacement(self.symbols, degree):
@@ -89,20 +89,20 @@ class Sizes:
                 values = tuple([prod(sample) for sample in zip(*columns, strict=True)])
                 if values not in seen:
                     seen.add(values)
-                    yield Term(values, " * ".join(chosen), frozenset(chosen), min(degree - 1, 1))
+                    yield SizeTerm(values, " * ".join(chosen), frozenset(chosen), min(degree - 1, 1))
 
-    def _times(self, left: Term, right: Term) -> Term:
+    def _times(self, left: SizeTerm, right: SizeTerm) -> SizeTerm:
         values = tuple(a * b for a, b in zip(left.values, right.values, strict=True))
-        return Term(values, f"{at(left, 1)} * {at(right, 1)}", left.names | right.names, 1)
+        return SizeTerm(values, f"{at(left, 1)} * {at(right, 1)}", left.names | right.names, 1)
 
-    def _scaled(self, found: tuple[int, ...]) -> Term | None:
+    def _scaled(self, found: tuple[int, ...]) -> SizeTerm | None:
         for term in self._bases.values():
             ratio = Fraction(found[0], term.values[0])
             if _is_small(ratio) and all(v * ratio == f for v, f in zip(term.values, found, strict=True)):
                 return self._by_ratio(term, ratio, found)
         return None
 
-    def _by_ratio(self, term: Term, ratio: Fraction, values: tuple[int, ...]) -> Term:
+    def _by_ratio(self, term: SizeTerm, ratio: Fraction, values: tuple[int, ...]) -> SizeTerm:
         text, level = term.text, term.level
         if ratio.numerator not in (1, -1):
             text, level = f"{abs(ratio.numerator)} * {at(term, 1)}", 1
@@ -111,9 +111,9 @@ class Sizes:
             text, level = f"{text if level < 2 else f'({text})'} {divisor} {ratio.denominator}", 2
         if ratio < 0:
             text, level = f"-{text if level < 3 else f'({text})'}", 3
-        return Term(values, text, term.names, level)
+        return SizeTerm(values, text, term.names, level)
 
-    def _shifted(self, found: tuple[int, ...]) -> Term | None:
+    def _shifted(self, found: tuple[int, ...]) -> SizeTerm | None:
         """A multiple of a size, more or less a few."""
         for term in self._bases.values():
             if term.values[0] == term.values[1]:
@@ -125,20 +125,20 @@ class Sizes:
             if all(v * ratio + offset == f for v, f in zip(term.values, found, strict=True)):
                 scaled = term if ratio == 1 else self._by_ratio(term, ratio, found)
                 sign = "+" if offset > 0 else "-"
-                return Term(found, f"{scaled.text} {sign} {abs(int(offset))}", term.names, 3)
+                return SizeTerm(found, f"{scaled.text} {sign} {abs(int(offset))}", term.names, 3)
         return None
 
-    def _sum(self, found: tuple[int, ...]) -> Term | None:
+    def _sum(self, found: tuple[int, ...]) -> SizeTerm | None:
         """A sum or a difference of two products."""
         for left, right in combinations(islice(self._bases.values(), MOST_SUMMED), 2):
             for first, second, sign in ((left, right, 1), (left, right, -1), (right, left, -1)):
                 if all(a + sign * b == f for a, b, f in zip(first.values, second.values, found, strict=True)):
                     text = f"{first.text} {'+' if sign > 0 else '-'} {second.text}"
-                    return Term(found, text, first.names | second.names, 3)
+                    return SizeTerm(found, text, first.names | second.names, 3)
         return None
 
 
-def at(term: Term, level: int) -> str:
+def at(term: SizeTerm, level: int) -> str:
     """The text of a term as an operand."""
     return term.text if term.level <= level else f"({term.text})"
 

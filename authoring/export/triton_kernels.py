@@ -18,7 +18,7 @@ from .interpretable import interpretable
 from .merging import merged
 from .python_text import wrapped
 from .signature import ROWS
-from .sizes import NotASize, Sizes, Term, at
+from .sizes import NotASize, Sizes, SizeTerm, at
 from .triton_math import without_library
 
 _LANES = 32
@@ -50,10 +50,10 @@ def triton_function(kernels: Sequence[Kernel], name: str, sizes: Sizes, wide: Co
 
     NotASize where the samples differ in more than sizes.
     """
-    return _Function(kernels, name, sizes, wide).made()
+    return _KernelFunction(kernels, name, sizes, wide).made()
 
 
-class _Function:
+class _KernelFunction:
     def __init__(self, kernels: Sequence[Kernel], name: str, sizes: Sizes, wide: Collection[str]) -> None:
         self.kernels = [renamed_like(kernel, kernels[0]) for kernel in kernels]
         self.name = name
@@ -150,13 +150,13 @@ class _Function:
         given = zip(names, samples, strict=True)
         return {name: self.sizes.of(found).text for name, found in given if _mentions(body, name)}
 
-    def _extent(self, axes: Sequence[Sequence[Axis]]) -> Term:
+    def _extent(self, axes: Sequence[Sequence[Axis]]) -> SizeTerm:
         """The points along some axes, given for each sample."""
         terms = [self.sizes.of([axis.size for axis in found]) for found in zip(*axes, strict=True)]
         terms = [term for term in terms if term.text != "1"] or terms
         if len(terms) == 1:
             return terms[0]
-        return Term((), " * ".join(at(term, 1) for term in terms), frozenset(), 1)
+        return SizeTerm((), " * ".join(at(term, 1) for term in terms), frozenset(), 1)
 
     def _blocks(self) -> dict[str, str]:
         """Block sizes by name; of whole rows, the power of two that holds one."""

@@ -61,7 +61,7 @@ class NoPackage(ValueError):
 
 
 @dataclass(slots=True)
-class Packed:
+class PackedWheel:
     """A wheel that was written, the modules in it, and which functions have no kernels, with the reason."""
 
     path: Path
@@ -78,7 +78,7 @@ def pack(
     version: str = "0.1.0",
     exported: bool = False,
     requires: str = "gradscript",
-) -> Packed:
+) -> PackedWheel:
     """Write the wheel of a folder of .grad and .gs files into the folder `out`.
 
     With `exported`, the package has a module `kernels.NAME` for every function that can be exported. CompileError for
@@ -89,7 +89,7 @@ def pack(
     if not _VERSION.fullmatch(version):
         raise NoPackage(f"'{version}' is no version: write numbers with dots, such as 0.1.0")
     units = _units(source)
-    packed = Packed(Path(out) / f"{package}-{version}-py3-none-any.whl")
+    packed = PackedWheel(Path(out) / f"{package}-{version}-py3-none-any.whl")
     files = _sources(package, source, units, packed)
     if exported:
         files |= _kernels(package, units.values(), packed)
@@ -128,7 +128,9 @@ def _units(folder: Path) -> dict[Path, CompilationUnit]:
 # --- what is in the wheel ---
 
 
-def _sources(package: str, folder: Path, units: Mapping[Path, CompilationUnit], packed: Packed) -> dict[str, bytes]:
+def _sources(
+    package: str, folder: Path, units: Mapping[Path, CompilationUnit], packed: PackedWheel
+) -> dict[str, bytes]:
     """Each source beside the module that loads it and its stub."""
     files: dict[str, bytes] = {f"{package}/py.typed": b""}
     for inside, unit in units.items():
@@ -146,7 +148,7 @@ def _sources(package: str, folder: Path, units: Mapping[Path, CompilationUnit], 
     return files
 
 
-def _kernels(package: str, units: Iterable[CompilationUnit], packed: Packed) -> dict[str, bytes]:
+def _kernels(package: str, units: Iterable[CompilationUnit], packed: PackedWheel) -> dict[str, bytes]:
     """The exported module of each function, and why others have none."""
     files: dict[str, bytes] = {}
     for function in _functions(units):

@@ -18,7 +18,7 @@ from ...runtime.plans.build import build_plan
 from ...runtime.plans.interpreter import run_plan
 from ..trials.evaluation import Subject, flat, repeatable
 from ..trials.leaves import Path, at
-from ..trials.trace import TooLong, Trace, sum_to
+from ..trials.trace import RunTrace, TooLong, sum_to
 from ..trials.trial import Trial
 from .edits import Repair, Search
 from .evidence import HOLDS, Evidence, context_arrays
@@ -183,8 +183,8 @@ def _evidence(subject: Subject, forward: Graph, backward: Graph, trial: Trial, p
         return None
     try:
         *_, context = repeatable(run_plan)(build_plan(forward), trial.values)
-        made = repeatable(Trace().run)(forward, trial.values)
-        traces = [Trace().run(backward, [context, *(seeds[i] for i in pair.grad_outputs)]) for seeds in trial.seeds]
+        made = repeatable(RunTrace().run)(forward, trial.values)
+        traces = [RunTrace().run(backward, [context, *(seeds[i] for i in pair.grad_outputs)]) for seeds in trial.seeds]
     except (TooLong, RuntimeFailure, ValueError, TypeError, KeyError):
         return None
     weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
@@ -204,7 +204,7 @@ def blame_nan(subject: Subject, trial: Trial, path: Path) -> Blame:
     whole = spans.returned(pair.backward, path[0])
     try:
         *_, context = repeatable(run_plan)(build_plan(pair.forward), trial.values)
-        trace = Trace().run(pair.backward, [context, *(trial.seeds[0][i] for i in pair.grad_outputs)])
+        trace = RunTrace().run(pair.backward, [context, *(trial.seeds[0][i] for i in pair.grad_outputs)])
     except (TooLong, RuntimeFailure, ValueError, TypeError, KeyError):
         return Blame(whole)
     for number in sorted(trace.steps_of(trace.results[path[0]])):

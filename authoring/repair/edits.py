@@ -17,15 +17,15 @@ from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..trials.decisions import COMPARISONS
 from ..trials.leaves import Array
-from ..trials.trace import Site, Trace, is_literal, is_number, sum_to
+from ..trials.trace import RunTrace, UseSite, is_literal, is_number, sum_to
 from .alternatives import UNARY, alternatives
 from .evidence import MIN_EQUATIONS, Evidence
 from .phrases import coefficient_message, is_nice, number_text, quoted, rounded, term_text
 from .spans import Spans
 
-Change = Callable[[Any, Trace], Any]
+Change = Callable[[Any, RunTrace], Any]
 """From an operand, in one trace, to what should stand in its place; None where nothing can."""
-Get = Callable[[Trace], Array]
+Get = Callable[[RunTrace], Array]
 
 MAX_NAMED = 12
 MAX_SITES = 60
@@ -67,14 +67,14 @@ class Search:
     # --- what can be changed ---
 
     @property
-    def first(self) -> Trace:
+    def first(self) -> RunTrace:
         return self.evidence.traces[0]
 
-    def _sites(self) -> Iterator[Site]:
+    def _sites(self) -> Iterator[UseSite]:
         """Every use of a tensor or number on the way to the result, the result itself first unless it is a list."""
         trace = self.first
         if not isinstance(trace.values[self.evidence.result(trace)], list):
-            yield Site(-1, 0)
+            yield UseSite(-1, 0)
         count = 0
         for number in trace.steps_of(self.evidence.result(trace)):
             step = trace.steps[number]
@@ -84,15 +84,15 @@ class Search:
                     count += 1
                     if count > MAX_SITES:
                         return
-                    yield Site(number, position)
+                    yield UseSite(number, position)
 
-    def _span(self, site: Site) -> Span:
+    def _span(self, site: UseSite) -> Span:
         if site.step < 0:
             return self.whole
         step = self.first.steps[site.step]
         return self.spans.operand(step.node, self.first.sources[step.inputs[site.position]])
 
-    def _with(self, site: Site, change: Change) -> list[Any]:
+    def _with(self, site: UseSite, change: Change) -> list[Any]:
         """The gradient, per trace, with an operand changed."""
         results = []
         for trace in self.evidence.traces:
@@ -105,15 +105,15 @@ class Search:
             results.append(None if operand is None else trace.with_operand(site, result, operand))
         return results
 
-    def _elsewhere(self, site: Site, change: Change) -> Callable[[Search], bool]:
+    def _elsewhere(self, site: UseSite, change: Change) -> Callable[[Search], bool]:
         """Whether a change mends another trial that took the same steps."""
         steps = len(self.first.steps)
         return lambda other: len(other.first.steps) != steps or other._fixes(site, change)
 
-    def _fixes(self, site: Site, change: Change) -> bool:
+    def _fixes(self, site: UseSite, change: Change) -> bool:
         return self.evidence.matches(self._with(site, change))
 
-    def _is_written(self, site: Site) -> bool:
+    def _is_written(self, site: UseSite) -> bool:
         """Whether the source writes the number, which a value of an argument is not."""
         return self.first.sources[self.first.steps[site.step].inputs[site.position]].node.kind == "prim::Constant"
 
@@ -125,7 +125,7 @@ class Search:
                 pending.update(step.outputs)
         return result not in pending
 
-    def _is_seen(self, site: Site, change: Change) -> bool:
+    def _is_seen(self, site: UseSite, change: Change) -> bool:
         """Whether a change of what is compared is told by both outcomes: else it only puts the border out of sight."""
         step = self.first.steps[site.step] if site.step >= 0 else None
         if step is None or not _compares(step.node):
@@ -157,7 +157,7 @@ class Search:
                     yield Repair(rank, message, self._span(site), site.step, self._elsewhere(site, change))
                     break
 
-    def _fitted_coefficient(self, site: Site) -> float | None:
+    def _fitted_coefficient(self, site: UseSite) -> float | None:
         """The factor of an operand that makes the gradient right, if the gradient is linear in it."""
         zero = self._with(site, lambda operand, _: operand * 0)
         rows, right = [], []
@@ -193,7 +193,7 @@ class Search:
                     )
                     break
 
-    def _coefficient_repair(self, site: Site, factor: float) -> Repair:
+    def _coefficient_repair(self, site: UseSite, factor: float) -> Repair:
         span = self._span(site)
         term = self._is_term(site)
         rank = (2.0 if term else 2.6) + (0.0 if is_nice(factor) else 0.3) + (0.25 if site.step < 0 else 0.0)
@@ -207,7 +207,7 @@ class Search:
             return f"{term} should be divided by {number_text(round(1 / factor))}, the number of elements"
         return coefficient_message(term, factor)
 
-    def _is_term(self, site: Site) -> bool:
+    def _is_term(self, site: UseSite) -> bool:
         """Whether the operand is a term of a sum, or the whole."""
         if site.step < 0:
             return True
@@ -235,7 +235,7 @@ class Search:
         steps = len(self.first.steps)
         return lambda other: len(other.first.steps) != steps or other._is_mended_by(number, evaluate)
 
-    def _with_operation(self, trace: Trace, number: int, evaluate: Callable[[list[Any]], Any]) -> Any:
+    def _with_operation(self, trace: RunTrace, number: int, evaluate: Callable[[list[Any]], Any]) -> Any:
         return trace.with_made(number, self.evidence.result(trace), lambda: evaluate(_operands(trace, number)))
 
     def _transposed(self) -> Iterator[Repair]:
@@ -287,7 +287,7 @@ class Search:
                         length = len(written.text) * 1e-4
                         yield Repair(rank + length, f"{quoted(written)} should be `{text}`", written, site.step)
 
-    def _shape_at(self, site: Site) -> tuple[int, ...]:
+    def _shape_at(self, site: UseSite) -> tuple[int, ...]:
         return np.shape(self.first.operand(site, self.evidence.result(self.first)))
 
     def _missing_factors(self) -> Iterator[Repair]:
@@ -335,7 +335,7 @@ class Search:
         for size in (1, 2, 3):
             yield from combinations_with_replacement(names, size)
 
-    def _product(self, trace: Trace, names: Sequence[str]) -> Array | None:
+    def _product(self, trace: RunTrace, names: Sequence[str]) -> Array | None:
         named = self._named()
         try:
             product: Any = 1.0
@@ -363,7 +363,7 @@ def _compares(node: Node) -> bool:
     return node.schema is not None and node.schema.base_name in COMPARISONS
 
 
-def _operands(trace: Trace, number: int) -> list[Any]:
+def _operands(trace: RunTrace, number: int) -> list[Any]:
     return [trace.values[i] for i in trace.steps[number].inputs]
 
 

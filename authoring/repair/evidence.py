@@ -11,7 +11,7 @@ import numpy as np
 from ...compiler.ir.graph import Graph
 from ...lang.light_dataclasses import dataclass
 from ..trials.leaves import Array, Path, at, floating_leaves
-from ..trials.trace import Trace
+from ..trials.trace import RunTrace
 
 MATCH = 1e-7
 """Relative: how near an edit must bring the gradient to the truth."""
@@ -25,7 +25,7 @@ class Evidence:
     """One trace per choice of output gradients. `directions` and `expected` say what the right gradient gives."""
 
     graph: Graph
-    traces: list[Trace]
+    traces: list[RunTrace]
     path: Path
     directions: list[Array]
     expected: list[Array]
@@ -34,7 +34,7 @@ class Evidence:
     """Per trace-independent parameter number: its gradients, one per trace, as the backward gave them."""
     arguments: dict[str, Array]
     """Floating arguments of the function by name."""
-    forward: Trace
+    forward: RunTrace
     """How the forward went: what it names, the backward could have captured."""
     tolerance: float = MATCH
 
@@ -46,7 +46,7 @@ class Evidence:
     def equations(self) -> int:
         return len(self.directions)
 
-    def result(self, trace: Trace) -> int:
+    def result(self, trace: RunTrace) -> int:
         """The number of the value that is the wrong gradient."""
         return trace.results[self.path[0]]
 
@@ -87,7 +87,7 @@ class Evidence:
                 return False
         return True
 
-    def named_values(self, trace: Trace) -> dict[str, Array]:
+    def named_values(self, trace: RunTrace) -> dict[str, Array]:
         """Arrays that an expression of the backward could name, by name."""
         found: dict[str, Array] = dict(self.arguments)
         forward = zip(self.forward.values, self.forward.names, strict=True)

@@ -14,7 +14,7 @@ from ..trials.leaves import Path, floating_leaves
 from ..trials.recipes import PlainEntry, Recipe
 from ..trials.report import Failure
 from ..trials.shapes import signature
-from ..trials.trial import NOTICEABLE, Finding, Trial
+from ..trials.trial import NOTICEABLE, GradientFinding, Trial
 from .blame import (
     Blame,
     blame_nan,
@@ -29,7 +29,7 @@ from .phrases import quoted
 
 Again = Callable[[Recipe], Trial | None]
 """Another trial of a recipe, with the slope of every element."""
-Shown = Sequence[tuple[Trial, Finding]]
+Shown = Sequence[tuple[Trial, GradientFinding]]
 
 _MESSAGES = {
     "value": "the gradient of '{name}' is off by {off}",
@@ -55,7 +55,7 @@ class Explainer:
 
     def failures(self) -> Iterator[Failure]:
         """One failure for each parameter and kind."""
-        found: dict[tuple[int, str], list[tuple[Trial, Finding]]] = {}
+        found: dict[tuple[int, str], list[tuple[Trial, GradientFinding]]] = {}
         settled = {f.index for t in self._trials for f in t.findings if f.kind is None and f.error is not None}
         for trial in self._trials:
             for finding in trial.findings:
@@ -105,7 +105,7 @@ class Explainer:
         notes += [f"or look at line {span.line}: {quoted(span)}" for span in blame.also]
         return Failure(name, kind, message, blame.span, tuple(notes), also=blame.also)
 
-    def warning(self, kind: str, finding: Finding, trial: Trial, message: str) -> Failure:
+    def warning(self, kind: str, finding: GradientFinding, trial: Trial, message: str) -> Failure:
         """What is not meant, and so no error."""
         name = self.names[finding.index]
         span = self._blame(trial, finding, kind).span if kind == "shape" else returned_span(self.subject, finding.index)
@@ -113,7 +113,7 @@ class Explainer:
 
     def refused(self, found: Shown) -> Iterator[Failure]:
         """Shapes that the forward takes and the backward does not: a warning for each gradient that refuses some."""
-        by_index: dict[int, list[tuple[Trial, Finding]]] = {}
+        by_index: dict[int, list[tuple[Trial, GradientFinding]]] = {}
         for trial, finding in found:
             span = finding.cause.span if finding.kind == "error" and finding.cause is not None else None
             index = finding.index if span is None else self._raised_for(span, finding.index)
@@ -190,7 +190,7 @@ class Explainer:
                 found.setdefault(signature(other.recipe.shapes), other)
         return list(found.values())[:2]
 
-    def _blame(self, trial: Trial, finding: Finding, kind: str) -> Blame:
+    def _blame(self, trial: Trial, finding: GradientFinding, kind: str) -> Blame:
         path = finding.path or (finding.index,)
         if kind == "shape":
             return blame_shape(self.subject, trial, path)
@@ -229,7 +229,7 @@ def percent(error: float | None) -> str:
     return f"{error:.0%}" if error >= 0.01 else f"{error:.1e} of its size"
 
 
-def _tells(shown: tuple[Trial, Finding], index: int) -> tuple[bool, bool, bool, int]:
+def _tells(shown: tuple[Trial, GradientFinding], index: int) -> tuple[bool, bool, bool, int]:
     """How much a trial tells about a parameter: float64, ordinary numbers, many elements (but not too many)."""
     trial, finding = shown
     size = sum(leaf.size for path, leaf in floating_leaves(trial.values).items() if path[0] == index)

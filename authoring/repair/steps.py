@@ -17,7 +17,7 @@ import numpy as np
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..trials.leaves import Array, is_floating
-from ..trials.trace import Trace, is_literal, is_number
+from ..trials.trace import RunTrace, is_literal, is_number
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence
 from .phrases import number_text, quoted, rounded
@@ -28,7 +28,7 @@ MAX_UNKNOWNS = 36
 MAX_STEPS = 60
 MAX_RESHAPED = 20
 MAX_VALUES = 48
-Make = Callable[[Trace], Any]
+Make = Callable[[RunTrace], Any]
 """What a step makes, in one trace."""
 
 NEAR = 1e-6
@@ -90,7 +90,7 @@ class Steps:
                 self._used.update(trace.steps[number].outputs)
 
     @property
-    def first(self) -> Trace:
+    def first(self) -> RunTrace:
         return self.evidence.traces[0]
 
     def _behind(self) -> list[int]:
@@ -348,12 +348,12 @@ def _elementwise(outcome: Callable[[Array], Array | None], nothing: Array, made:
     return slope if fits and np.isfinite(slope).all() else None
 
 
-def _outcome(evidence: Evidence, trace: Trace, step: int, made: Any) -> Array | None:
+def _outcome(evidence: Evidence, trace: RunTrace, step: int, made: Any) -> Array | None:
     found = evidence.of_result(trace.with_made(step, evidence.result(trace), lambda: made))
     return np.asarray(found, np.float64) if isinstance(found, np.ndarray | np.generic) else None
 
 
-def _made(trace: Trace, step: int) -> Array | None:
+def _made(trace: RunTrace, step: int) -> Array | None:
     outputs = trace.steps[step].outputs
     value = trace.values[outputs[0]] if len(outputs) == 1 else None
     return value if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size else None
@@ -369,7 +369,7 @@ def _near(found: Array, wanted: Array, scale: float = 0.0) -> bool:
 # --- changes ---
 
 
-def _attempted(makes: Make, trace: Trace) -> Array | None:
+def _attempted(makes: Make, trace: RunTrace) -> Array | None:
     try:
         made = makes(trace)
     except Exception:  # any op may refuse other operands in its own way
@@ -377,11 +377,11 @@ def _attempted(makes: Make, trace: Trace) -> Array | None:
     return np.asarray(made) if isinstance(made, np.ndarray | np.generic) else None
 
 
-def _named(evidence: Evidence, name: str, trace: Trace) -> Any:
+def _named(evidence: Evidence, name: str, trace: RunTrace) -> Any:
     return evidence.named_values(trace)[name]
 
 
-def _operands(trace: Trace, step: int) -> list[Any]:
+def _operands(trace: RunTrace, step: int) -> list[Any]:
     return [trace.values[i] for i in trace.steps[step].inputs]
 
 
@@ -416,7 +416,7 @@ def _factor_text(factor: float) -> str:
 def _with(step: int, position: int, get: Make) -> Make:
     """What a step makes with another operand."""
 
-    def makes(trace: Trace) -> Any:
+    def makes(trace: RunTrace) -> Any:
         operands = _operands(trace, step)
         operands[position] = get(trace)
         return trace.steps[step].evaluate(*operands)

@@ -32,7 +32,7 @@ from ...runtime.settings.modes import settings
 from ...runtime.settings.random import local_seed
 from .decisions import COMPARISONS
 from .leaves import array_leaves, floating_leaves, is_floating
-from .trace import TooLong, Trace, summed_like
+from .trace import RunTrace, TooLong, summed_like
 
 repeatable = local_seed(0)
 """Decorates what is to draw the same random numbers in each call."""
@@ -113,7 +113,7 @@ class Subject:
         *_, context = repeatable(run_plan)(self._plans.plan(self.pair.forward), values)
         given = [seeds[i] for i in self.pair.grad_outputs]
         try:
-            trace = repeatable(Trace().run)(self.pair.backward, [context, *given])
+            trace = repeatable(RunTrace().run)(self.pair.backward, [context, *given])
         except (TooLong, RuntimeFailure, ValueError, TypeError):
             return frozenset(self.surrogates)
         return frozenset(i for i in self.surrogates if _came_by_a_surrogate(trace, trace.results[i]))
@@ -251,7 +251,7 @@ def _surrogate_node(value: Value) -> Node | None:
     return None
 
 
-def _came_by_a_surrogate(trace: Trace, result: int) -> bool:
+def _came_by_a_surrogate(trace: RunTrace, result: int) -> bool:
     made_by = {number: step for step in trace.steps for number in step.outputs}
     pending = [result]
     while pending:

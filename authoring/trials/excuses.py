@@ -11,14 +11,14 @@ from .evaluation import Subject
 from .leaves import floating_leaves
 from .recipes import PlainEntry
 from .shapes import signature
-from .trial import Finding, Trial
+from .trial import GradientFinding, Trial
 
 RAISED = "R102"
 """The code of what the source itself raises."""
 _KEEPS_NUMBERS = ("aten::add.int", "aten::sub.int", "aten::mul.int", "aten::floordiv.int", "aten::Int.Scalar")
 
 
-def sum_where_broadcast(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
+def sum_where_broadcast(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, GradientFinding]]:
     """Gradients that are right once they are summed to the shape of their input, as differentiation does.
 
     A backward that sums none of its gradients leaves that to differentiation, if it is right for operands of one shape.
@@ -41,7 +41,7 @@ def sum_where_broadcast(subject: Subject, trials: Sequence[Trial]) -> list[tuple
     return mended
 
 
-def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
+def excuse_refused_shapes(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, GradientFinding]]:
     """A backward may refuse shapes that the forward takes, and be right all the same on those it is written for.
 
     A pointwise function has no such excuse, and neither has a wrong value, nor a gradient that only lacks the sum
@@ -76,7 +76,7 @@ def excuse_refusals(trials: Sequence[Trial]) -> list[str]:
     return list(refused)
 
 
-def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, Finding]]:
+def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, GradientFinding]]:
     """What is wrong only where an int that counts the rounds of a loop is negative, which nobody means."""
     counts = _counts(subject)
     forgiven = []
@@ -86,7 +86,7 @@ def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[t
             continue
         for finding in trial.findings:
             if finding.kind in ("value", "none", "nan", "error", "shape"):
-                forgiven.append((trial, Finding(finding.index, finding.kind, finding.message, finding.error)))
+                forgiven.append((trial, GradientFinding(finding.index, finding.kind, finding.message, finding.error)))
                 finding.kind = "unsupported"
     return forgiven
 

@@ -19,7 +19,7 @@ from ...lang.source import Span
 from .decisions import COMPARISONS, gaps_of
 from .evaluation import Subject, repeatable
 from .leaves import Array, is_floating
-from .trace import Trace
+from .trace import RunTrace
 
 NEGATIVE, ZERO, POSITIVE = -1, 0, 1
 MAX_STEPS = 20000
@@ -155,13 +155,13 @@ class Observer:
         return len({n.span.line for n in self.backward.all_nodes() if n.span.end and _counts(n)})
 
 
-class _Walk(Trace):
+class _Walk(RunTrace):
     """A trace that remembers which nodes ran and which ways branches and comparisons went."""
 
     __slots__ = ("_is_backward", "_plain", "_reached")
 
     def __init__(self, reached: Reached, plain: dict[int, Graph], *, is_backward: bool = False) -> None:
-        Trace.__init__(self, limit=MAX_STEPS)
+        RunTrace.__init__(self, limit=MAX_STEPS)
         self._reached = reached
         self._plain = plain
         self._is_backward = is_backward
@@ -174,7 +174,7 @@ class _Walk(Trace):
         self._reached.nodes.add(node)
         if node.kind == "prim::If":
             self._reached.sides.add(Side(node, int(bool(self.values[env[node.inputs[0]]]))))
-        Trace._node(self, node, env, graph)
+        RunTrace._node(self, node, env, graph)
 
     def _op(self, node: Node, env: dict[Value, int]) -> None:
         for number, gap in enumerate(gaps_of(node, [self.values[env[value]] for value in node.inputs])):
@@ -183,7 +183,7 @@ class _Walk(Trace):
                 if gap.size and (np.sign(gap) == way).any():
                     self._reached.sides.add(Side(node, way))
                     self._reached.signs.add((node, number, way))
-        Trace._op(self, node, env)
+        RunTrace._op(self, node, env)
         if self._is_backward and self._loses(node, env):
             self._reached.lost.append(node)
         if _joins_masks(node):

@@ -36,7 +36,7 @@ class TracedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class UseSite:
     """A use of a value: operand `position` of a step; step -1 stands for the result itself."""
 
     step: int
@@ -44,7 +44,7 @@ class Site:
 
 
 @dataclass(slots=True)
-class Trace:
+class RunTrace:
     """Branches and loops are unrolled as they went, calls of functions of the unit are inlined."""
 
     values: list[Any] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Trace:
     results: list[int] = field(default_factory=list)
     limit: int = MAX_STEPS
 
-    def run(self, graph: Graph, arguments: Sequence[Any]) -> Trace:
+    def run(self, graph: Graph, arguments: Sequence[Any]) -> RunTrace:
         """Execute a graph and keep what happens."""
         with np.errstate(all="ignore"):
             inputs = [self._new(value, given) for value, given in zip(graph.inputs, arguments, strict=True)]
@@ -138,11 +138,11 @@ class Trace:
                 values.update(zip(later.outputs, [out] if len(later.outputs) == 1 else out, strict=True))
         return values.get(result, self.values[result])
 
-    def operand(self, site: Site, result: int) -> Any:
+    def operand(self, site: UseSite, result: int) -> Any:
         number = result if site.step < 0 else self.steps[site.step].inputs[site.position]
         return self.values[number]
 
-    def with_operand(self, site: Site, result: int, operand: Any) -> Any:
+    def with_operand(self, site: UseSite, result: int, operand: Any) -> Any:
         """The result if one use of a value had met another value; None where that cannot run."""
         if site.step < 0:
             return operand
@@ -164,7 +164,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_literal(trace: Trace, step: TracedStep, operand: int) -> bool:
+def is_literal(trace: RunTrace, step: TracedStep, operand: int) -> bool:
     """Whether an operand is a number that the source writes, not a default."""
     source, value = trace.sources[operand], trace.values[operand]
     if not is_number(value):

@@ -43,7 +43,7 @@ class Probe:
 
 
 @dataclass(slots=True)
-class Finding:
+class GradientFinding:
     """What a trial says of one parameter: `kind` is None where the gradient is right."""
 
     index: int
@@ -73,7 +73,7 @@ class Trial:
     gradients: list[list[Any]] = field(default_factory=list)
     """For each choice one gradient per parameter."""
     probes: dict[Path, list[Probe]] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[GradientFinding] = field(default_factory=list)
     surrogates: frozenset[int] = frozenset()
     """The parameters whose gradients came by a surrogate this time."""
 
@@ -153,7 +153,7 @@ def probe_leaf(
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SlopeComparison:
     """A gradient against slopes: the relative error, and whether it is more than can be explained."""
 
     error: float | None
@@ -161,13 +161,13 @@ class Comparison:
     unreliable: bool
 
 
-def compare(gradients: Sequence[Any], weights: Sequence[Array], probes: Sequence[Probe]) -> Comparison:
+def compare(gradients: Sequence[Any], weights: Sequence[Array], probes: Sequence[Probe]) -> SlopeComparison:
     """Hold gradients of one leaf, one per choice of output weights, against the slopes weighted alike."""
     pairs = list(zip(gradients, weights, strict=True))
     numbers = [_deviation(gradient, weight, probe) for gradient, weight in pairs for probe in probes]
     known = [(a, e, allowed, lost) for a, e, size, allowed, lost in numbers if allowed <= HOPELESS * size]
     if not known:
-        return Comparison(None, False, bool(numbers))
+        return SlopeComparison(None, False, bool(numbers))
     largest = max(max(abs(actual), abs(expected)) for actual, expected, _, _ in known)
     size = max(size for _, _, size, _, _ in numbers)
     errors = [max(abs(actual - expected) - lost, 0.0) for actual, expected, _, lost in known]
@@ -175,7 +175,7 @@ def compare(gradients: Sequence[Any], weights: Sequence[Array], probes: Sequence
     wrong = wrong and not largest <= NOTHING
     nothing = largest <= NOTHING or (not wrong and largest <= 1e-9 * size)
     error = 0.0 if nothing else max(errors) / largest
-    return Comparison(error, wrong, False)
+    return SlopeComparison(error, wrong, False)
 
 
 def _deviation(gradient: Any, weight: Array, probe: Probe) -> tuple[float, float, float, float, float]:
@@ -210,10 +210,10 @@ def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: b
     try:
         trial.gradients = [subject.gradient(values, seeds) for seeds in trial.seeds]
     except RuntimeFailure as failure:
-        trial.findings = [Finding(i, "error", failure.message, cause=failure) for i in differentiable]
+        trial.findings = [GradientFinding(i, "error", failure.message, cause=failure) for i in differentiable]
         return trial
     trial.surrogates = subject.surrogates_in(values, trial.seeds[0])
-    trial.findings = [_inspect(trial, i) or Finding(i) for i in differentiable]
+    trial.findings = [_inspect(trial, i) or GradientFinding(i) for i in differentiable]
     if recipe.dtype == "float64":
         measure(subject, trial, rng, basis)
     else:
@@ -258,7 +258,7 @@ def _has_slopes(trial: Trial, path: Path) -> bool:
 
 def _held_to_symmetric_changes(
     subject: Subject, trial: Trial, path: Path, rng: Rng, precision: float
-) -> Comparison | None:
+) -> SlopeComparison | None:
     """The gradient of what reads one triangle of a matrix, as decompositions do, at the symmetric matrix that it stands
     for, which the trial then holds; None where both are read, or where it is wrong."""
     base, leaf = flat(trial.outputs), np.asarray(at(trial.values, path))
@@ -295,7 +295,7 @@ def symmetric(direction: Array) -> Array:
     return np.asarray((direction + direction.swapaxes(-1, -2)) / 2)
 
 
-def _judge_surrogate(subject: Subject, trial: Trial, finding: Finding) -> None:
+def _judge_surrogate(subject: Subject, trial: Trial, finding: GradientFinding) -> None:
     """A gradient that is meant to be another has to be linear in the gradients of the outputs all the same."""
     if finding.kind is not None:
         return
@@ -324,7 +324,7 @@ def _combined(first: Any, second: Any) -> Any:
     return None if first is None else np.asarray(first - 2 * second, first.dtype)
 
 
-def _judge(finding: Finding, path: Path, gradients: Sequence[Any], found: Comparison) -> None:
+def _judge(finding: GradientFinding, path: Path, gradients: Sequence[Any], found: SlopeComparison) -> None:
     finding.error = max(filter(None, (finding.error, found.error)), default=found.error)
     finding.path = finding.path or path
     if found.unreliable:
@@ -333,7 +333,7 @@ def _judge(finding: Finding, path: Path, gradients: Sequence[Any], found: Compar
         finding.kind, finding.path = ("none" if gradients[0] is None else "value"), path
 
 
-def _is_unsummed(trial: Trial, finding: Finding, path: Path, weights: Sequence[Array]) -> bool:
+def _is_unsummed(trial: Trial, finding: GradientFinding, path: Path, weights: Sequence[Array]) -> bool:
     """Whether a gradient of the wrong shape is right once it is summed over what was broadcast."""
     leaf = at(trial.values, path)
     summed = [sum_to(np.asarray(at(gradient, path)), leaf.shape) for gradient in trial.gradients]
@@ -344,23 +344,25 @@ def _is_unsummed(trial: Trial, finding: Finding, path: Path, weights: Sequence[A
     return not found.wrong and not found.unreliable
 
 
-def _inspect(trial: Trial, index: int) -> Finding | None:
+def _inspect(trial: Trial, index: int) -> GradientFinding | None:
     """What is wrong with a gradient without knowing its value: shape, dtype, NaN."""
     value, gradient = trial.values[index], trial.gradients[0][index]
     if gradient is None:
         return None
     if isinstance(value, list) and (not isinstance(gradient, list) or len(gradient) != len(value)):
-        return Finding(index, "shape", f"is no list of {len(value)} tensors")
+        return GradientFinding(index, "shape", f"is no list of {len(value)} tensors")
     for path, leaf in floating_leaves(trial.values).items():
         found = at(trial.gradients[0], path) if path[0] == index else None
         if found is None:
             continue
         if np.shape(found) != leaf.shape:
-            return Finding(index, "shape", f"has shape {np.shape(found)}, and the input {leaf.shape}", path=path)
+            return GradientFinding(
+                index, "shape", f"has shape {np.shape(found)}, and the input {leaf.shape}", path=path
+            )
         if found.dtype != leaf.dtype:
-            return Finding(index, "dtype", f"is {found.dtype}, and the input {leaf.dtype}", path=path)
+            return GradientFinding(index, "dtype", f"is {found.dtype}, and the input {leaf.dtype}", path=path)
         if is_floating(found) and not np.isfinite(np.asarray(found, np.float64)).all():
-            return Finding(index, "nan", "holds NaN or infinity where the result is finite", path=path)
+            return GradientFinding(index, "nan", "holds NaN or infinity where the result is finite", path=path)
     return None
 
 

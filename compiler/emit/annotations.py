@@ -22,7 +22,7 @@ from ..types.types import (
     excess_of,
     may_be_none,
 )
-from .outside import Environment, Record, nothing
+from .outside import Environment, RecordType, nothing
 
 NAMES: dict[str, Type] = {
     "Tensor": TENSOR,
@@ -82,7 +82,7 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
             if name in ("list", "List"):
                 return ListType(TENSOR)
             record = environment(dotted_name(node))
-            if isinstance(record, Record):
+            if isinstance(record, RecordType):
                 return record.type
         case ast.BinaryOp(op="|"):
             left = yield _resolve(node.left, diagnostics, environment)

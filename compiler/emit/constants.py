@@ -18,7 +18,7 @@ from ...lang.trampoline import Walk, run
 from ..spelling.advice import for_name
 from ..spelling.names import CONSTANTS
 from .annotations import dotted_name
-from .outside import Constant, Environment, Outside
+from .outside import Environment, Outside, OutsideConstant
 
 _LARGEST = 2**63
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -47,7 +47,7 @@ _NUMBERS = (int, float)
 _CONSTANTS = "outside a function stand numbers, strings, bools, None, tuples of them, and what is computed of numbers"
 
 
-class NotConstant(ValueError):
+class VaryingExpression(ValueError):
     """An expression is no constant; the node that is none, and why, if that can be said."""
 
     def __init__(self, node: ast.Expr, reason: str = "") -> None:
@@ -63,7 +63,7 @@ def constant_value(node: ast.Expr, environment: Environment) -> Any:
 
 def _value(node: ast.Expr, environment: Environment) -> Walk:
     outside = environment(dotted_name(node)) if isinstance(node, ast.Name | ast.Attribute) else None
-    if isinstance(outside, Constant):
+    if isinstance(outside, OutsideConstant):
         return outside.value
     match node:
         case ast.Constant() if node.value is not ...:
@@ -81,7 +81,7 @@ def _value(node: ast.Expr, environment: Environment) -> Walk:
             try:
                 return float(text)
             except ValueError:
-                raise NotConstant(node) from None
+                raise VaryingExpression(node) from None
         case ast.Call(function=function, args=args, keywords=()) if dotted_name(function) in _FUNCTIONS:
             numbers = []
             for argument in args:
@@ -92,19 +92,19 @@ def _value(node: ast.Expr, environment: Environment) -> Walk:
             for item in node.elements:
                 items.append((yield _value(item, environment)))
             return tuple(items)
-    raise NotConstant(node)
+    raise VaryingExpression(node)
 
 
 def _number(value: Any, node: ast.Expr) -> Any:
     if type(value) not in _NUMBERS:
-        raise NotConstant(node)
+        raise VaryingExpression(node)
     return value
 
 
 def _computed(node: ast.Expr, op: str, left: Any, right: Any) -> Any:
     """As Python computes it, where that is a number of 64 bits."""
     if op == "**" and isinstance(left, int) and isinstance(right, int) and abs(left) > 1 and right >= 64:
-        raise NotConstant(node, "is no int of 64 bits")
+        raise VaryingExpression(node, "is no int of 64 bits")
     return _called(node, _OPERATORS[op], (left, right))
 
 
@@ -112,11 +112,11 @@ def _called(node: ast.Expr, function: Callable[..., Any], numbers: Sequence[Any]
     try:
         found = function(*numbers)
     except (ZeroDivisionError, OverflowError, ValueError, TypeError) as error:
-        raise NotConstant(node, str(error)) from None
+        raise VaryingExpression(node, str(error)) from None
     if type(found) not in _NUMBERS:
-        raise NotConstant(node, "is no real number")
+        raise VaryingExpression(node, "is no real number")
     if isinstance(found, int) and not -_LARGEST <= found < _LARGEST:
-        raise NotConstant(node, "is no int of 64 bits")
+        raise VaryingExpression(node, "is no int of 64 bits")
     return found
 
 
@@ -132,7 +132,7 @@ def with_constants(definitions: Sequence[ast.Assign], diagnostics: Diagnostics, 
             name, value = _defined(definition, found, diagnostics, environment)
         except Abort:
             continue
-        found[name] = Constant(value)
+        found[name] = OutsideConstant(value)
     return environment if definitions else around
 
 
@@ -146,7 +146,7 @@ def _defined(
         raise diagnostics.fail("E105", f"constant '{target.id}' is defined twice", target.span, note)
     try:
         return target.id, constant_value(definition.value, environment)
-    except NotConstant as error:
+    except VaryingExpression as error:
         reason = f": {error.reason}" if error.reason else ""
         message = f"'{target.id}' is no constant{reason}"
         raise diagnostics.fail("E104", message, error.node.span, *_instead(error.node), _CONSTANTS) from None

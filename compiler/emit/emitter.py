@@ -19,8 +19,8 @@ from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
 from .exits import MAX_DEPTH, too_deep
-from .outside import Constant, Environment, Outside
-from .scopes import UNBOUND_LOCAL, Frame, Refined, Unusable
+from .outside import Environment, Outside, OutsideConstant
+from .scopes import UNBOUND_LOCAL, Frame, Refined, UnusableName
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,7 +76,7 @@ class Unit(Protocol):
 
 _PARTS = (ast.Name, ast.Attribute, ast.Subscript)
 """Expressions whose type is that of a value that is there already, or of a part of it: no larger than what passed."""
-POISON = Unusable("", "")
+POISON = UnusableName("", "")
 """Bound to a name whose definition failed: its uses fail too, silently."""
 
 
@@ -175,7 +175,7 @@ class Emitter:
 
     def is_value(self, name: str) -> bool:
         """Whether a name is that of a value: a variable's, or a constant's from outside."""
-        return self.frame.lookup(name) is not None or isinstance(self.outside(name), Constant)
+        return self.frame.lookup(name) is not None or isinstance(self.outside(name), OutsideConstant)
 
     def lookup(self, name: str, span: Span) -> Value:
         """The value of a name; what is wrong with it is reported."""

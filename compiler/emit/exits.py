@@ -90,11 +90,11 @@ def structure(body: tuple[ast.Stmt, ...], diagnostics: Diagnostics) -> Structure
         # Whether some path falls off the end is known where tests of types have been decided.
         missing: ast.Stmt = Missing(body[-1].span)  # type: ignore[assignment]
         body = (*body, missing)
-    return Structured(tuple(run(structurer.rewrite(body, _Context()))), kind)
+    return Structured(tuple(run(structurer.rewrite(body, _Flags()))), kind)
 
 
 @dataclass(frozen=True, slots=True)
-class _Context:
+class _Flags:
     """Flags to set on the way out: of the guarded lists and of the loop around the statement."""
 
     done: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ class _Structurer:
 
     # Rewriting
 
-    def rewrite(self, body: tuple[ast.Stmt, ...], context: _Context) -> Walk:
+    def rewrite(self, body: tuple[ast.Stmt, ...], context: _Flags) -> Walk:
         result: list[ast.Stmt] = []
         body = flattened(body)
         for i, statement in enumerate(body):
@@ -202,13 +202,13 @@ class _Structurer:
         statement: Branch,
         more_then: tuple[ast.Stmt, ...],
         more_otherwise: tuple[ast.Stmt, ...],
-        context: _Context,
+        context: _Flags,
     ) -> Walk:
         then = yield self.rewrite(statement.then + more_then, context)
         otherwise = yield self.rewrite(statement.otherwise + more_otherwise, context)
         return Branch(statement.span, statement.test, tuple(then), tuple(otherwise))
 
-    def _rewrite_exiting(self, statement: Branch, rest: tuple[ast.Stmt, ...], context: _Context) -> Walk:
+    def _rewrite_exiting(self, statement: Branch, rest: tuple[ast.Stmt, ...], context: _Flags) -> Walk:
         """A branch that may leave, with statements after it."""
         if context.depth >= MAX_DEPTH:
             raise too_deep(self.diagnostics, statement.span)
@@ -225,7 +225,7 @@ class _Structurer:
         guarded = yield self.rewrite(rest, context)
         return [_set(flag, False, statement.span), branch, _unless(flag, guarded, statement.span)]
 
-    def _leave(self, statement: ast.Return | ast.Break | ast.Continue, context: _Context) -> list[ast.Stmt]:
+    def _leave(self, statement: ast.Return | ast.Break | ast.Continue, context: _Flags) -> list[ast.Stmt]:
         span = statement.span
         flags = list(context.done)
         result: list[ast.Stmt] = []
@@ -238,11 +238,11 @@ class _Structurer:
         left: ast.Stmt = Left(span)  # type: ignore[assignment]
         return [*result, *(_set(flag, True, span) for flag in dict.fromkeys(flags)), left]
 
-    def _rewrite_loop(self, statement: ast.For | ast.While, context: _Context) -> Walk:
+    def _rewrite_loop(self, statement: ast.For | ast.While, context: _Flags) -> Walk:
         """The loop with its flag set up before it, and the flag that tells that the function has returned."""
         until = _last_test(statement)
         if until is not None:
-            body = yield self.rewrite(statement.body[:-1], _Context())
+            body = yield self.rewrite(statement.body[:-1], _Flags())
             return [Loop(statement.span, statement, tuple(body), None, until)], None
         returns = run(_leaves(statement.body, ast.Return))
         breaks = run(_leaves(statement.body, ast.Break))
@@ -251,7 +251,7 @@ class _Structurer:
         returned = (self.flag("returned") if breaks else stop) if returns else None
         outer = dict.fromkeys((*context.returned, *context.done))
         flags = tuple(f for f in dict.fromkeys((*outer, stop, returned)) if f is not None)
-        inner = _Context((), stop, flags if returns else ())
+        inner = _Flags((), stop, flags if returns else ())
         body = yield self.rewrite(statement.body, inner)
         setup = [_set(f, False, statement.span) for f in dict.fromkeys((stop, returned)) if f is not None]
         return [*setup, Loop(statement.span, statement, tuple(body), stop)], returned

@@ -16,7 +16,7 @@ from ..types.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class OutsideConstant:
     """A number, a string, a bool, None, or a tuple of such."""
 
     value: Any
@@ -37,7 +37,7 @@ class Recursion:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenFunction:
     """A function that does not compile."""
 
     diagnostics: Sequence[Diagnostic]
@@ -52,7 +52,7 @@ class Unusable:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordType:
     """A named tuple. Its schema makes one: fields are parameters, and the result has their names.
 
     `untyped` are the fields that nobody gave a type: they have that of what they are made of.
@@ -66,7 +66,7 @@ class Record:
         return self.schema.returns[0].type
 
 
-Outside = Callee | Record | Constant | Alias | Recursion | Broken | Unusable | None
+Outside = Callee | RecordType | OutsideConstant | Alias | Recursion | BrokenFunction | Unusable | None
 """None for a name that is not known."""
 Environment = Callable[[str], Outside]
 """What a dotted name stands for."""

@@ -8,14 +8,14 @@ from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import TupleType
-from .outside import Environment, Outside, Record
+from .outside import Environment, Outside, RecordType
 from .statements.parameters import parameters_of
 
 
-def record(name: str, fields: tuple[Argument, ...], untyped: frozenset[str] = frozenset()) -> Record:
+def record(name: str, fields: tuple[Argument, ...], untyped: frozenset[str] = frozenset()) -> RecordType:
     """The named tuple of these fields."""
     type = TupleType(tuple(field.type for field in fields), tuple(field.name for field in fields))
-    return Record(FunctionSchema(name, "", fields, (Argument("result0", type),)), untyped)
+    return RecordType(FunctionSchema(name, "", fields, (Argument("result0", type),)), untyped)
 
 
 def with_records(definitions: Sequence[ast.Record], diagnostics: Diagnostics, around: Environment) -> Environment:

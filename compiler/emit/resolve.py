@@ -11,7 +11,7 @@ from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..ir.signature import Bindings, matches, result_types
 from ..ops.registry import OPS, Op
-from ..spelling.overloads import Argued, Conversion, Default, Given, Match, Mismatch, Packed, element_type
+from ..spelling.overloads import Argued, Default, Fitting, Given, Match, Mismatch, Packed, element_type
 from ..types.schema import FunctionSchema
 from ..types.types import (
     BOOL,
@@ -31,7 +31,7 @@ from ..types.types import (
     strip_optional,
 )
 from .emitter import Emitter, constant_of, described, is_constant
-from .outside import Record
+from .outside import RecordType
 from .spellings import asks_in_vain
 from .stores import is_written
 
@@ -117,7 +117,7 @@ def emit_function_call(e: Emitter, node: ast.Call, schema: FunctionSchema, argum
     return _as_value(e, made.outputs, schema)
 
 
-def emit_record(e: Emitter, node: ast.Call, record: Record, arguments: Sequence[Argued]) -> Value:
+def emit_record(e: Emitter, node: ast.Call, record: RecordType, arguments: Sequence[Argued]) -> Value:
     """A named tuple, made of its fields."""
     places = zip(record.schema.arguments, arguments, strict=False)
     given = {field.name: argument.value.type for field, argument in places if argument.keyword is None}
@@ -193,29 +193,29 @@ def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Seq
     return inputs
 
 
-def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, size: int | None) -> Value:
+def _convert(e: Emitter, value: Value, conversion: Fitting, formal: Type, size: int | None) -> Value:
     builder = e.builder
     match conversion:
-        case Conversion.AS_IS:
+        case Fitting.AS_IS:
             return _adapted(value, formal)
-        case Conversion.TO_FLOAT | Conversion.TO_INT:
-            to_float = conversion is Conversion.TO_FLOAT
+        case Fitting.TO_FLOAT | Fitting.TO_INT:
+            to_float = conversion is Fitting.TO_FLOAT
             if is_constant(value):
                 constant = constant_of(value)
                 return builder.constant(float(constant) if to_float else int(constant))
             op = "aten::Float.Scalar" if value.type in (NUMBER, FLOAT) else "aten::Float.int"
             return builder.op(OPS.named(op if to_float else "aten::Int.bool"), value)
-        case Conversion.FROM_TENSOR:
+        case Fitting.FROM_TENSOR:
             return builder.op(OPS.named(_FROM_TENSOR[strip_optional(formal)]), value)
-        case Conversion.TO_DEVICE:
+        case Fitting.TO_DEVICE:
             return builder.op(OPS.named("aten::device"), value)
-        case Conversion.REPEAT:
+        case Fitting.REPEAT:
             if is_tensor(value.type) and element_type(formal) in _FROM_TENSOR:
-                value = _convert(e, value, Conversion.FROM_TENSOR, element_type(formal), None)
+                value = _convert(e, value, Fitting.FROM_TENSOR, element_type(formal), None)
             if element_type(formal) == FLOAT and value.type != FLOAT:
-                value = _convert(e, value, Conversion.TO_FLOAT, FLOAT, None)
+                value = _convert(e, value, Fitting.TO_FLOAT, FLOAT, None)
             return builder.list([value] * (size or 1), element_type(formal))
-        case Conversion.TO_LIST:
+        case Fitting.TO_LIST:
             elements = value.node.inputs if value.node.kind == "prim::TupleConstruct" else builder.unpack(value)
             element = element_type(formal)
             if isinstance(element, VariableType):
@@ -225,11 +225,11 @@ def _convert(e: Emitter, value: Value, conversion: Conversion, formal: Type, siz
                 assert fits, "the overload takes the tuple"
                 element = bound[element.name]
             return builder.list(elements, element)
-        case Conversion.EMPTY_LIST:
+        case Fitting.EMPTY_LIST:
             return builder.node("prim::ListConstruct", (), [ListType(element_type(formal))]).output
-        case Conversion.TO_FLOAT_LIST:
+        case Fitting.TO_FLOAT_LIST:
             if value.node.kind == "prim::ListConstruct" and value.node.owner is builder.block and not is_written(value):
-                floats = [_convert(e, v, Conversion.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
+                floats = [_convert(e, v, Fitting.TO_FLOAT, FLOAT, None) for v in value.node.inputs]
                 return builder.list(floats, FLOAT)
             return builder.op(OPS.named("aten::_float_list"), value)
 
@@ -242,7 +242,7 @@ def with_float_base(e: Emitter, node: ast.Syntax, arguments: Sequence[Argued]) -
     if not is_constant(exponent.value) or constant_of(exponent.value) >= 0:
         return arguments
     e.at(node)
-    return [Argued(_convert(e, base.value, Conversion.TO_FLOAT, FLOAT, None), base.span), exponent]
+    return [Argued(_convert(e, base.value, Fitting.TO_FLOAT, FLOAT, None), base.span), exponent]
 
 
 def as_int(e: Emitter, node: ast.Syntax, argument: Argued) -> Argued:

@@ -13,7 +13,7 @@ from ..ir.node import Block, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class UnusableName:
     """A name that has no one value here, and why: reported when it is used, not before."""
 
     code: str
@@ -22,7 +22,7 @@ class Unusable:
 
 
 @dataclass(frozen=True, slots=True)
-class Sliced(Unusable):
+class Sliced(UnusableName):
     """A name for a slice, which is no value: its start, end and step."""
 
     bounds: tuple[Value, ...] = ()
@@ -36,7 +36,7 @@ class Refined:
     block: Block
 
 
-Binding = Value | Unusable | Refined
+Binding = Value | UnusableName | Refined
 
 
 @dataclass(slots=True)
@@ -80,8 +80,8 @@ class Frame:
             frame = frame.parent
 
 
-DELETED = Unusable("E205", "was deleted", ("assign it again before it is used",))
-UNBOUND_LOCAL = Unusable(
+DELETED = UnusableName("E205", "was deleted", ("assign it again before it is used",))
+UNBOUND_LOCAL = UnusableName(
     "E205",
     "is used before it is assigned in this function",
     ("assigning a name anywhere in a function makes it local to that function, as in Python; give it another name",),

@@ -19,7 +19,7 @@ Presence = dict[str, bool]
 
 
 @dataclass(slots=True)
-class Condition:
+class TruthValue:
     """A truth value, known now (`static`) or when it runs (`value`), and what follows from it either way."""
 
     value: Value | None = None
@@ -27,32 +27,32 @@ class Condition:
     if_true: Presence = field(default_factory=dict)
     if_false: Presence = field(default_factory=dict)
 
-    def negated(self, value: Value | None) -> Condition:
+    def negated(self, value: Value | None) -> TruthValue:
         static = None if self.static is None else not self.static
-        return Condition(value, static, self.if_false, self.if_true)
+        return TruthValue(value, static, self.if_false, self.if_true)
 
 
 Body = Callable[[Emitter], Walk]
 """What emits one side of a branch."""
 
 
-def truth_of(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
+def truth_of(e: Emitter, node: ast.Syntax, value: Value) -> TruthValue:
     """Python's truth of a value: a number's, that of a tensor of one element, whether a list, a tuple or a str holds
     anything, whether an optional is there and true."""
     type = value.type
     if type == BOOL:
-        return Condition(value)
+        return TruthValue(value)
     if type == NONE or isinstance(type, TupleType):
-        return Condition(static=isinstance(type, TupleType) and bool(type.elements))
+        return TruthValue(static=isinstance(type, TupleType) and bool(type.elements))
     if isinstance(type, OptionalType):
         return _truth_of_optional(e, node, value)
     if is_tensor(type) or type in NUMBERS or type == STR or isinstance(type, ListType):
-        return Condition(emit_resolved(e, node, "Bool", [Argued(value, node.span)], "a condition"))
+        return TruthValue(emit_resolved(e, node, "Bool", [Argued(value, node.span)], "a condition"))
     note = "compare it: `x == …`"
     raise e.fail("E301", f"a condition must be a bool, not {described(type)}", node.span, note)
 
 
-def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
+def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> TruthValue:
     """`x` as a test is `x is not None and x`."""
     known = {node.id: True} if isinstance(node, ast.Name) else {}
     there = e.value("aten::__isnot__", node, value, e.at(node).constant(None))
@@ -62,7 +62,7 @@ def _truth_of_optional(e: Emitter, node: ast.Syntax, value: Value) -> Condition:
         e.builder.returns(found.value or e.builder.constant(found.static))
     with e.builder.at(branch.blocks[1]):
         e.builder.returns(e.builder.constant(False))
-    return Condition(branch.output, if_true=known)
+    return TruthValue(branch.output, if_true=known)
 
 
 def refine(e: Emitter, frame: Frame, known: Presence) -> None:

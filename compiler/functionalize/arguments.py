@@ -20,7 +20,7 @@ PRESERVE_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CopyRule:
     """Whether an op copies nothing. `told` gives None where only a run can tell; `asked` may give None, too."""
 
     told: Callable[[Node, Mapping[str, Argument]], bool | None]
@@ -53,12 +53,12 @@ def ask_itself(builder: Builder, made: Node) -> Value | None:
     return _asked(builder, made, _ITSELF)
 
 
-def _told(made: Node, rules: Mapping[str, Rule]) -> bool | None:
+def _told(made: Node, rules: Mapping[str, CopyRule]) -> bool | None:
     rule = rules.get(made.schema.base_name) if made.schema is not None else None
     return rule.told(made, _arguments(made)) if rule is not None else None
 
 
-def _asked(builder: Builder, made: Node, rules: Mapping[str, Rule]) -> Value | None:
+def _asked(builder: Builder, made: Node, rules: Mapping[str, CopyRule]) -> Value | None:
     rule = rules.get(made.schema.base_name) if made.schema is not None else None
     return rule.asked(builder, made, _arguments(made)) if rule is not None else None
 
@@ -235,24 +235,24 @@ _DROPOUTS = (
     "alpha_dropout",
     "feature_alpha_dropout",
 )
-_SHARING: dict[str, Rule] = {
-    **dict.fromkeys(_CONVERSIONS, Rule(_converts, _ask_dtypes)),
-    **dict.fromkeys(_DROPOUTS, Rule(_drops_nothing, _ask_training)),
-    "index": Rule(_selects, _ask_indices),
-    "sum_to_size": Rule(_unknown, _ask_sizes),
+_SHARING: dict[str, CopyRule] = {
+    **dict.fromkeys(_CONVERSIONS, CopyRule(_converts, _ask_dtypes)),
+    **dict.fromkeys(_DROPOUTS, CopyRule(_drops_nothing, _ask_training)),
+    "index": CopyRule(_selects, _ask_indices),
+    "sum_to_size": CopyRule(_unknown, _ask_sizes),
 }
 """Ops whose result may share memory with their argument, which Trait.MAY_ALIAS says of them."""
 
-_ITSELF: dict[str, Rule] = {
+_ITSELF: dict[str, CopyRule] = {
     **{name: _SHARING[name] for name in (*_CONVERSIONS, *_DROPOUTS, "sum_to_size")},
-    **{f"atleast_{n}d": Rule(_unknown, _ask_rank(n)) for n in (1, 2, 3)},
-    "dropout1d": Rule(_unknown, _ask_batch(3)),
-    "dropout3d": Rule(_unknown, _ask_batch(5)),
-    **dict.fromkeys(("positive", "save", "recompute"), Rule(_always, _never_asked)),
-    **dict.fromkeys(("mT", "adjoint"), Rule(_unknown, _ask_no_dims)),
-    "flatten": Rule(_unknown, _ask_flat),
-    "cartesian_prod": Rule(_is_alone, _ask_alone),
-    "contiguous": Rule(_unknown, _never_asked),
+    **{f"atleast_{n}d": CopyRule(_unknown, _ask_rank(n)) for n in (1, 2, 3)},
+    "dropout1d": CopyRule(_unknown, _ask_batch(3)),
+    "dropout3d": CopyRule(_unknown, _ask_batch(5)),
+    **dict.fromkeys(("positive", "save", "recompute"), CopyRule(_always, _never_asked)),
+    **dict.fromkeys(("mT", "adjoint"), CopyRule(_unknown, _ask_no_dims)),
+    "flatten": CopyRule(_unknown, _ask_flat),
+    "cartesian_prod": CopyRule(_is_alone, _ask_alone),
+    "contiguous": CopyRule(_unknown, _never_asked),
 }
 """Ops that may return the object itself, and with it its gradient; a view is an object of its own."""
 

@@ -31,7 +31,7 @@ from .places import (
     same_content,
 )
 from .scopes import Scope
-from .views import ElementStep, OpStep, Step
+from .views import ElementStep, Step, ViewOpStep
 from .walker import Walker
 
 
@@ -118,9 +118,9 @@ class _Side:
 
     def _export_step(self, step: Step) -> Step:
         around = {value: value for value in values_of(step) if is_visible(self.f, Plain(value))}
-        if isinstance(step, OpStep):
+        if isinstance(step, ViewOpStep):
             given = (a if not isinstance(a, Value) or a in around else self.result(a) for a in step.arguments)
-            return OpStep(step.op, tuple(given))
+            return ViewOpStep(step.op, tuple(given))
         if isinstance(step, ElementStep) and isinstance(step.index, Value) and step.index not in around:
             return ElementStep(self.result(step.index))
         return step

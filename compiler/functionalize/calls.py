@@ -16,7 +16,7 @@ from ..types.types import CLOSURE
 from .lists import slots_of
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable
-from .views import OpStep, Step
+from .views import Step, ViewOpStep
 from .walker import Walker
 
 MAX_INLINED = 20_000
@@ -98,7 +98,7 @@ def _as_argument(memory: Memory, returned: Returned, places: Sequence[Place]) ->
     if isinstance(place, Plain | Items):
         return None if returned.steps else place
     for step in returned.steps:
-        assert isinstance(step, OpStep)
+        assert isinstance(step, ViewOpStep)
         place = memory.view(place, step, step.op.schema.returns[0].type)
     return place
 
@@ -158,4 +158,4 @@ def _holds_twice(memory: Memory, place: Place) -> bool:
 
 def _is_portable(step: Step) -> bool:
     """Whether a step means the same in another function: its arguments are constants."""
-    return isinstance(step, OpStep) and not any(isinstance(argument, Value) for argument in step.arguments)
+    return isinstance(step, ViewOpStep) and not any(isinstance(argument, Value) for argument in step.arguments)

@@ -14,7 +14,7 @@ from .blocks import BLOCKS
 from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
-from .scopes import Facts
+from .scopes import RoundFacts
 
 MAX_STEPS = 60_000
 STEPS_PER_NODE = 20
@@ -84,7 +84,7 @@ class Functionalizer:
         self.builder = Builder(self.graph)
         self.memory = Memory(self.builder, diagnostics)
         self.places: dict[Value, Place] = _Places(self.builder)
-        self.facts: dict[tuple[Node, tuple[object, ...]], Facts] = {}
+        self.facts: dict[tuple[Node, tuple[object, ...]], RoundFacts] = {}
 
     def function(self) -> Walk:
         self.parameters(self.source.body, self.graph.body)

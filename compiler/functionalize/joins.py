@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
-from .places import Choice, Either, Items, Place, Plain, Root, View, alternatives
+from .places import ChosenPlace, Either, Items, Place, Plain, Root, View, alternatives
 from .scopes import Parts, Scope, Write
-from .views import ElementStep, OpStep
+from .views import ElementStep, ViewOpStep
 from .walker import Walker
 
 
@@ -68,10 +68,10 @@ def is_visible(f: Walker, place: Place) -> bool:
                 pending.append(parent)
                 if not all(value.node.owner in around for value in values_of(step)):
                     return False
-            case Plain(value) | Choice(index=value) | Either(condition=value):
+            case Plain(value) | ChosenPlace(index=value) | Either(condition=value):
                 if value.node.owner not in around:
                     return False
-        if isinstance(found, Choice | Either | Items):
+        if isinstance(found, ChosenPlace | Either | Items):
             pending += alternatives(found)
     return True
 
@@ -79,7 +79,7 @@ def is_visible(f: Walker, place: Place) -> bool:
 def values_of(step: object) -> list[Value]:
     """The values among the arguments of a step."""
     arguments: tuple[object, ...] = ()
-    if isinstance(step, OpStep):
+    if isinstance(step, ViewOpStep):
         arguments = step.arguments
     elif isinstance(step, ElementStep):
         arguments = (step.index,)

@@ -12,9 +12,9 @@ from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.types import ListType
 from .memory import Memory
-from .places import Choice, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
+from .places import ChosenPlace, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
 from .scopes import Write
-from .views import ElementStep, OpStep, argument_of
+from .views import ElementStep, ViewOpStep, argument_of
 
 MAX_SLOTS = 256
 """Lists that are longer are one value."""
@@ -158,8 +158,8 @@ def element(memory: Memory, node: Node, place: Place, index: Value) -> Place | N
 def _spread_element(memory: Memory, views: View, index: Any, origin: Value) -> Place:
     """One of the views that an op gave as a list; a row of `unbind` is what a subscript selects."""
     step = views.step
-    if isinstance(step, OpStep) and step.op.schema.full_name == "aten::unbind.int":
-        select = OpStep(OPS.named("aten::select.int"), (*step.arguments, index))
+    if isinstance(step, ViewOpStep) and step.op.schema.full_name == "aten::unbind.int":
+        select = ViewOpStep(OPS.named("aten::select.int"), (*step.arguments, index))
         return memory.view(views.parent, select, origin.type)
     return memory.view(views, ElementStep(index), origin.type)
 
@@ -172,13 +172,13 @@ def _chosen(memory: Memory, slots: tuple[Place, ...], index: Value, origin: Valu
     depth = 1 + max(depth_of(slot) for slot in slots)
     if depth > MAX_CHOICES or any(isinstance(slot, Items) for slot in slots):
         return None
-    return Choice(slots, index, origin.type, depth)
+    return ChosenPlace(slots, index, origin.type, depth)
 
 
 def depth_of(place: Place) -> int:
     """How many choices stand in each other."""
     root = place.root if isinstance(place, View) else place
-    return root.depth if isinstance(root, Choice | Either) else 0
+    return root.depth if isinstance(root, ChosenPlace | Either) else 0
 
 
 def write_list(memory: Memory, target: Place, source: Place, write: Write) -> None:

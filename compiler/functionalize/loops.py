@@ -1,7 +1,7 @@
 """Loops: what a round writes is carried.
 
-A loop's body is walked until a walk shows nothing new (`Facts`): which objects a round writes, which of the carried
-values stay one object, and what may have become one. The first walk takes it that nothing does.
+A loop's body is walked until a walk shows nothing new (`RoundFacts`): which objects a round writes, which of the
+carried values stay one object, and what may have become one. The first walk takes it that nothing does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .joins import Joined, common_type, enter_joined, inside, is_visible
 from .lists import MAX_CHOICES, depth_of
 from .places import (
     Cell,
-    Choice,
+    ChosenPlace,
     Either,
     Items,
     Key,
@@ -32,7 +32,7 @@ from .places import (
     same,
     same_content,
 )
-from .scopes import Facts, Parts, Scope, Write
+from .scopes import Parts, RoundFacts, Scope, Write
 from .views import GET, argument_of
 from .walker import Walker
 
@@ -42,7 +42,7 @@ def walk_loop(f: Walker, node: Node) -> Walk:
     if rounds is not None:
         yield _unroll(f, node, rounds)
         return
-    facts = f.facts.setdefault((node, f.memory.path), Facts(f.memory.scope.level))
+    facts = f.facts.setdefault((node, f.memory.path), RoundFacts(f.memory.scope.level))
     sets: dict[int, list[Place]] = {}
     while not (yield _round(f, node, facts, sets)):
         f.walks += 1
@@ -80,7 +80,7 @@ def _unroll(f: Walker, node: Node, rounds: int) -> Walk:
     f.places.update(zip(node.outputs, places, strict=True))
 
 
-def _round(f: Walker, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> Walk:
+def _round(f: Walker, node: Node, facts: RoundFacts, sets: dict[int, list[Place]]) -> Walk:
     """One walk over the body; whether it has shown nothing new, so that the loop stands as it is to be."""
     loop = _LoopWalk(f, node, facts, sets)
     before, allocated = loop.size, len(f.memory.allocated)
@@ -106,7 +106,7 @@ def _round(f: Walker, node: Node, facts: Facts, sets: dict[int, list[Place]]) ->
 class _LoopWalk:
     """One walk over a loop's body: what it begins with, and what it ends with."""
 
-    def __init__(self, f: Walker, node: Node, facts: Facts, sets: dict[int, list[Place]]) -> None:
+    def __init__(self, f: Walker, node: Node, facts: RoundFacts, sets: dict[int, list[Place]]) -> None:
         """`sets` are the places of the carried values that are one of several places from outside."""
         self.f = f
         self.sets = sets
@@ -164,9 +164,9 @@ class _LoopWalk:
             f.places[old.inputs[k + 1]] = self._choice(k, self.indices[k], old.inputs[k + 1].type)
         self.made.replace_inputs(inputs)
 
-    def _choice(self, k: int, index: Value, type: Type) -> Choice:
+    def _choice(self, k: int, index: Value, type: Type) -> ChosenPlace:
         slots = tuple(self.sets[k])
-        return Choice(slots, index, type, 1 + max(depth_of(slot) for slot in slots))
+        return ChosenPlace(slots, index, type, 1 + max(depth_of(slot) for slot in slots))
 
     def _initial(self, place: Place, type: Type) -> Value:
         """What a place holds before the loop."""
@@ -268,7 +268,7 @@ class _LoopWalk:
         pending = [place]
         while pending:
             given = pending.pop()
-            if isinstance(given, Either | Choice) and not is_visible(self.f, given):
+            if isinstance(given, Either | ChosenPlace) and not is_visible(self.f, given):
                 pending += alternatives(given)
             elif isinstance(given, Plain | Items) or not is_visible(self.f, given):
                 return None
@@ -282,7 +282,7 @@ class _LoopWalk:
         for i, slot in enumerate(slots):
             if same(place, slot):
                 return builder.constant(i)
-        if isinstance(place, Choice):
+        if isinstance(place, ChosenPlace):
             return builder.op(GET, builder.list([self._index_of(p, slots) for p in place.slots]), place.index)
         assert isinstance(place, Either), "a walk shows every place that a round may end with"
         branch = builder.node("prim::If", [place.condition], [INT], blocks=2)

@@ -15,7 +15,7 @@ from ..types.types import ListType, Type, is_subtype, is_tensor, unify
 from .objects import Objects
 from .places import (
     Cell,
-    Choice,
+    ChosenPlace,
     Content,
     Either,
     Items,
@@ -31,7 +31,7 @@ from .places import (
     type_of,
 )
 from .scopes import Scope, Write
-from .views import GET, SET, ElementStep, FieldStep, OpStep, Step, by_numbers, numbered
+from .views import GET, SET, ElementStep, FieldStep, Step, ViewOpStep, by_numbers, numbered
 
 COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
 COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
@@ -149,7 +149,7 @@ class Memory(Objects):
                 return value
             case Items(slots):
                 value = self.builder.tuple([self._read(slot) for slot in slots])
-            case Choice(slots, index, type):
+            case ChosenPlace(slots, index, type):
                 value = self.builder.op(GET, self.builder.list([self._read(slot) for slot in slots], type), index)
             case Either(condition, then, otherwise, type):
                 value = self._select(condition, then, otherwise, type)
@@ -210,7 +210,7 @@ class Memory(Objects):
 
     def view(self, parent: Place, step: Step, type: Type) -> View:
         """The part of a place that a step takes."""
-        assert isinstance(parent, Root | Choice | Either | View), "only objects have parts"
+        assert isinstance(parent, Root | ChosenPlace | Either | View), "only objects have parts"
         root = parent.root if isinstance(parent, View) else parent
         enters = isinstance(step, ElementStep | FieldStep) and holds_mutable(type_of(root))
         of_element = enters or (isinstance(parent, View) and parent.of_element)
@@ -230,14 +230,14 @@ class Memory(Objects):
         if not all(map(by_numbers, steps)):
             return None
         first = steps[-1]
-        if isinstance(first, OpStep) and first.op is OPS.named(TAKE):
+        if isinstance(first, ViewOpStep) and first.op is OPS.named(TAKE):
             numbers: Value = first.arguments[0]
             steps.pop()
         else:
             numbers = numbered(self.builder, self.read_shape(view.root))
         for step in reversed(steps):
             numbers = step.read(self.builder, numbers)
-        return View(view.root, OpStep(OPS.named(TAKE), (numbers,)), view.root, view.type, False, None)
+        return View(view.root, ViewOpStep(OPS.named(TAKE), (numbers,)), view.root, view.type, False, None)
 
     def write(self, place: Place, value: Value, write: Write) -> None:
         """Make `value` what stands in the place, and forget what may share memory with it."""
@@ -292,7 +292,7 @@ class Memory(Objects):
                     "E305", "a write into a tensor whose elements share memory with each other", span, COPY_FIRST
                 )
             target, content = target.parent, written
-        if isinstance(target, Choice):
+        if isinstance(target, ChosenPlace):
             self._assign_choice(target, content)
         elif isinstance(target, Either):
             # One after the other, so that the two may overlap.
@@ -320,7 +320,7 @@ class Memory(Objects):
             value.name_hint = cell.name
         self.keep(root, value)
 
-    def _assign_choice(self, place: Choice, value: Value) -> None:
+    def _assign_choice(self, place: ChosenPlace, value: Value) -> None:
         """Each of the places gets what it has now, and one of them the new value."""
         slots = place.slots
         if any(self.may_share(slot, other) for i, slot in enumerate(slots) for other in slots[i + 1 :]):

@@ -23,7 +23,7 @@ from .places import (
     leaves,
     type_of,
 )
-from .scopes import Facts, Parts, Scope
+from .scopes import Parts, RoundFacts, Scope
 
 
 class Objects:
@@ -37,7 +37,7 @@ class Objects:
         self.allocated: list[Cell] = []
         self.path: tuple[object, ...] = ()
         self.calls = 0
-        self.loops: list[Facts] = []
+        self.loops: list[RoundFacts] = []
         self.captured: dict[Cell, str] = {}
         self.closures: list[tuple[int, str, dict[Cell, None]]] = []
         """The closures around: the depth outside, the name, and what was read from there."""

@@ -87,7 +87,7 @@ class Root:
 
 
 @dataclass(eq=False, slots=True)
-class Choice:
+class ChosenPlace:
     """One of several places, by an index known when it runs: `l[i]` where the elements of l are known."""
 
     slots: tuple[Place, ...]
@@ -129,7 +129,7 @@ class Items:
     slots: tuple[Place, ...]
 
 
-Base: TypeAlias = Root | Choice | Either
+Base: TypeAlias = Root | ChosenPlace | Either
 Place: TypeAlias = Plain | Base | View | Items
 
 
@@ -207,11 +207,11 @@ def leaves(place: Place) -> list[Place]:
         if given in found:
             continue
         found[given] = None
-        if isinstance(given, Choice | Items | Either):
+        if isinstance(given, ChosenPlace | Items | Either):
             pending += alternatives(given)
     return list(found)
 
 
-def alternatives(place: Choice | Items | Either) -> tuple[Place, ...]:
+def alternatives(place: ChosenPlace | Items | Either) -> tuple[Place, ...]:
     """The places that a place may be, or is made of."""
     return (place.then, place.otherwise) if isinstance(place, Either) else place.slots

@@ -32,7 +32,7 @@ class Scope:
 
 
 @dataclass(eq=False, slots=True)
-class Facts:
+class RoundFacts:
     """What walking a loop's body has shown of a round, so that the next walk starts from it. Only ever grows.
 
     `changed` are the cells from outside that the body writes, `moved` the lists among them whose elements move,

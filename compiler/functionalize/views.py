@@ -25,7 +25,7 @@ SET = "aten::_set_item.t"
 
 
 @dataclass(frozen=True, slots=True)
-class OpStep:
+class ViewOpStep:
     """A view op with its arguments."""
 
     op: Op
@@ -82,7 +82,7 @@ class TypeStep:
         return part if part.type == whole.type else builder.cast(part, whole.type)
 
 
-Step: TypeAlias = OpStep | ElementStep | FieldStep | TypeStep
+Step: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep
 
 
 def argument_of(value: Value) -> Argument:
@@ -93,21 +93,21 @@ def argument_of(value: Value) -> Argument:
     return node.attrs["value"] if node.kind == "prim::Constant" else value
 
 
-def step_of(node: Node) -> OpStep | None:
+def step_of(node: Node) -> ViewOpStep | None:
     """The step that a node of a view op is; None where its result is not surely a view of its first argument."""
     return _step(node, WRITERS)
 
 
-def possible_step(node: Node) -> OpStep | None:
+def possible_step(node: Node) -> ViewOpStep | None:
     """The step that a node is where its result is a view at all."""
     return _step(node, POSSIBLE_WRITERS)
 
 
-def _step(node: Node, writers: Mapping[str, Writer | None]) -> OpStep | None:
+def _step(node: Node, writers: Mapping[str, Writer | None]) -> ViewOpStep | None:
     op = OPS.of(node.schema)
     if op is None or len(node.outputs) != 1 or op.schema.full_name not in writers:
         return None
-    return OpStep(op, tuple(map(argument_of, node.inputs[1:])))
+    return ViewOpStep(op, tuple(map(argument_of, node.inputs[1:])))
 
 
 def may_alias(op: Op) -> bool:
@@ -119,7 +119,7 @@ def by_numbers(step: Step) -> bool:
     """Whether the step only says where elements are, each once: so do the numbers of the elements that it takes."""
     if isinstance(step, ElementStep):
         return True
-    if not isinstance(step, OpStep) or step.op.schema.full_name in _MEANS_MORE:
+    if not isinstance(step, ViewOpStep) or step.op.schema.full_name in _MEANS_MORE:
         return False
     return writer_of(step.op, step.arguments) is not None
 

@@ -11,7 +11,7 @@ from ..ir.graph import Callee, Graph
 from ..ir.node import Block, Node, Value
 from .memory import Memory
 from .places import Place
-from .scopes import Facts
+from .scopes import RoundFacts
 
 
 class Walker(Protocol):
@@ -25,7 +25,7 @@ class Walker(Protocol):
     builder: Builder
     memory: Memory
     places: dict[Value, Place]
-    facts: dict[tuple[Node, tuple[object, ...]], Facts]
+    facts: dict[tuple[Node, tuple[object, ...]], RoundFacts]
     rounds: int
     walks: int
     inlined: int

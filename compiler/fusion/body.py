@@ -14,8 +14,8 @@ from ..kernel_ir.kernel import (
     Combine,
     Compute,
     Condition,
-    Constant,
     Definition,
+    KernelConstant,
     Load,
     Number,
     Operand,
@@ -124,8 +124,8 @@ class Body:
 
     def cast(self, operand: Operand, dtype: DType, hint: str = "") -> Operand:
         """The operand in another dtype; itself where that changes nothing."""
-        if isinstance(operand, Constant):
-            return Constant(_converted(operand.value, dtype))
+        if isinstance(operand, KernelConstant):
+            return KernelConstant(_converted(operand.value, dtype))
         if self.dtypes[operand] == dtype:
             return operand
         key = ("cast", operand, dtype)
@@ -134,7 +134,7 @@ class Body:
     def position(self, index: Index) -> Operand:
         """An index as a value."""
         if not index.terms:
-            return Constant(index.constant)
+            return KernelConstant(index.constant)
         axes = self._axes_of(index, ())
         return self._define(("position", index), "position", lambda name: Position(name, INT64, axes, index))
 
@@ -166,15 +166,15 @@ class Body:
     def within(self, index: Index, low: int | None, high: int | None) -> Operand:
         """Whether an index lies in a half-open range, of which an end may be missing."""
         position = self.position(index)
-        parts = [] if low is None else [self.compute("", "ge", BOOL, [position, Constant(low)])]
-        parts += [] if high is None else [self.compute("", "lt", BOOL, [position, Constant(high)])]
-        result: Operand = Constant(True)
+        parts = [] if low is None else [self.compute("", "ge", BOOL, [position, KernelConstant(low)])]
+        parts += [] if high is None else [self.compute("", "lt", BOOL, [position, KernelConstant(high)])]
+        result: Operand = KernelConstant(True)
         for part in parts:
-            result = part if isinstance(result, Constant) else self.both(result, part)
+            result = part if isinstance(result, KernelConstant) else self.both(result, part)
         return result
 
     def where(self, condition: Operand, yes: Operand, no: Operand, dtype: DType) -> Operand:
-        if isinstance(condition, Constant):
+        if isinstance(condition, KernelConstant):
             return yes if condition.value else no
         if dtype == BOOL:
             chosen = self.both(condition, yes)
@@ -207,10 +207,10 @@ class Body:
         self._made[key] = name
         return name
 
-    def _folded(self, primitive: str, dtype: DType, operands: Sequence[Operand]) -> Constant | None:
-        if not all(isinstance(operand, Constant) for operand in operands):
+    def _folded(self, primitive: str, dtype: DType, operands: Sequence[Operand]) -> KernelConstant | None:
+        if not all(isinstance(operand, KernelConstant) for operand in operands):
             return None
-        numbers = [operand.value for operand in operands if isinstance(operand, Constant)]
+        numbers = [operand.value for operand in operands if isinstance(operand, KernelConstant)]
         kinds = PRIMITIVES[primitive].operands
         wide = dtype if dtype != BOOL or PRIMITIVES[primitive].result != "bool" else _common(numbers)
         arrays = [
@@ -219,7 +219,7 @@ class Body:
         ]
         with np.errstate(all="ignore"):
             result = np.asarray(PRIMITIVES[primitive].evaluate(*arrays)).astype(numpy_dtype(dtype))
-        return Constant(result.item())
+        return KernelConstant(result.item())
 
     @staticmethod
     def _as_name(operand: Operand) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from ...lang.light_dataclasses import replace
-from ..kernel_ir.kernel import Compute, Constant, Kernel, Statement, Total
+from ..kernel_ir.kernel import Compute, Kernel, KernelConstant, Statement, Total
 from ..kernel_ir.passed import passed_sizes
 from .program import KernelStep, Step
 
@@ -44,7 +44,7 @@ def _with_count(statement: Statement, counts: Collection[int], named: dict[int, 
     if not isinstance(statement, Compute) or statement.primitive != "div":
         return statement
     dividend, divisor = statement.operands
-    if not isinstance(divisor, Constant) or isinstance(divisor, Total) or divisor.value not in counts:
+    if not isinstance(divisor, KernelConstant) or isinstance(divisor, Total) or divisor.value not in counts:
         return statement
     count = int(divisor.value)
     name = named.setdefault(count, f"count_{len(named)}" if named else "count")

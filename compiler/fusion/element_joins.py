@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
 from ..kernel_ir.index import Index, constant
-from ..kernel_ir.kernel import Condition, Constant, Operand
+from ..kernel_ir.kernel import Condition, KernelConstant, Operand
 from ..ops.dims import wrap_dim
 from ..types.dtypes import BOOL, DType
 from .body import register_dtype
@@ -45,7 +45,7 @@ def stack(group: Elements, node: Node, which: int, place: Place, guards: Guards)
 
 def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
     if not parts:
-        return Constant(0)
+        return KernelConstant(0)
     (_, result) = parts[-1]
     for end, operand in reversed(parts[:-1]):
         result = group.body.where(group.body.within(index, None, end), operand, result, register_dtype(dtype))
@@ -88,8 +88,8 @@ def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards:
     within = (*guards, part)
     if step > 1:
         remainder = offset.modulo(step, group.sizes)
-        fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), Constant(0)])
-        inside = fits if isinstance(inside, Constant) else group.body.both(inside, fits)
+        fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), KernelConstant(0)])
+        inside = fits if isinstance(inside, KernelConstant) else group.body.both(inside, fits)
         within = (*within, Condition(remainder, 0, 1))
     inner = (*place[:dim], offset.divided(step, group.ranges(within)), *place[dim + 1 :])
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
@@ -130,7 +130,7 @@ def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
     value = arguments["value"]
     dtype = register_dtype(group.known[node.output].dtype)
-    inner, within, inside = list(place), list(guards), Constant(True)
+    inner, within, inside = list(place), list(guards), KernelConstant(True)
     for number in range(len(widths) // 2):
         dim = len(shape) - 1 - number
         before, after = widths[2 * number], widths[2 * number + 1]
@@ -138,9 +138,9 @@ def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
         if before > 0 or after > 0:
             within.append(Condition(inner[dim], 0, shape[dim]))
             found = group.body.within(inner[dim], 0 if before > 0 else None, shape[dim] if after > 0 else None)
-            inside = found if isinstance(inside, Constant) else group.body.both(inside, found)  # type: ignore[assignment]
+            inside = found if isinstance(inside, KernelConstant) else group.body.both(inside, found)  # type: ignore[assignment]
     operand = yield group.element(node.inputs[0], tuple(inner), tuple(within))
-    return group.body.where(inside, operand, group.body.cast(Constant(value or 0), dtype), dtype)
+    return group.body.where(inside, operand, group.body.cast(KernelConstant(value or 0), dtype), dtype)
 
 
 def pads_with_constant(node: Node, known: Known) -> bool:
@@ -155,4 +155,4 @@ def triangle(group: Elements, node: Node, which: int, place: Place, guards: Guar
     keeps = group.body.within(distance, None if lower else diagonal, diagonal + 1 if lower else None)
     operand = yield group.element(node.inputs[0], place, guards)
     dtype = register_dtype(group.known[node.output].dtype)
-    return group.body.where(keeps, operand, group.body.cast(Constant(0), dtype), dtype)
+    return group.body.where(keeps, operand, group.body.cast(KernelConstant(0), dtype), dtype)

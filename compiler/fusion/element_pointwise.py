@@ -9,9 +9,9 @@ import numpy as np
 
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
-from ..kernel_ir.kernel import Constant, Operand
+from ..kernel_ir.kernel import KernelConstant, Operand
 from ..ops.arrays import numpy_dtype
-from ..ops.elementwise import SYMBOLIC, Pointwise, Specialization
+from ..ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from ..ops.meta import Meta, UnknownType, is_known
 from ..ops.registry import OPS
 from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
@@ -35,7 +35,7 @@ def _sample(value: Value, found: Any) -> Any:
     return found
 
 
-def _specialization(node: Node, known: Known) -> Specialization:
+def _specialization(node: Node, known: Known) -> SpecializedOp:
     found = [known.get(value) for value in node.inputs]
     op = OPS.of(node.schema)
     assert op is not None
@@ -77,9 +77,9 @@ def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Gua
             dtype = BOOL if step.kind == "bool" else compute
             made.append((yield _argument(group, node.inputs[step.value], dtype, place, guards)))
         elif step.op == CONSTANT:
-            made.append(Constant(step.value))
+            made.append(KernelConstant(step.value))
         elif step.op in LIMITS:
-            made.append(Constant(LIMITS[step.op](numpy_dtype(result)).item()))
+            made.append(KernelConstant(LIMITS[step.op](numpy_dtype(result)).item()))
         else:
             dtype = BOOL if step.kind == "bool" else compute
             operands = [made[o] for o in step.operands]
@@ -98,9 +98,9 @@ def _root(group: Elements, operands: Sequence[Operand], found: Operand, dtype: D
     """A power by a number, which is a root where torch takes one: that of -inf is NaN, that of -0.0 has its sign."""
     base, exponent = operands
     for half, root in ((0.5, "sqrt"), (-0.5, "rsqrt")):
-        if isinstance(exponent, Constant) and exponent.value != half:
+        if isinstance(exponent, KernelConstant) and exponent.value != half:
             continue
-        is_half = group.body.compute("", "eq", BOOL, [exponent, Constant(half)])
+        is_half = group.body.compute("", "eq", BOOL, [exponent, KernelConstant(half)])
         found = group.body.where(is_half, group.body.compute("", root, dtype, [base]), found, dtype)
     return found
 
@@ -110,7 +110,7 @@ def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards:
     found = group.known.get(value)
     if not isinstance(found, Meta):
         yield from ()
-        return group.number(value) if found is None or isinstance(found, UnknownType) else Constant(found)
+        return group.number(value) if found is None or isinstance(found, UnknownType) else KernelConstant(found)
     operand = yield group.element(value, place[len(place) - found.rank :], guards)
     return as_dtype(group, operand, register_dtype(found.dtype), dtype)
 
@@ -133,7 +133,7 @@ def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) 
     if wanted == source:
         return operand
     is_exact = not source.is_floating and source.itemsize == 1
-    if wanted.is_half and not is_exact and not isinstance(operand, Constant):
+    if wanted.is_half and not is_exact and not isinstance(operand, KernelConstant):
         rounded = group.body.cast(operand, wanted)
         return group.body.cast(rounded, register_dtype(wanted))
     return as_dtype(group, operand, register_dtype(source), wanted)
@@ -146,4 +146,4 @@ def identity(group: Elements, node: Node, which: int, place: Place, guards: Guar
 def materialized(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     if group.known.get(node.inputs[0]) is not None:
         return (yield group.element(node.inputs[0], place, guards))
-    return Constant(0)
+    return KernelConstant(0)

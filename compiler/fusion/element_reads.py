@@ -8,7 +8,7 @@ from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
 from ..kernel_ir.index import constant
 from ..kernel_ir.index import value as index_value
-from ..kernel_ir.kernel import Condition, Constant, Number
+from ..kernel_ir.kernel import Condition, KernelConstant, Number
 from ..kernel_ir.layout import contiguous_strides
 from ..ops.dims import wrap_dim
 from ..ops.families.creation import in_steps_of
@@ -29,9 +29,9 @@ def _found(
     at, around = places
     operand = group.body.cast((yield group.element(index, at, guards)), INT64)
     size = group.known[source].shape[number]
-    if isinstance(operand, Constant) and not 0 <= operand.value < size:
+    if isinstance(operand, KernelConstant) and not 0 <= operand.value < size:
         raise Incompatible
-    found = constant(int(operand.value)) if isinstance(operand, Constant) else index_value(operand)
+    found = constant(int(operand.value)) if isinstance(operand, KernelConstant) else index_value(operand)
     inside = Condition(found, 0, size)
     element = yield group.element(source, (*around[:number], found, *around[number:]), (*guards, inside))
     if not found.values or group.body.loads_within(inside):
@@ -40,7 +40,7 @@ def _found(
     if not group.body.loads_within(inside):
         raise Incompatible
     same = group.body.compute("", "eq", BOOL, [again, operand])
-    return group.body.where(same, element, Constant(0), register_dtype(group.known[source].dtype))
+    return group.body.where(same, element, KernelConstant(0), register_dtype(group.known[source].dtype))
 
 
 def gather(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
@@ -83,7 +83,7 @@ def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: G
     base = yield group.element(tensor, place, guards)
     added = yield group.element(source, single, guards)
     added = as_dtype(group, added, register_dtype(group.known[source].dtype), dtype)
-    if isinstance(base, Constant) and base.value == 0:
+    if isinstance(base, KernelConstant) and base.value == 0:
         return group.body.where(hit, added, base, dtype)
     return group.body.where(hit, group.body.compute("", "add", dtype, [base, added]), base, dtype)
 
@@ -108,14 +108,14 @@ def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards
     dtype = register_dtype(group.known[node.output].dtype)
     name = node.schema.base_name  # type: ignore[union-attr]
     if "fill_value" in arguments or "s" in arguments:
-        return group.body.cast(Constant(group.known[arguments.get("fill_value") or arguments["s"]]), dtype)
-    return group.body.cast(Constant(1 if "ones" in name else 0), dtype)
+        return group.body.cast(KernelConstant(group.known[arguments.get("fill_value") or arguments["s"]]), dtype)
+    return group.body.cast(KernelConstant(1 if "ones" in name else 0), dtype)
 
 
 def one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
     """What a gradient begins with, where the output is one number."""
     yield from ()
-    return group.body.cast(Constant(1), register_dtype(group.known[node.output].dtype))
+    return group.body.cast(KernelConstant(1), register_dtype(group.known[node.output].dtype))
 
 
 def is_one_number(node: Node, known: Known) -> bool:
@@ -133,7 +133,10 @@ def arange(group: Elements, node: Node, which: int, place: Place, guards: Guards
         return group.body.cast(group.body.position(place[0] * step + start), dtype)
     position = group.body.cast(group.body.position(place[0]), dtype)
     return group.body.compute(
-        "", "add", dtype, [group.body.compute("", "mul", dtype, [position, Constant(step)]), Constant(start)]
+        "",
+        "add",
+        dtype,
+        [group.body.compute("", "mul", dtype, [position, KernelConstant(step)]), KernelConstant(start)],
     )
 
 
@@ -141,7 +144,7 @@ def uniform(group: Elements, node: Node, which: int, place: Place, guards: Guard
     yield from ()
     meta = group.known[node.output]
     seed = group.known.get(node.inputs[0])
-    operand = Constant(seed) if isinstance(seed, int) else group.number(node.inputs[0])
+    operand = KernelConstant(seed) if isinstance(seed, int) else group.number(node.inputs[0])
     counter = constant(0)
     for index, stride in zip(place, contiguous_strides(meta.shape), strict=True):
         counter += index * stride

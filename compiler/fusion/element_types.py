@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeAlias
 from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
 from ..kernel_ir.index import Index
-from ..kernel_ir.kernel import Condition, Constant, Operand
-from ..kernel_ir.layout import View
+from ..kernel_ir.kernel import Condition, KernelConstant, Operand
+from ..kernel_ir.layout import StridedView
 from ..types.dtypes import BOOL, DType
 from .body import Body, register_dtype
 
@@ -45,7 +45,7 @@ class Elements(Protocol):
     def ranges(self, guards: Guards) -> Mapping[str, int | tuple[int, int]]:
         """The axes' sizes, or within guards the positions that are left."""
 
-    def views(self, node: Node) -> list[View]:
+    def views(self, node: Node) -> list[StridedView]:
         """What a view op does to the addresses of its first argument; Incompatible where that is not known."""
 
     def is_in_memory(self, value: Value) -> bool:
@@ -58,8 +58,8 @@ class Elements(Protocol):
 def as_dtype(group: Elements, operand: Operand, dtype: DType, wanted: DType) -> Operand:
     """An operand of one dtype in the register dtype of another."""
     target = register_dtype(wanted)
-    if isinstance(operand, Constant) and target == BOOL:
-        return Constant(bool(operand.value))
+    if isinstance(operand, KernelConstant) and target == BOOL:
+        return KernelConstant(bool(operand.value))
     if target == BOOL and dtype != BOOL:
-        return group.body.compute("", "ne", BOOL, [operand, Constant(0)])
+        return group.body.compute("", "ne", BOOL, [operand, KernelConstant(0)])
     return group.body.cast(operand, target)

@@ -12,14 +12,14 @@ from ...lang.trampoline import Walk, run
 from ...stdlib_grads import formula_files
 from ..ir.node import Node, Value
 from ..kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
-from ..kernel_ir.kernel import Axis, Buffer, Condition, Constant, Kernel, Operand, Parameter
-from ..kernel_ir.layout import Layout, View, contiguous_strides
+from ..kernel_ir.kernel import Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
+from ..kernel_ir.layout import Layout, StridedView, contiguous_strides
 from ..ops.meta import Meta
 from ..types.dtypes import BOOL, FLOAT64, INT64
 from .body import Body, register_dtype
 from .element_types import Guards, Incompatible, Place, as_dtype
 from .element_views import unravel
-from .placement import Placement
+from .placement import MemoryPlacement
 from .reductions import Reduction
 
 AXIS_NAMES = "ijklmnopqrstuvw"
@@ -42,7 +42,7 @@ class Held:
 class Group:
     """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program."""
 
-    memory: Placement
+    memory: MemoryPlacement
     order: int
     shape: tuple[int, ...]
     body: Body = field(default_factory=Body)
@@ -51,7 +51,7 @@ class Group:
     stored: dict[Value, str] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     arguments: dict[str, str] = field(default_factory=dict)
-    parameters: dict[Value, Parameter] = field(default_factory=dict)
+    parameters: dict[Value, KernelParameter] = field(default_factory=dict)
     sources: dict[Span, None] = field(default_factory=dict)
     domain: frozenset[str] = frozenset()
     _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Group:
     def known(self) -> Mapping[Value, Any]:
         return self.memory.known
 
-    def views(self, node: Node) -> list[View]:
+    def views(self, node: Node) -> list[StridedView]:
         views = self.memory.views(node)
         if views is None:
             raise Incompatible
@@ -181,16 +181,16 @@ class Group:
                 inner[dim] = index
         operand = yield self.element(reduction.operand, tuple(inner), guards)
         if reduction.combine in ("argmax", "argmin"):
-            return Constant(0)
+            return KernelConstant(0)
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
         return as_dtype(self, self._scaled(operand, reduction), reduction.accumulate, self.known[value].dtype)
 
     def _scaled(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
         if reduction.times != 1:
-            return self.body.compute(hint, "mul", reduction.accumulate, [operand, Constant(reduction.times)])
+            return self.body.compute(hint, "mul", reduction.accumulate, [operand, KernelConstant(reduction.times)])
         if reduction.divisor in (None, 1):
             return operand
-        return self.body.compute(hint, "div", reduction.accumulate, [operand, Constant(reduction.divisor)])
+        return self.body.compute(hint, "div", reduction.accumulate, [operand, KernelConstant(reduction.divisor)])
 
     def _load(self, value: Value, name: str, place: Place, guards: Guards) -> Operand:
         layout = self.memory.layouts[name]
@@ -199,7 +199,7 @@ class Group:
             address += index * stride
         open_guards = [guard for guard in guards if not self._always_holds(guard)]
         if any(self._never_holds(guard) for guard in open_guards):
-            return self.body.cast(Constant(0), register_dtype(layout.dtype))
+            return self.body.cast(KernelConstant(0), register_dtype(layout.dtype))
         buffer = self._buffer(name, layout, is_output=False)
         return self.body.load(value.name_hint, buffer, layout.dtype, address, open_guards)
 
@@ -219,7 +219,7 @@ class Group:
             if order >= self.order:
                 raise Incompatible
             name = self.body.reserve(value.name_hint or "number")
-            parameter = Parameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
+            parameter = KernelParameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
             self.parameters[value] = parameter
             self.body.parameter(name, parameter.dtype)
             self.arguments[name] = given
@@ -269,7 +269,7 @@ class Group:
         self._require_there(operand)
         dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
         total = f"{hint}_sum" if hint and (reduction.times != 1 or reduction.divisor not in (None, 1)) else hint
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             raise Incompatible
         for axes in (inside, across):
             if axes:

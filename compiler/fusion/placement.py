@@ -1,7 +1,7 @@
 """What of a program is in memory: under which name, in which layout, and from which step on.
 
 The planner puts values there, and a group that reads what an earlier one only computes has it stored: both speak of
-memory through one Placement.
+memory through one MemoryPlacement.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
-from ..kernel_ir.layout import Layout, View, views_of
+from ..kernel_ir.layout import Layout, StridedView, views_of
 from ..ops.meta import Meta
 from ..ops.registry import OPS
 from .element_types import Rule
@@ -30,7 +30,7 @@ class Holder(Protocol):
         """Store a tensor in the buffer `name`; False where that cannot be."""
 
 
-class Placement:
+class MemoryPlacement:
     """The tensors of a graph that are in memory, and what groups have asked to be.
 
     `known` is what `settle_shapes` found; `rules` and `reductions` say what kernels can compute of the rest.
@@ -47,7 +47,7 @@ class Placement:
         self.wanted: list[tuple[Value, str]] = []
         self._graph = graph
         self._names: set[str] = set()
-        self._views: dict[Node, list[View] | None] = {}
+        self._views: dict[Node, list[StridedView] | None] = {}
 
     def place(self, value: Value, order: int, layout: Layout | None = None) -> str:
         """Give a value a name and, if it is a tensor, a layout: it is there after step `order`."""
@@ -77,7 +77,7 @@ class Placement:
         """The name of a number that is computed or given at run time, and after which step it is there."""
         return self.placed[value]
 
-    def views(self, node: Node) -> list[View] | None:
+    def views(self, node: Node) -> list[StridedView] | None:
         """What a view op does to the addresses of its first argument."""
         if node not in self._views:
             op = OPS.of(node.schema)

@@ -20,7 +20,7 @@ from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT
 from ..ir.structure import spelled
 from ..kernel_ir.index import constant
-from ..kernel_ir.layout import Layout, View, contiguous_strides, views_of
+from ..kernel_ir.layout import Layout, StridedView, contiguous_strides, views_of
 from ..kernel_ir.verifier import InvalidKernel
 from ..ops.meta import Meta, is_known
 from ..ops.registry import OPS, Trait
@@ -31,7 +31,7 @@ from ..types.types import NUMBERS, TensorType
 from .assemble import Split, assembled
 from .elements import checked, element_rule
 from .group import Group
-from .placement import BEFORE, Placement
+from .placement import BEFORE, MemoryPlacement
 from .program import Argument, ExternStep, Program, Ref
 from .reductions import Reduction, is_of_rows, reduction_of
 from .uniform import UniformDims
@@ -106,7 +106,7 @@ class Planner:
     ) -> None:
         self.graph = graph
         self.name = name
-        self.memory = Placement(graph, known)
+        self.memory = MemoryPlacement(graph, known)
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
         self._supports = supports
@@ -332,7 +332,7 @@ class Planner:
         if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1:
             return False
         shape = self.known[node.output].shape
-        return self.memory.views(node) == [View(shape, contiguous_strides(shape), 0)]
+        return self.memory.views(node) == [StridedView(shape, contiguous_strides(shape), 0)]
 
     def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
         for group in self._candidates():

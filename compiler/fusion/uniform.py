@@ -14,13 +14,13 @@ from math import prod
 
 from ...lang.light_dataclasses import replace
 from ..ir.node import Node, Value
-from ..kernel_ir.layout import View, contiguous_strides
+from ..kernel_ir.layout import StridedView, contiguous_strides
 from ..ops.meta import Meta
 from ..ops.registry import OPS, Trait
 from .element_pointwise import add_gradients, cast, identity, materialized, pointwise
 from .element_reads import filled
 from .element_types import Rule
-from .placement import Placement
+from .placement import MemoryPlacement
 from .reductions import Reduction
 
 Dims = frozenset[int]
@@ -30,7 +30,7 @@ _ELEMENT_BY_ELEMENT: frozenset[Rule] = frozenset((add_gradients, cast, identity,
 class UniformDims:
     """What is known of the values that nodes gave so far, in the order of the graph."""
 
-    def __init__(self, memory: Placement) -> None:
+    def __init__(self, memory: MemoryPlacement) -> None:
         self._memory = memory
         self._found: dict[Value, Dims] = {}
 
@@ -77,7 +77,7 @@ class UniformDims:
                 dims = frozenset(d for d in dims if d < ahead or given.shape[d - ahead] == 1 or d - ahead in same)
         return dims
 
-    def _of_view(self, source: Value, view: View) -> Dims:
+    def _of_view(self, source: Value, view: StridedView) -> Dims:
         shape, same = self._memory.known[source].shape, self._found.get(source, frozenset())
         if same == _several(shape, range(len(shape))):
             return _several(view.shape, range(len(view.shape)))

@@ -21,8 +21,8 @@ from .kernel import (
     Cast,
     Compute,
     Condition,
-    Constant,
     Kernel,
+    KernelConstant,
     Load,
     Operand,
     Position,
@@ -42,7 +42,7 @@ def run_kernel(
 
     Elements of an output that nothing writes are zeros.
     """
-    run = _Run(kernel, arrays, numbers or {})
+    run = _KernelRun(kernel, arrays, numbers or {})
     with np.errstate(all="ignore"):
         for statement in kernel.body:
             _STATEMENTS[type(statement)](run, statement)
@@ -65,7 +65,7 @@ class _Memory:
         return as_strided(self.elements[self.origin :], buffer.shape, strides)
 
 
-class _Run:
+class _KernelRun:
     def __init__(self, kernel: Kernel, arrays: Mapping[str, Array], numbers: Mapping[str, Numbers]) -> None:
         self.kernel = kernel
         self.sizes = kernel.sizes
@@ -144,7 +144,7 @@ class _Run:
         return dtype_of(named[0]) if named else FLOAT64
 
     def cast(self, statement: Cast) -> None:
-        if isinstance(statement.operand, Constant):
+        if isinstance(statement.operand, KernelConstant):
             found = np.full((1,) * len(self.names), statement.operand.value)
         else:
             found = self.values[statement.operand]
@@ -209,12 +209,12 @@ _COMBINES: dict[str, np.ufunc] = {
     "any": np.logical_or,
     "all": np.logical_and,
 }
-_STATEMENTS: dict[type[Statement], Callable[[_Run, Any], None]] = {
-    Load: _Run.load,
-    Compute: _Run.compute,
-    Cast: _Run.cast,
-    Position: _Run.position,
-    Uniform: _Run.uniform,
-    Reduce: _Run.reduce,
-    Store: _Run.store,
+_STATEMENTS: dict[type[Statement], Callable[[_KernelRun, Any], None]] = {
+    Load: _KernelRun.load,
+    Compute: _KernelRun.compute,
+    Cast: _KernelRun.cast,
+    Position: _KernelRun.position,
+    Uniform: _KernelRun.uniform,
+    Reduce: _KernelRun.reduce,
+    Store: _KernelRun.store,
 }

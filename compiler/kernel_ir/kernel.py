@@ -79,7 +79,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class KernelParameter:
     """A number that is passed at each call: float64 or int64, used as the dtype that an operation asks for."""
 
     name: str
@@ -87,20 +87,20 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class KernelConstant:
     """A literal, in the dtype of the operation that uses it."""
 
     value: Number
 
 
 @dataclass(frozen=True, slots=True)
-class Total(Constant):
+class Total(KernelConstant):
     """A number that the emitted text has by name: the size of an axis that was cut into chunks, or a count."""
 
     size_of: str
 
 
-Operand: TypeAlias = str | Constant
+Operand: TypeAlias = str | KernelConstant
 """The name of a value or of a parameter, or a literal."""
 
 
@@ -207,7 +207,7 @@ class Kernel:
     name: str
     axes: tuple[Axis, ...]
     buffers: tuple[Buffer, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
     body: tuple[Statement, ...]
     sources: tuple[Span, ...] = ()
 

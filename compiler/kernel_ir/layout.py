@@ -45,7 +45,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StridedView:
     """Element `o` of a result is element `offset + sum(strides * o)` of the memory that was looked at."""
 
     shape: tuple[int, ...]
@@ -53,8 +53,8 @@ class View:
     offset: int
 
 
-def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[View] | None:
-    """What a view op makes of the tensor at `position` among its arguments: one View per tensor that it gives.
+def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[StridedView] | None:
+    """What a view op makes of the tensor at `position` among its arguments: one StridedView per tensor that it gives.
 
     None where the result is no view, as of a reshape that must copy, or of an op that reads another tensor.
     """
@@ -80,5 +80,5 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
             return None
         if array.size and not np.may_share_memory(array, memory):
             return None
-        found.append(View(array.shape, array.strides, array.__array_interface__["data"][0] - start))
+        found.append(StridedView(array.shape, array.strides, array.__array_interface__["data"][0] - start))
     return found

@@ -17,12 +17,12 @@ from .kernel import (
     Cast,
     Compute,
     Condition,
-    Constant,
     Kernel,
+    KernelConstant,
+    KernelParameter,
     Load,
     Number,
     Operand,
-    Parameter,
     Position,
     Reduce,
     Statement,
@@ -139,15 +139,15 @@ class _Reader:
         while self.kind != "end":
             body.append(self._statement())
         buffers = tuple(g for g in given if isinstance(g, Buffer))
-        parameters = tuple(g for g in given if isinstance(g, Parameter))
+        parameters = tuple(g for g in given if isinstance(g, KernelParameter))
         return Kernel(name, axes, buffers, parameters, tuple(body))
 
-    def _given(self) -> Buffer | Parameter:
+    def _given(self) -> Buffer | KernelParameter:
         name = self.name()
         self.expect(":")
         dtype = self.dtype()
         if not self.accept("["):
-            return Parameter(name, dtype)
+            return KernelParameter(name, dtype)
         shape = () if self.text in ("]", ";") else self.listed(self.integer)
         strides = contiguous_strides(shape)
         if self.accept(";"):
@@ -255,7 +255,7 @@ class _Reader:
         if self.kind == "word" and self.text not in _LITERALS:
             size_of = self._size_of()
             return Total(self.integer(), size_of)
-        return Constant(self.literal())
+        return KernelConstant(self.literal())
 
     def literal(self) -> Number:
         if self.text in ("True", "False"):

@@ -13,9 +13,9 @@ from .kernel import (
     Cast,
     Compute,
     Condition,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Operand,
     Position,
@@ -82,7 +82,7 @@ def _buffer(buffer: Buffer) -> str:
 def _operand(operand: Operand) -> str:
     if isinstance(operand, Total):
         return f"{operand.size_of}:{operand.value}"
-    return number_text(operand.value) if isinstance(operand, Constant) else f"%{operand}"
+    return number_text(operand.value) if isinstance(operand, KernelConstant) else f"%{operand}"
 
 
 def number_text(number: bool | int | float) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf, isnan
 
-from .kernel import Cast, Compute, Constant, Kernel, Operand, Uniform
+from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Uniform
 
 Range = tuple[float, float]
 ANY: Range = (-inf, inf)
@@ -60,7 +60,7 @@ def ranges(kernel: Kernel) -> dict[str, Range]:
 
 
 def _of(operand: Operand, found: dict[str, Range]) -> Range:
-    if isinstance(operand, Constant):
+    if isinstance(operand, KernelConstant):
         number = float(operand.value)
         return ANY if isnan(number) else (number, number)
     return found.get(operand, ANY)

@@ -12,9 +12,9 @@ from .kernel import (
     Cast,
     Compute,
     Condition,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Operand,
     Position,
@@ -83,7 +83,7 @@ class _KernelVerifier:
 
     def operand(self, operand: Operand) -> DType | None:
         """Its dtype; None for a literal or a parameter, which take any."""
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             return None
         _require(operand in self.dtypes, f"%{operand} is used before it is defined")
         return None if any(operand == p.name for p in self.kernel.parameters) else self.dtypes[operand]

@@ -48,7 +48,7 @@ _CATEGORIES = ("bool", "integer", "floating-point")
 _MAX_SPECIALIZATIONS = 256
 
 
-class Specialization:
+class SpecializedOp:
     """A pointwise op with its static arguments decided: the expression, the dtype rule, the programs."""
 
     __slots__ = (
@@ -148,9 +148,9 @@ class Pointwise:
         self.coefficients = frozenset(coefficients)
         self.defaults = tuple(argument.default for argument in schema.arguments)
         self.static = tuple(i for i, a in enumerate(schema.arguments) if _is_static(a.type) or not a.required)
-        self._specializations: dict[tuple[Any, ...], Specialization] = {}
+        self._specializations: dict[tuple[Any, ...], SpecializedOp] = {}
 
-    def specialize(self, arguments: Sequence[Any]) -> Specialization:
+    def specialize(self, arguments: Sequence[Any]) -> SpecializedOp:
         """The specialization for a call; SYMBOLIC stands for any argument that is not known, or not static."""
         key = tuple(self._static_value(i, arguments[i]) for i in self.static)
         found = self._specializations.get(key)
@@ -172,7 +172,7 @@ class Pointwise:
         is_default = not isinstance(value, np.ndarray) and value == self.defaults[index]
         return self.defaults[index] if is_default else SYMBOLIC
 
-    def _make(self, key: tuple[Any, ...]) -> Specialization:
+    def _make(self, key: tuple[Any, ...]) -> SpecializedOp:
         values: list[Any] = [SYMBOLIC] * len(self.schema.arguments)
         for index, value in zip(self.static, key, strict=True):
             values[index] = value
@@ -180,7 +180,7 @@ class Pointwise:
         rule = RULES[self.dtype if isinstance(self.dtype, str) else self.dtype(*values)]
         arguments = self.schema.arguments
         tensors = [i for i, a in enumerate(arguments) if is_tensor(a.type) and values[i] is not None]
-        return Specialization(
+        return SpecializedOp(
             self.schema.full_name,
             self.formula(*operands),
             rule,

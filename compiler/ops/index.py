@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 KEPT = _HERE / "index.json"
 
 
-class Index:
+class OpIndex:
     """What the families declare, as far as the package knows without loading them."""
 
     def __init__(self, families: Iterable[str], path: Path = KEPT) -> None:

@@ -17,7 +17,7 @@ from ...lang.light_dataclasses import dataclass
 from ..types.schema import FunctionSchema, parse_schema
 from ..types.types import Type
 from .arguments import Check, ElementRule, ShapeRule
-from .index import Index
+from .index import OpIndex
 
 FAMILIES = (
     "control",
@@ -158,8 +158,8 @@ class Registry:
         return [own, *sorted(n for n, ops in self._by_name.items() if n != own and op in ops)]
 
     @cached_property
-    def _index(self) -> Index:
-        return Index(FAMILIES)
+    def _index(self) -> OpIndex:
+        return OpIndex(FAMILIES)
 
     def load(self) -> None:
         """Import every family, once."""

@@ -22,19 +22,19 @@ import numpy as np
 from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import FLOAT32, FLOAT64, DType
 from .arrays import numpy_dtype
-from .elementwise import SYMBOLIC, Pointwise, Specialization
+from .elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from .program import number
 from .registry import Op
 from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Operand:
+class TensorOperand:
     """A tensor among the arguments, of which at least one dimension is known to be there."""
 
 
-TENSOR = Operand()
-CONDITION = Operand()
+TENSOR = TensorOperand()
+CONDITION = TensorOperand()
 """A tensor of bools, for a parameter that is read as one."""
 Typed = tuple[Callable[..., Any], tuple[int, ...]]
 """The function, and which of the op's arguments it takes."""
@@ -53,7 +53,7 @@ def typed_evaluation(op: Op, arguments: Sequence[Any], dtype: DType) -> Typed | 
     if any(isinstance(argument, list) for argument in arguments):
         return None
     # repr tells 0.0 from -0.0, and 1 from 1.0 and True.
-    key = tuple([a if isinstance(a, Operand) else repr(a) for a in arguments])
+    key = tuple([a if isinstance(a, TensorOperand) else repr(a) for a in arguments])
     return _cached(op, key, _Arguments(tuple(arguments)), dtype)
 
 
@@ -75,7 +75,7 @@ class _Arguments(tuple[Any, ...]):
 @lru_cache(maxsize=_MAX_TYPED)
 def _cached(op: Op, key: Hashable, arguments: _Arguments, dtype: DType) -> Typed | None:
     pointwise: Pointwise = op.scalar
-    tensors = tuple(i for i, a in enumerate(arguments) if isinstance(a, Operand))
+    tensors = tuple(i for i, a in enumerate(arguments) if isinstance(a, TensorOperand))
     numbers = {i for i in tensors if arguments[i] is TENSOR}
     if not numbers:
         return None
@@ -87,7 +87,7 @@ def _cached(op: Op, key: Hashable, arguments: _Arguments, dtype: DType) -> Typed
         if pointwise.check is not None:
             # Checks go by dtypes and constants.
             pointwise.check(*given)
-        special = pointwise.specialize([SYMBOLIC if isinstance(a, Operand) else a for a in arguments])
+        special = pointwise.specialize([SYMBOLIC if isinstance(a, TensorOperand) else a for a in arguments])
     except Exception:
         # The op refuses its constants; that is an error where it runs, and not before.
         return None
@@ -106,7 +106,7 @@ def _gives(function: Callable[..., Any], sample: Sequence[Any], wanted: np.dtype
 
 
 def _function(
-    special: Specialization, arguments: Sequence[Any], tensors: tuple[int, ...], dtype: np.dtype[Any]
+    special: SpecializedOp, arguments: Sequence[Any], tensors: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Callable[..., Any]:
     steps = special.steps
     root = steps[-1]
@@ -114,10 +114,10 @@ def _function(
     leaves = [steps[o] for o in root.operands]
     if isinstance(primitive, np.ufunc) and [(s.op, s.value) for s in leaves] == [(PARAMETER, t) for t in tensors]:
         return primitive
-    return _Text(steps, arguments, tensors, dtype).build()
+    return _FunctionText(steps, arguments, tensors, dtype).build()
 
 
-class _Text:
+class _FunctionText:
     """The text of a function, line by line, and the objects that its names stand for.
 
     `reach` are the tensors on which a value depends: its shape is that of all of them broadcast together.

@@ -12,9 +12,9 @@ from ..kernel_ir.kernel import (
     Axis,
     Compute,
     Condition,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Position,
     Reduce,
@@ -119,7 +119,7 @@ def _masked(
     dtype = reduced_dtype(kernel, statement)
     at, inside, masked = (fresh(f"{name}_{part}", taken) for part in ("at", "inside", "masked"))
     axes = varies | (defined(kernel, operand).axes if isinstance(operand, str) else frozenset())
-    neutral = Constant(identity(statement.combine, dtype))
+    neutral = KernelConstant(identity(statement.combine, dtype))
     return [
         Position(at, INT64, varies, condition.index),
         Compute(inside, BOOL, varies, "lt", (at, Total(condition.high, condition.size_of))),

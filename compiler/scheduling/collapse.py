@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
-from ..kernel_ir.kernel import Axis, Cast, Constant, Definition, Kernel, Operand, Reduce, Statement, Store
+from ..kernel_ir.kernel import Axis, Cast, Definition, Kernel, KernelConstant, Operand, Reduce, Statement, Store
 from ..kernel_ir.statements import indices, with_indices, with_operands
 from ..types.dtypes import INT64
 
@@ -57,7 +57,7 @@ def _without_ones(kernel: Kernel) -> Kernel:
 
 def _of_one_element(statement: Reduce) -> Definition:
     """A reduction over a single element: the element."""
-    operand: Operand = Constant(0) if statement.combine in ("argmax", "argmin") else statement.operand
+    operand: Operand = KernelConstant(0) if statement.combine in ("argmax", "argmin") else statement.operand
     dtype = INT64 if statement.combine in ("argmax", "argmin") else statement.dtype
     return Cast(statement.name, dtype, statement.axes, operand)
 

@@ -15,7 +15,18 @@ from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import Index
-from ..kernel_ir.kernel import Axis, Compute, Condition, Constant, Kernel, Load, Operand, Position, Statement, Store
+from ..kernel_ir.kernel import (
+    Axis,
+    Compute,
+    Condition,
+    Kernel,
+    KernelConstant,
+    Load,
+    Operand,
+    Position,
+    Statement,
+    Store,
+)
 from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
 from .split import ChunkLimits, split_reductions
 from .strides import extent, is_across, next_power, strides_along
@@ -40,7 +51,7 @@ CHUNKS = ChunkLimits(
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ProgramAxis:
     """An axis along which programs stand: one for each point, or for each `block` of them."""
 
     axis: str
@@ -51,7 +62,7 @@ class Program:
 class CpuSchedule:
     """Programs, outermost first, and the axes through which each of them loops: those of blocks, and others whole."""
 
-    programs: tuple[Program, ...]
+    programs: tuple[ProgramAxis, ...]
     loops: tuple[str, ...]
 
     def block_of(self, axis: str) -> int:
@@ -84,13 +95,13 @@ def choose_cpu_schedule(kernel: Kernel) -> CpuSchedule:
 
 
 def _rows(parallel: tuple[Axis, ...], loops: tuple[Axis, ...]) -> CpuSchedule:
-    return CpuSchedule(tuple(Program(a.name) for a in parallel), tuple(a.name for a in loops))
+    return CpuSchedule(tuple(ProgramAxis(a.name) for a in parallel), tuple(a.name for a in loops))
 
 
 def _columns(outer: tuple[Axis, ...], lanes: tuple[Axis, ...], loops: tuple[Axis, ...], most: int) -> CpuSchedule:
     *before, last = lanes
-    programs = [Program(a.name) for a in (*outer, *before)]
-    return CpuSchedule((*programs, Program(last.name, most)), (*(a.name for a in loops), last.name))
+    programs = [ProgramAxis(a.name) for a in (*outer, *before)]
+    return CpuSchedule((*programs, ProgramAxis(last.name, most)), (*(a.name for a in loops), last.name))
 
 
 def _lanes(kernel: Kernel, parallel: tuple[Axis, ...], reduction: tuple[Axis, ...]) -> tuple[Axis, ...]:
@@ -107,18 +118,18 @@ def _pointwise(kernel: Kernel, axes: tuple[Axis, ...]) -> CpuSchedule:
     *outer, last = axes
     across = _axis_across(kernel)
     if across is not None:
-        others = tuple(Program(a.name) for a in outer if a != across)
-        tiles = Program(across.name, TILE), Program(last.name, TILE)
+        others = tuple(ProgramAxis(a.name) for a in outer if a != across)
+        tiles = ProgramAxis(across.name, TILE), ProgramAxis(last.name, TILE)
         # Points side by side are best read side by side: what is computed of them costs more than to scatter results.
         inner = max(across, last, key=lambda axis: _reads_along(kernel, axis))
         return CpuSchedule((*others, *tiles), (last.name if inner is across else across.name, inner.name))
     if not outer or last.size > BLOCK:
-        return CpuSchedule((*(Program(a.name) for a in outer), Program(last.name, BLOCK)), (last.name,))
+        return CpuSchedule((*(ProgramAxis(a.name) for a in outer), ProgramAxis(last.name, BLOCK)), (last.name,))
     rows = max(1, BLOCK // max(last.size, 1))
     *before, row = outer
     if rows == 1:
-        return CpuSchedule(tuple(Program(a.name) for a in outer), (last.name,))
-    return CpuSchedule((*(Program(a.name) for a in before), Program(row.name, rows)), (row.name, last.name))
+        return CpuSchedule(tuple(ProgramAxis(a.name) for a in outer), (last.name,))
+    return CpuSchedule((*(ProgramAxis(a.name) for a in before), ProgramAxis(row.name, rows)), (row.name, last.name))
 
 
 def _axis_across(kernel: Kernel) -> Axis | None:
@@ -208,7 +219,7 @@ def _within_ends(body: Iterable[Statement], found: Collection[Condition]) -> lis
                 statement = replace(statement, conditions=tuple(c for c in statement.conditions if c not in found))
             case Position():
                 positions[statement.name] = statement.index
-            case Compute(primitive="lt", operands=(left, Constant(value=high))) if left in positions:
+            case Compute(primitive="lt", operands=(left, KernelConstant(value=high))) if left in positions:
                 holds = any(c.index == positions[left] and c.high == high for c in found)
                 holding |= {statement.name} if holds else set()
             case Compute(primitive="where", operands=(condition, value, _)) if condition in holding:
@@ -222,7 +233,7 @@ __all__ = [
     "MOST_KEPT",
     "Bounded",
     "CpuSchedule",
-    "Program",
+    "ProgramAxis",
     "bounded",
     "choose_cpu_schedule",
     "extent",

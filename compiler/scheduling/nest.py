@@ -61,7 +61,7 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class AxisLoop:
     """The points along an axis, one after the other; those of an innermost loop may be computed side by side."""
 
     axis: str
@@ -69,7 +69,7 @@ class Loop:
     is_innermost: bool
 
 
-Item: TypeAlias = Evaluate | Put | Start | Accumulate | Loop
+Item: TypeAlias = Evaluate | Put | Start | Accumulate | AxisLoop
 Effect: TypeAlias = Store | Accumulate
 
 
@@ -142,7 +142,7 @@ class _Builder:
             for reduce in stage.reductions:
                 items.append(Start(reduce, self._in_array(reduce, rest)))
             body = self.nest(rest, stage.loop.effects, frozenset(stage.loop.wanted), available)
-            items.append(Loop(along, tuple(body), not any(isinstance(item, Loop) for item in body)))
+            items.append(AxisLoop(along, tuple(body), not any(isinstance(item, AxisLoop) for item in body)))
             available |= stage.loop.wanted | {reduce.name for reduce in stage.reductions}
         return items
 
@@ -320,5 +320,5 @@ def items_of(items: Iterable[Item]) -> Iterator[Item]:
     """Every item, those in loops too."""
     for item in items:
         yield item
-        if isinstance(item, Loop):
+        if isinstance(item, AxisLoop):
             yield from items_of(item.body)

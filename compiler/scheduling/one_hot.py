@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from ...lang.light_dataclasses import dataclass
 from ..kernel_ir.index import axis
-from ..kernel_ir.kernel import Cast, Compute, Constant, Definition, Kernel, Operand, Position, Reduce, Statement
+from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, KernelConstant, Operand, Position, Reduce, Statement
 from ..kernel_ir.parts import fresh, names_of
 from ..kernel_ir.statements import without_unused
 from ..types.dtypes import BOOL, DType
@@ -54,7 +54,7 @@ def _single(statement: Statement, defined: Mapping[str, Definition]) -> _Single 
     while isinstance(chosen, Cast) and chosen.dtype.is_floating:
         casts.append(chosen.dtype)
         chosen = defined.get(str(chosen.operand))
-    if not isinstance(chosen, Compute) or chosen.primitive != "where" or chosen.operands[2] != Constant(0):
+    if not isinstance(chosen, Compute) or chosen.primitive != "where" or chosen.operands[2] != KernelConstant(0):
         return None
     condition, number, _ = chosen.operands
     hit = defined.get(str(condition))
@@ -75,15 +75,15 @@ def _picked(statement: Reduce, single: _Single, kernel: Kernel, taken: set[str])
     (along,) = statement.over
     low, high, inside = (fresh("v", taken), fresh("v", taken), fresh(f"{single.at}_inside", taken))
     axes = next(s.axes for s in kernel.body if isinstance(s, Definition) and s.name == single.at)
-    size = Constant(kernel.axis(along).size)
+    size = KernelConstant(kernel.axis(along).size)
     number, rounded = single.number, []
     for dtype in single.casts:
         rounded.append(Cast(fresh("v", taken), dtype, statement.axes, number))
         number = rounded[-1].name
     return [
         *rounded,
-        Compute(low, BOOL, axes, "ge", (single.at, Constant(0))),
+        Compute(low, BOOL, axes, "ge", (single.at, KernelConstant(0))),
         Compute(high, BOOL, axes, "lt", (single.at, size)),
         Compute(inside, BOOL, axes, "and", (low, high)),
-        Compute(statement.name, statement.dtype, statement.axes, "where", (inside, number, Constant(0))),
+        Compute(statement.name, statement.dtype, statement.axes, "where", (inside, number, KernelConstant(0))),
     ]

@@ -17,8 +17,8 @@ from ..kernel_ir.kernel import (
     Cast,
     Combine,
     Compute,
-    Constant,
     Definition,
+    KernelConstant,
     Load,
     Number,
     Operand,
@@ -62,7 +62,7 @@ def outside(body: Iterable[Statement], over: frozenset[str]) -> dict[str, Number
 def needs_mask(statement: Reduce, known: Padding) -> bool:
     """Whether a reduction would see the padding."""
     operand = statement.operand
-    number = operand.value if isinstance(operand, Constant) else known.get(operand)
+    number = operand.value if isinstance(operand, KernelConstant) else known.get(operand)
     # The result of argmax is a position; what it compares starts from an infinity.
     dtype = FLOAT64 if statement.combine in ("argmax", "argmin") else statement.dtype
     return number is None or float(number) != float(identity(statement.combine, dtype))
@@ -122,7 +122,7 @@ def _number(
 
 
 def _operand(operand: Operand, known: Padding) -> Number | None:
-    return operand.value if isinstance(operand, Constant) else known.get(operand)
+    return operand.value if isinstance(operand, KernelConstant) else known.get(operand)
 
 
 def _cast(number: Number | None, dtype: DType) -> Number | None:

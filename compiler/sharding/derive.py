@@ -46,7 +46,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedSharding:
     """A way that is none: what was cut, and where it ends."""
 
     arguments: tuple[Any, ...]
@@ -54,7 +54,7 @@ class Refusal:
     node: Node | None
 
 
-def ways(stages: Sequence[Stage], values: Sequence[Any], results: Sequence[int]) -> Iterator[Way | Refusal]:
+def ways(stages: Sequence[Stage], values: Sequence[Any], results: Sequence[int]) -> Iterator[Way | RefusedSharding]:
     """The ways to run stages one behind the other on arguments of these abstract values, each with all its results.
 
     Replicated tensors come first. The other candidates cut one dimension of one tensor, and with it those of others
@@ -64,7 +64,7 @@ def ways(stages: Sequence[Stage], values: Sequence[Any], results: Sequence[int])
         try:
             found = _walk(stages, values, candidate, results)
         except Forbidden as no:
-            yield Refusal(candidate, no.reason, no.node)
+            yield RefusedSharding(candidate, no.reason, no.node)
         else:
             yield Way(candidate, tuple(found))
 
@@ -104,7 +104,7 @@ def _walk(stages: Sequence[Stage], values: Sequence[Any], places: Sequence[Any],
     given, longer = [*values], [_longer(v, p) for v, p in zip(values, places, strict=True)]
     known = [*places]
     for stage in stages:
-        walk = _Walk(stage, [given[i] for i in stage.inputs], [longer[i] for i in stage.inputs])
+        walk = _PlacementWalk(stage, [given[i] for i in stage.inputs], [longer[i] for i in stage.inputs])
         outputs = walk.run([known[i] for i in stage.inputs])
         given += walk.values_of(walk.known)
         longer += walk.values_of(walk.longer)
@@ -123,7 +123,7 @@ def _longer(value: Any, place: Any) -> Any:
     return Meta(tuple([LONGER * s if d == place.dim else s for d, s in enumerate(value.shape)]), value.dtype)
 
 
-class _Walk:
+class _PlacementWalk:
     def __init__(self, stage: Stage, values: Sequence[Any], longer: Sequence[Any]) -> None:
         self.graph = stage.graph
         try:

@@ -52,7 +52,7 @@ VARIADIC = frozenset(
 """Ops whose tensors may be given one by one instead of as a list."""
 
 
-class Conversion(Enum):
+class Fitting(Enum):
     """What happens to an argument on its way into a call."""
 
     AS_IS = auto()
@@ -76,7 +76,7 @@ class Given:
     """Argument number `index` of the call (positional ones first, then keywords), converted."""
 
     index: int
-    conversion: Conversion
+    conversion: Fitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,37 +233,37 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
     return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
 
 
-def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Conversion | None:
+def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Fitting | None:
     actual, formal = value.type, argument.type
     inner = strip_optional(formal)
     if isinstance(inner, ListType) and _is_empty_list(value):
-        return Conversion.EMPTY_LIST if not isinstance(inner.element, VariableType) else Conversion.AS_IS
+        return Fitting.EMPTY_LIST if not isinstance(inner.element, VariableType) else Fitting.AS_IS
     if inner == NUMBER and actual == BOOL:
         # A bool stays one: beside a tensor of bools it promotes to bool. Overloads that ask for an int come first.
-        return Conversion.AS_IS if convert else None
+        return Fitting.AS_IS if convert else None
     if matches(actual, formal, bound):
-        return Conversion.AS_IS
+        return Fitting.AS_IS
     if isinstance(inner, ListType):
         return _fit_list(actual, inner, argument, bound, convert)
     if is_tensor(actual) and inner in _FROM_TENSOR:
-        return Conversion.FROM_TENSOR if convert > 1 else None
+        return Fitting.FROM_TENSOR if convert > 1 else None
     if inner == FLOAT and convert and actual in (INT, NUMBER, BOOL):
-        return Conversion.TO_FLOAT
+        return Fitting.TO_FLOAT
     if inner == INT and actual == BOOL and convert:
-        return Conversion.TO_INT
-    return Conversion.TO_DEVICE if inner == DEVICE and actual == STR else None
+        return Fitting.TO_INT
+    return Fitting.TO_DEVICE if inner == DEVICE and actual == STR else None
 
 
-def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: int) -> Conversion | None:
+def _fit_list(actual: Type, formal: ListType, argument: Argument, bound: Bindings, convert: int) -> Fitting | None:
     if argument.fixed_size is not None:
         becomes_float = convert and formal.element == FLOAT and actual in (INT, NUMBER)
         becomes_number = convert > 1 and is_tensor(actual) and formal.element in _FROM_TENSOR
         if becomes_float or becomes_number or matches(actual, formal.element, bound):
-            return Conversion.REPEAT
+            return Fitting.REPEAT
     if isinstance(actual, TupleType) and all(matches(e, formal.element, bound) for e in actual.elements):
-        return Conversion.TO_LIST if actual.elements or not isinstance(formal.element, VariableType) else None
+        return Fitting.TO_LIST if actual.elements or not isinstance(formal.element, VariableType) else None
     if convert and formal.element == FLOAT and actual == ListType(INT):
-        return Conversion.TO_FLOAT_LIST
+        return Fitting.TO_FLOAT_LIST
     return None
 
 

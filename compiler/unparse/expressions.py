@@ -25,7 +25,7 @@ from .infix import ATOM, COMPARISON, LEVELS, UNARY
 from .literals import annotation, dtype_literal, literal
 from .methods import is_method, is_method_by_custom
 from .refinement import connective
-from .shape import Shape
+from .shape import FunctionShape
 
 Text = tuple[str, int]
 """Source, and how tightly its outermost operator binds."""
@@ -46,10 +46,10 @@ def within(text: Text, level: int) -> str:
 
 
 @dataclass(slots=True)
-class Expressions:
+class ExpressionText:
     """Writes the expressions of one function. `hidden` are names that do not mean their builtin here."""
 
-    shape: Shape
+    shape: FunctionShape
     name_of: Callable[[Value], str]
     graph: Graph
     resolver: Resolver
@@ -262,24 +262,24 @@ def _before(dim: Value) -> str | None:
 # Kinds without a schema
 
 
-def _tuple(e: Expressions, node: Node, sub: Sub) -> Text:
+def _tuple(e: ExpressionText, node: Node, sub: Sub) -> Text:
     parts = [sub(v) for v in node.inputs]
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})", ATOM
 
 
-def _list(e: Expressions, node: Node, sub: Sub) -> Text:
+def _list(e: ExpressionText, node: Node, sub: Sub) -> Text:
     return f"[{', '.join(sub(v) for v in node.inputs)}]", ATOM
 
 
-def _tuple_index(e: Expressions, node: Node, sub: Sub) -> Text:
+def _tuple_index(e: ExpressionText, node: Node, sub: Sub) -> Text:
     return f"{sub(node.inputs[0], ATOM)}[{node.attrs['index']}]", ATOM
 
 
-def _unwrap(e: Expressions, node: Node, sub: Sub) -> Text:
+def _unwrap(e: ExpressionText, node: Node, sub: Sub) -> Text:
     return f"{sub(node.inputs[0], ATOM)}.unchecked_unwrap_optional", ATOM
 
 
-def _conditional(e: Expressions, node: Node, sub: Sub) -> Text:
+def _conditional(e: ExpressionText, node: Node, sub: Sub) -> Text:
     test = node.inputs[0]
     then, otherwise = (block.outputs[0] for block in node.blocks)
     match connective(node):
@@ -290,7 +290,7 @@ def _conditional(e: Expressions, node: Node, sub: Sub) -> Text:
     return f"{sub(then, OR)} if {sub(test, OR)} else {sub(otherwise)}", CONDITIONAL
 
 
-_SPECIAL: dict[str, Callable[[Expressions, Node, Sub], Text]] = {
+_SPECIAL: dict[str, Callable[[ExpressionText, Node, Sub], Text]] = {
     "prim::TupleConstruct": _tuple,
     "prim::ListConstruct": _list,
     "prim::TupleIndex": _tuple_index,

@@ -11,11 +11,11 @@ from ..spelling.names import BUILTINS
 from ..spelling.overloads import Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
-from .expressions import Expressions
+from .expressions import ExpressionText
 from .literals import annotation, parameters, triple_quoted
 from .names import SourceNames
-from .shape import Shape
-from .statements import INDENT, Writer
+from .shape import FunctionShape
+from .statements import INDENT, StatementWriter
 
 _SEPARATOR = "\n\n\n"
 
@@ -81,7 +81,7 @@ def unparse_closure_stage(callee: Callee) -> str:
     writer = _writer(callee.graph, taken)
     codes: list[tuple[str, Node]] = []
 
-    def replaced(writer: Writer, node: Node, depth: int) -> bool:
+    def replaced(writer: StatementWriter, node: Node, depth: int) -> bool:
         (block,) = node.blocks
         if any(inner.kind == "prim::Function" for inner in block.nodes):
             return False
@@ -114,22 +114,22 @@ def _function(schema: FunctionSchema, graph: Graph, beside: Iterable[str], *, an
     return "\n".join(writer.lines)
 
 
-def _writer(graph: Graph, beside: Iterable[str]) -> Writer:
+def _writer(graph: Graph, beside: Iterable[str]) -> StatementWriter:
     """A writer for a graph that stands `beside` functions of these names.
 
     Its variables go by other names than what it calls, whatever else stands beside it: then the text is the same there
     and where it is compiled again.
     """
     resolver = Resolver()
-    shape = Shape(graph.body, resolver)
+    shape = FunctionShape(graph.body, resolver)
     called = {node.attrs["callee"] for node in graph.all_nodes() if node.kind == "prim::CallFunction"}
     names = SourceNames(shape, graph.body, called)
     parameters = {v.name_hint for v in graph.inputs}
     hidden = frozenset(BUILTINS) & (parameters | frozenset(beside))
-    return Writer(shape, names, Expressions(shape, names.__getitem__, graph, resolver, hidden))
+    return StatementWriter(shape, names, ExpressionText(shape, names.__getitem__, graph, resolver, hidden))
 
 
-def _define(writer: Writer, schema: FunctionSchema, graph: Graph, *, annotated: bool) -> None:
+def _define(writer: StatementWriter, schema: FunctionSchema, graph: Graph, *, annotated: bool) -> None:
     """The function from `def` to `return`."""
     names = [writer.names[v] for v in graph.inputs]
     signature = parameters(schema.arguments, names.__getitem__, annotated)
@@ -172,12 +172,12 @@ def _arguments(values: list[Value]) -> tuple[Argument, ...]:
 # The closure stage
 
 
-def _captured(writer: Writer, node: Node) -> list[Value]:
+def _captured(writer: StatementWriter, node: Node) -> list[Value]:
     """What a closure captures, each variable once."""
     return list(dict.fromkeys(writer.shape.uses.root(v) for v in captures(node.blocks[0])))
 
 
-def _code(writer: Writer, name: str, node: Node) -> None:
+def _code(writer: StatementWriter, name: str, node: Node) -> None:
     (block,) = node.blocks
     captured = _captured(writer, node)
     context = writer.names.fresh("context")

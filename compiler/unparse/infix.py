@@ -48,7 +48,7 @@ class Infix:
         return self.level + (self.level == COMPARISON), self.level + 1
 
 
-class Operators:
+class InfixOperators:
     """The operators of one function; `at` says in which order its nodes stand."""
 
     def __init__(self, resolver: Resolver, at: Mapping[Node, int]) -> None:

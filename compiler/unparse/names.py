@@ -17,7 +17,7 @@ from ..ir.kinds import parameters
 from ..ir.node import PARAM, Block, Node, Value
 from ..ir.printer import base_name
 from ..types.types import INT
-from .shape import Shape, is_bare
+from .shape import FunctionShape, is_bare
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(("torch", "math", "nn", "F", "uninitialized", "rangelist"))
 _BUILTINS = frozenset(name for name in dir(builtins) if name.isidentifier())
@@ -39,7 +39,7 @@ class _Variable:
 class SourceNames:
     """The name of each value of one function that is written as a name."""
 
-    def __init__(self, shape: Shape, body: Block, taken: Iterable[str] = ()) -> None:
+    def __init__(self, shape: FunctionShape, body: Block, taken: Iterable[str] = ()) -> None:
         self._shape = shape
         self._uses = shape.uses
         self._used = set(taken)
@@ -176,7 +176,7 @@ def _generated(variable: _Variable) -> str:
     return "i" if is_index else "value"
 
 
-def _defined(nodes: Iterable[Node], shape: Shape) -> Iterator[Value]:
+def _defined(nodes: Iterable[Node], shape: FunctionShape) -> Iterator[Value]:
     for node in nodes:
         if is_bare(node):
             continue

@@ -15,7 +15,7 @@ from ..analysis.captures import captures
 from ..ir.node import Block, Node, Value
 from ..spelling.overloads import Resolver
 from ..types.types import ListType, strip_optional
-from .infix import Operators
+from .infix import InfixOperators
 from .loops import FOREVER, Header, header_of, item_of
 from .refinement import known_of
 from .uses import Uses, unchanged
@@ -40,12 +40,12 @@ class Waiting:
         self.pending = []
 
 
-class Shape(Written):
+class FunctionShape(Written):
     """The decisions for one function and what is inside it."""
 
     def __init__(self, body: Block, resolver: Resolver) -> None:
         super().__init__(Uses(body))
-        self.operators = Operators(resolver, self.uses.at)
+        self.operators = InfixOperators(resolver, self.uses.at)
         self.silent: set[Node] = set()
         """Nodes that need no text: the unwrapping that a test implies."""
         self.expressions: set[Node] = set()

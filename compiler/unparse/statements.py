@@ -9,27 +9,27 @@ from ...lang.trampoline import Walk, run
 from ..ir.kinds import entering, leaving, parameters
 from ..ir.node import Block, Node, Value
 from ..types.types import ListType, OptionalType
-from .expressions import OR, Expressions
+from .expressions import OR, ExpressionText
 from .literals import annotation
 from .names import SourceNames
-from .shape import Shape, is_bare, raises
+from .shape import FunctionShape, is_bare, raises
 from .written import REPEATED
 
 INDENT = "    "
 DEFAULT_MESSAGE = "assertion failed"
 _UNPACKED = ("prim::TupleUnpack", "prim::ListUnpack")
 
-Closure = Callable[["Writer", Node, int], bool]
+Closure = Callable[["StatementWriter", Node, int], bool]
 """Writes a closure where it stands; False to have it written as it is."""
 
 
 @dataclass(slots=True)
-class Writer:
+class StatementWriter:
     """The lines of one function so far."""
 
-    shape: Shape
+    shape: FunctionShape
     names: SourceNames
-    text: Expressions
+    text: ExpressionText
     closure: Closure | None = None
     lines: list[str] = field(default_factory=list)
 

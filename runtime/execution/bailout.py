@@ -43,7 +43,7 @@ def seen_in(value: Any) -> Seen | None:
     return value if type(value) is int else None
 
 
-class Exit:
+class BailoutExit:
     """The function of a BAIL: what is taken for granted of a value, and how a run leaves where it does not hold."""
 
     __slots__ = ("_address", "_gather", "_left", "_owned", "_plan", "_seen", "_slots")
@@ -155,9 +155,11 @@ class _SpecialPlanner(PlanBuilder):
         dead = without(released, targets) + unused
         self._emit(BAIL, self._exit(node, inputs), targets[0], inputs[0], None, dead, inputs)
 
-    def _exit(self, node: Node, inputs: Slots) -> Exit:
+    def _exit(self, node: Node, inputs: Slots) -> BailoutExit:
         point = node.attr("point")
-        return Exit(_told(node), gather(inputs[1:]), self._general, self._entrances[point], lambda: self._left(point))
+        return BailoutExit(
+            _told(node), gather(inputs[1:]), self._general, self._entrances[point], lambda: self._left(point)
+        )
 
 
 def _told(node: Node) -> Seen:

@@ -27,7 +27,7 @@ from ...lang.light_dataclasses import replace
 from .argument_spec import Signature, seen_type
 from .compilation import prepare_gradient
 from .compiled import Compiled
-from .differentiated import Differentiated, Program
+from .differentiated import CompiledGraph, Differentiated
 from .function_executor import FORGETTING
 from .gradients import is_floating
 
@@ -46,7 +46,7 @@ class Derivatives:
         self.output_types = [value.type for value in self._graph.outputs]
         self._flat = flatten_signature(self._graph)
         self._signature = Signature(self._flat)
-        self._programs: dict[Hashable, Program] = {}
+        self._programs: dict[Hashable, CompiledGraph] = {}
         self._rematerialized: dict[Hashable, tuple[Differentiated, Recomputed]] = {}
         self._last: tuple[Hashable, tuple[Gradient, Graph]] | None = None
         self._lock = RLock()
@@ -64,7 +64,7 @@ class Derivatives:
             raise CompileError(found.diagnostics)
         return found
 
-    def _program(self, key: Hashable, flat: Sequence[Any]) -> Program:
+    def _program(self, key: Hashable, flat: Sequence[Any]) -> CompiledGraph:
         """The function for tensors of these dtypes and ranks: what depends on them is decided before its gradient."""
         graph = self._flat.copy()
         for value, given in zip(graph.inputs, flat, strict=True):
@@ -72,7 +72,7 @@ class Derivatives:
                 value.type = seen_type(value.type, given)
         while len(self._programs) >= MAX_PROGRAMS:
             del self._programs[next(iter(self._programs))]
-        program = self._programs[key] = Program(graph, self._graph.title, whole=True, temporaries=False)
+        program = self._programs[key] = CompiledGraph(graph, self._graph.title, whole=True, temporaries=False)
         return program
 
     def rematerialize(

@@ -1,9 +1,9 @@
-"""Programs, which can be run, and differentiated again and again; what they become is Differentiated.
+"""Compiled graphs, which can be run, and differentiated again and again; what they become is Differentiated.
 
-    Program ─ differentiate(key) ─▶ Differentiated ─ backward(pattern) ─▶ Program ─ …
-       │ executor                      │ forward                            │ executor
-       ▼                               ▼                                    ▼
-     graph                             f                                    df
+    CompiledGraph ─ differentiate(key) ─▶ Differentiated ─ backward(pattern) ─▶ CompiledGraph ─ …
+       │ executor                            │ forward                            │ executor
+       ▼                                     ▼                                    ▼
+     graph                                   f                                    df
 
 Each graph there is run by an executor of its own, with every stage of the pipeline. The backward is, for each pattern
 of gradients that are there, a program too: so second derivatives are those of `df`, which takes gradients of captured
@@ -49,10 +49,10 @@ Flags: TypeAlias = "tuple[bool | Flags, ...]"
 Pattern = tuple[Any, ...]
 """Per gradient that goes in: its dtype, None for an undefined one. Of a list, `list`."""
 
-_PROGRAMS: WeakSet[Program] = WeakSet()
+_PROGRAMS: WeakSet[CompiledGraph] = WeakSet()
 
 
-class Program:
+class CompiledGraph:
     """A graph without tuples in its signature, compiled as it is needed.
 
     `whole` says that it is a function's: what is differentiated goes through the stages of a plan with gradients first,
@@ -82,7 +82,7 @@ class Program:
         self._callees = callees
         self._executor: GraphExecutor | None = None
         self._differentiated: dict[Key, Differentiated | CompileError] = {}
-        self._answered: dict[Flags, Program] = {}
+        self._answered: dict[Flags, CompiledGraph] = {}
         with COMPILING:
             _PROGRAMS.add(self)
 
@@ -116,7 +116,7 @@ class Program:
         """Whether `x.requires_grad` is asked for: then `answered` is what runs."""
         return asks(self.graph)
 
-    def answered(self, flags: Flags) -> Program:
+    def answered(self, flags: Flags) -> CompiledGraph:
         """The program in which it stands of what `x.requires_grad` is True."""
         found = self._answered.get(flags)
         if found is None:
@@ -124,7 +124,7 @@ class Program:
                 graph = self.graph.copy()
                 run_recipe(graph, "before_autodiff")
                 answer_requires_grad(graph, dict(zip(graph.inputs, flags, strict=True)))
-                program = Program(graph, self.name, whole=self.whole, temporaries=self._temporaries)
+                program = CompiledGraph(graph, self.name, whole=self.whole, temporaries=self._temporaries)
                 found = self._answered.setdefault(flags, program)
         return found
 
@@ -170,7 +170,7 @@ class Differentiated:
         self.is_active = any(gradient.active_outputs)
         self.takes_lists = any(is_list(gradient.f.inputs[i].type) for i in gradient.output_vjps)
         self._shapes = shapes
-        self._backward: dict[Pattern, Program] = {}
+        self._backward: dict[Pattern, CompiledGraph] = {}
 
     @cached_property
     def forward(self) -> GraphExecutor:
@@ -221,7 +221,7 @@ class Differentiated:
         """What the backward takes first, given one gradient per output: of temporaries it gets none."""
         return [seeds[i] if i < len(seeds) else None for i in self.gradient.input_vjps]
 
-    def fitted(self, values: Sequence[Any], program: Program, results: Sequence[Any]) -> list[Any]:
+    def fitted(self, values: Sequence[Any], program: CompiledGraph, results: Sequence[Any]) -> list[Any]:
         """One gradient per argument, of the results of a backward; none is another's array.
 
         One that did not come this time, because of the way that branches and loops went, is one of zeros.
@@ -235,11 +235,11 @@ class Differentiated:
 
     # --- df ---
 
-    def backward_for(self, vjps: Sequence[Any]) -> Program:
+    def backward_for(self, vjps: Sequence[Any]) -> CompiledGraph:
         """`df` for these gradients."""
         return self.backward(tuple([pattern_of(vjp) for vjp in vjps]))
 
-    def backward(self, pattern: Pattern) -> Program:
+    def backward(self, pattern: Pattern) -> CompiledGraph:
         """`df` for a pattern of gradients."""
         found = self._backward.get(pattern)
         if found is None:
@@ -247,7 +247,7 @@ class Differentiated:
                 found = self._backward.get(pattern)
                 if found is None:
                     df = specialized(self.gradient.df, self._types(pattern))
-                    found = Program(df, backward_of(self.name), known=self._known, exact=self._shapes is not None)
+                    found = CompiledGraph(df, backward_of(self.name), known=self._known, exact=self._shapes is not None)
                     self._backward[pattern] = found
         return found
 

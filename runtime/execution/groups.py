@@ -12,10 +12,10 @@ from ...compiler.ir.node import Node
 from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate
 from ..plans.plan import ExecutionPlan
-from .differentiated import Program
+from .differentiated import CompiledGraph
 
 
-class DifferentiableGroup(Program):
+class DifferentiableGroup(CompiledGraph):
     """What a plan runs for a group, and what a tape makes a node of.
 
     It is differentiated only for inputs that may need a gradient, as the types say, so what it does not need of the

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..kernels.listing import KernelListing
     from ..memory.report import Report
     from ..torch import TorchCalls
-    from ..torch.values import Half, Recorded
+    from ..torch.values import Half, RecordedFunction
 
 count_hit = HITS.add
 
@@ -253,11 +253,11 @@ class Function(Compiled):
         return calls
 
     @cached_property
-    def on_device(self) -> Recorded:
+    def on_device(self) -> RecordedFunction:
         """What differentiates the function where tensors of a device are: imports torch."""
-        from ..torch.values import Recorded
+        from ..torch.values import RecordedFunction
 
-        return Recorded(self)
+        return RecordedFunction(self)
 
     @cached_property
     def _known(self) -> Mapping[Hashable, Entry]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ...compiler.emit.outside import Alias, Broken, Constant, Outside, Recursion, Unusable
+from ...compiler.emit.outside import Alias, BrokenFunction, Outside, OutsideConstant, Recursion, Unusable
 from ...compiler.ops.registry import OPS
 from ...compiler.spelling.names import MODULES
 from ...lang.diagnostics import CompileError, did_you_mean
@@ -114,7 +114,7 @@ class Scopes:
         if isinstance(found, Function):
             return found.callee
         if _is_constant(found):
-            return Constant(found)
+            return OutsideConstant(found)
         if is_named_tuple(found):
             return record_of(found)
         name = _spelling(found)
@@ -145,7 +145,7 @@ class Scopes:
         try:
             return self.compiled(function).callee
         except CompileError as error:
-            return Broken(error.diagnostics)
+            return BrokenFunction(error.diagnostics)
         except (TypeError, ValueError) as error:
             return Unusable("a Python function that cannot be compiled", (str(error),))
 

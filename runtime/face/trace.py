@@ -23,11 +23,11 @@ MORE_CALLS = 1000
 """A check is given up where it calls so many more functions than twice those of the trace: a loop may not end there."""
 
 
-class _State(local):
+class _Tracing(local):
     tracer: Tracer | None = None
 
 
-_STATE = _State()
+_STATE = _Tracing()
 
 
 def trace(function: Callable[..., Any], *example: Any, check: bool = True) -> Function:

@@ -29,7 +29,7 @@ from .rematerialized import RematerializedGradient
 
 if TYPE_CHECKING:
     from ..kernels.c.derivatives import CDifferentiated
-    from ..torch.values import Recorded
+    from ..torch.values import RecordedFunction
 
 _DERIVED: WeakSet[Function] = WeakSet()
 """The functions of which gradients have been made, which stay with them: a loop may ask for `gs.grad(f)` each time."""
@@ -63,7 +63,7 @@ def vjp(
             return found
     derivatives = derivatives_of(function)
     chosen = None if policy is None else as_policy(policy)
-    differentiated: Differentiated | Recorded | CDifferentiated
+    differentiated: Differentiated | RecordedFunction | CDifferentiated
     if any_on_device([*args, *kwargs.values()]):
         differentiated, values = _on_device(function, args, kwargs, chosen)
     else:
@@ -84,7 +84,7 @@ def vjp(
 def _pullback(
     function: Function,
     derivatives: Derivatives,
-    differentiated: Differentiated | Recorded | CDifferentiated,
+    differentiated: Differentiated | RecordedFunction | CDifferentiated,
     run: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
     given_arguments: Sequence[int],
     make: Make | None,
@@ -126,7 +126,7 @@ def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[A
 def _keep_by_kernels(
     function: Function,
     derivatives: Derivatives,
-    differentiated: Recorded | CDifferentiated,
+    differentiated: RecordedFunction | CDifferentiated,
     call: tuple[Sequence[Any], int],
 ) -> None:
     """Have calls on arrays like these, which came before, go straight to their kernels."""
@@ -156,7 +156,7 @@ def _keep_by_kernels(
 
 def _on_device(
     function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None
-) -> tuple[Recorded, list[Any]]:
+) -> tuple[RecordedFunction, list[Any]]:
     if policy is not None:
         message = "a policy of recomputation is for arrays and tensors on the CPU"
         note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
@@ -310,7 +310,11 @@ def _by_output(function: Function, types: Sequence[Type], given: tuple[Any, ...]
 
 
 def _seed(
-    function: Function, differentiated: Differentiated | Recorded | CDifferentiated, index: int, output: Any, given: Any
+    function: Function,
+    differentiated: Differentiated | RecordedFunction | CDifferentiated,
+    index: int,
+    output: Any,
+    given: Any,
 ) -> Any:
     if given is None or not differentiated.is_floating(output):
         return None

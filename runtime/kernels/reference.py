@@ -13,7 +13,7 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.interpret import run_kernel
-from ...compiler.kernel_ir.kernel import Constant, Store
+from ...compiler.kernel_ir.kernel import KernelConstant, Store
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.ops.meta import UNKNOWN, Meta
@@ -85,7 +85,7 @@ def run_written(kernel: Any, output: str, arrays: Any, numbers: Any) -> Any:
 
     def marked(statement: Any) -> Any:
         is_mark = isinstance(statement, Store) and statement.buffer == output
-        return replace(statement, operand=Constant(1)) if is_mark else statement
+        return replace(statement, operand=KernelConstant(1)) if is_mark else statement
 
     body = [marked(s) for s in kernel.body if not isinstance(s, Store) or s.buffer == output]
     return run_kernel(kernel.with_body(body), arrays, numbers)[output] != 0

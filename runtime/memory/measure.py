@@ -23,7 +23,7 @@ from ..execution.derivatives import derivatives_of
 from ..execution.differentiated import Differentiated
 from ..execution.gradients import is_floating
 from .ledger import GRADIENT, INPUT, KINDS, OUTPUT, SAVED, HeldBuffer, Ledger, LedgerStep, run_watched
-from .report import Instant, KeptValue, Report, Total
+from .report import Instant, KeptValue, PolicyTotal, Report
 
 if TYPE_CHECKING:
     from ..execution.compiled import Compiled
@@ -138,10 +138,10 @@ def memory_report(
         if other == chosen.name:
             differentiated, recomputed = derivatives.rematerialize(values, chosen)
             measured = measure(differentiated, flat)
-            totals.append(Total(str(chosen), measured.saved_bytes, measured.peak_bytes))
+            totals.append(PolicyTotal(str(chosen), measured.saved_bytes, measured.peak_bytes))
         elif other in ALWAYS_COMPARED:
             found = measure(derivatives.rematerialize(values, policy(other))[0], flat)
-            totals.append(Total(other, found.saved_bytes, found.peak_bytes))
+            totals.append(PolicyTotal(other, found.saved_bytes, found.peak_bytes))
     return report_of(function.name, chosen, differentiated, recomputed, measured, totals)
 
 
@@ -151,7 +151,7 @@ def report_of(
     differentiated: Differentiated,
     recomputed: Recomputed,
     measured: Measurement,
-    totals: Sequence[Total],
+    totals: Sequence[PolicyTotal],
 ) -> Report:
     """A measurement told in terms of the source."""
     gradient = differentiated.gradient

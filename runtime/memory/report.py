@@ -36,7 +36,7 @@ class KeptValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class PolicyTotal:
     """What one policy comes to."""
 
     policy: str
@@ -100,7 +100,7 @@ class Report:
     peak_bytes: int
     input_bytes: int
     timeline: list[Instant]
-    totals: list[Total]
+    totals: list[PolicyTotal]
 
     def __str__(self) -> str:
         policy = self.policy if self.policy.startswith(self.in_force) else f"{self.policy} (as {self.in_force})"

@@ -62,10 +62,10 @@ def run_backward(
     task = task_of(roots, targets, retain_graph=retain_graph, create_graph=create_graph)
     if create_graph or WORKERS == 1 or not any(node.size >= PARALLEL_FROM for node in task.needed):
         return run_in_order(task)
-    return _Run(task).run()
+    return _BackwardRun(task).run()
 
 
-class _Run:
+class _BackwardRun:
     """One backward in several threads. `_changed` guards what they share: the heap of ready nodes and the counts."""
 
     def __init__(self, task: Task) -> None:

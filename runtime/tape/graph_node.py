@@ -14,7 +14,7 @@ import numpy as np
 
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
-from ..execution.differentiated import Differentiated, Key, Program, pattern_of
+from ..execution.differentiated import CompiledGraph, Differentiated, Key, pattern_of
 from .captures import Capture, Layout, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .node import Edge, Gradient, Metadata, TapeNode
@@ -22,7 +22,7 @@ from .programs import captured_names, gradient_key
 from .value import TapeValue, as_variable, plain, recorded, wrapped
 
 
-def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
+def run_program(program: CompiledGraph, values: Sequence[Any]) -> list[Any]:
     """The outputs: Variables of a new node where a gradient flows, arrays elsewhere.
 
     `values` are mixed, and gradients are recorded whatever the mode.
@@ -33,7 +33,7 @@ def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
     return program.run([plain(value) for value in values])
 
 
-def record(program: Program, key: Key, values: Sequence[Any]) -> list[Any]:
+def record(program: CompiledGraph, key: Key, values: Sequence[Any]) -> list[Any]:
     """`run_program` for values of a key that wants a gradient."""
     differentiated = program.differentiate(key)
     if program.takes_lists:

@@ -7,11 +7,11 @@ from threading import local
 from types import TracebackType
 
 
-class _State(local):
+class _GradMode(local):
     enabled = True
 
 
-_STATE = _State()
+_STATE = _GradMode()
 
 
 def is_grad_enabled() -> bool:

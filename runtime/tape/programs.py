@@ -11,28 +11,28 @@ from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import RETURN, Node, Value
 from ..execution.compiled import Compiled
-from ..execution.differentiated import COMPILING, Differentiated, Key, Program
+from ..execution.differentiated import COMPILING, CompiledGraph, Differentiated, Key
 from ..operands.snippets import SNIPPET
 from .value import TapeValue, needs_gradient
 
 
-def gradient_key(program: Program, values: Sequence[Any]) -> Key:
+def gradient_key(program: CompiledGraph, values: Sequence[Any]) -> Key:
     """What the gradient for these values depends on."""
     if program.takes_lists:
         return tuple([None if v is None else needs_gradient(v) for v in values])
     return tuple([None if v is None else isinstance(v, TapeValue) and v._requires_grad for v in values])
 
 
-_PROGRAMS: WeakKeyDictionary[Compiled, tuple[Program, Graph]] = WeakKeyDictionary()
+_PROGRAMS: WeakKeyDictionary[Compiled, tuple[CompiledGraph, Graph]] = WeakKeyDictionary()
 
 
-def program_of(function: Compiled) -> tuple[Program, Graph]:
+def program_of(function: Compiled) -> tuple[CompiledGraph, Graph]:
     """The program of a function, and its graph with the tuples that the program has taken apart."""
     found = _PROGRAMS.get(function)
     if found is None:
         with COMPILING:
             graph = differentiable_graph(function.callee)
-            program = Program(flatten_signature(graph), _name(graph), whole=graph.name != SNIPPET)
+            program = CompiledGraph(flatten_signature(graph), _name(graph), whole=graph.name != SNIPPET)
             found = _PROGRAMS.setdefault(function, (program, graph))
     return found
 

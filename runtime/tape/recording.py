@@ -25,7 +25,7 @@ from ...compiler.ir.node import Node, Value, copy_node
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_differentiable
 from ...lang.light_dataclasses import replace
-from ..execution.differentiated import Program
+from ..execution.differentiated import CompiledGraph
 from ..execution.groups import DifferentiableGroup
 from ..plans.build import PlanBuilder, PlanCache
 from ..plans.operations import Evaluate
@@ -49,7 +49,7 @@ class RecordingPlans(PlanCache):
 
     def __init__(self) -> None:
         super().__init__(lambda graph, plans: RecordingPlanner(graph.without_closure(), self).build())
-        self.programs: dict[Hashable, Program] = {}
+        self.programs: dict[Hashable, CompiledGraph] = {}
 
     def of(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A plan, recording. Its groups are those of the plan."""
@@ -98,7 +98,7 @@ class RecordingPlanner(PlanBuilder):
 
     def _pair(self, node: Node) -> Evaluate:
         graph, sources = node_graph(node, self._graph)
-        program = Program(graph, graph.title)
+        program = CompiledGraph(graph, graph.title)
 
         def evaluate(*values: Any) -> Any:
             results = program.run([values[i] for i in sources])
@@ -106,15 +106,15 @@ class RecordingPlanner(PlanBuilder):
 
         return OpStep(program, evaluate, range(len(node.inputs)), sources)
 
-    def _program(self, node: Node, graph: Graph) -> Program:
+    def _program(self, node: Node, graph: Graph) -> CompiledGraph:
         """The program of an op, shared by plans in which it stands in the same place with the same types."""
         constants = [value.node.attrs.get("value") for value in node.inputs if value.node.kind in CONSTANTS]
         if any(isinstance(constant, TensorConstant) for constant in constants):
-            return Program(graph, node.kind)
+            return CompiledGraph(graph, node.kind)
         inputs = [repr(v.node.attrs.get("value")) if v.node.kind in CONSTANTS else v.type for v in node.inputs]
         first = [node.inputs.index(value) for value in node.inputs]
         key = (node.schema, node.span, tuple(map(str, inputs)), tuple(first))
-        return self._plans.programs.setdefault(key, Program(graph, node.kind))
+        return self._plans.programs.setdefault(key, CompiledGraph(graph, node.kind))
 
 
 # --- what a plan runs ---
@@ -125,7 +125,7 @@ class GroupStep:
 
     __slots__ = ("_evaluate", "_program")
 
-    def __init__(self, program: Program, evaluate: Evaluate) -> None:
+    def __init__(self, program: CompiledGraph, evaluate: Evaluate) -> None:
         self._program = program
         self._evaluate = evaluate
 
@@ -142,7 +142,9 @@ class OpStep(GroupStep):
 
     __slots__ = ("_sources", "_taken")
 
-    def __init__(self, program: Program, evaluate: Evaluate, taken: Sequence[int], sources: Sequence[int]) -> None:
+    def __init__(
+        self, program: CompiledGraph, evaluate: Evaluate, taken: Sequence[int], sources: Sequence[int]
+    ) -> None:
         super().__init__(program, evaluate)
         self._taken = tuple(taken)
         self._sources = tuple(sources)

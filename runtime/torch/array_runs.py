@@ -20,7 +20,7 @@ from ..settings.modes import runs_c, usual_backend
 from ..values.tensor_memory import memory_of
 from ..values.torch_dtypes import tensor_of
 from .places import each
-from .tensors import Memory
+from .tensors import TensorMemory
 
 _packed: Callable[[Any], Any] = torch._C._to_dlpack
 _array_of_packed: Callable[[Any], Array] = np.from_dlpack
@@ -141,7 +141,7 @@ class ArrayRun:
 
     def _told_apart(self, values: Sequence[Any], arrays: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """Results of which some may be views, of each other or of values."""
-        memory = Memory()
+        memory = TensorMemory()
         for array, value in zip(arrays, values, strict=True):
             if array is not value:
                 memory.knows(array, value)

@@ -16,7 +16,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
-from ..execution.differentiated import Program
+from ..execution.differentiated import CompiledGraph
 from ..execution.function_executor import FORGETTING
 from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
@@ -26,7 +26,7 @@ from .kinds import BY_OPS
 from .node import is_transformed, run_program
 from .places import each
 from .prepared import PreparedCall, prepare, signature
-from .tensors import Memory, check_devices, checked, device_of, has_tangent, requires_grad
+from .tensors import TensorMemory, check_devices, checked, device_of, has_tangent, requires_grad
 from .tracing import refuse_tracers
 
 MAX_PREPARED = 128
@@ -99,7 +99,7 @@ class TorchCalls:
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""
-        memory = Memory()
+        memory = TensorMemory()
         arrays = memory.arrays(values)
         return each(self._function.executor.run(arrays), memory.shared)
 
@@ -128,7 +128,7 @@ class TorchCalls:
         return rebuilt(iter(run_program(program, flat)), [value.type for value in graph.outputs])
 
     @cached_property
-    def _program(self) -> tuple[Program, Graph]:
+    def _program(self) -> tuple[CompiledGraph, Graph]:
         return program_of(self._function)
 
     @cached_property

@@ -1,6 +1,6 @@
 """Where a device other than the CPU plugs in: what runs graphs on tensors that live there.
 
-    register_runner("cuda", runner)      runner(graph) is a GraphRun: called with values, it gives results
+    register_runner("cuda", runner)      runner(graph) is a DeviceRun: called with values, it gives results
 
 `graph` is ready to run: no tuples in its signature, functions inlined, an undefined gradient only as None. It knows no
 dtypes or ranks. `values` holds one value per input: tensors of the device, CPU tensors without dimensions (Python
@@ -34,7 +34,7 @@ class FixedRun(Protocol):
         """The results."""
 
 
-class GraphRun(Protocol):
+class DeviceRun(Protocol):
     """A graph on a device."""
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -45,7 +45,7 @@ class GraphRun(Protocol):
         values where they are no tensors; None where that does not settle it."""
 
 
-Runner = Callable[[Graph], GraphRun]
+Runner = Callable[[Graph], DeviceRun]
 
 _RUNNERS: dict[str, Runner] = {}
 
@@ -81,15 +81,15 @@ def _adopts_kernels(device: str) -> bool:
     return True
 
 
-def graph_run(device: str, graph: Graph) -> GraphRun:
+def graph_run(device: str, graph: Graph) -> DeviceRun:
     """A graph on a kind of device that has a runner: the executor of such a graph, and counted as one."""
     return _CountedRun(_RUNNERS[device](graph))
 
 
 class _CountedRun:
-    """A GraphRun. Finding out how to run a graph on values is a miss, running it so again is a hit."""
+    """A DeviceRun. Finding out how to run a graph on values is a miss, running it so again is a hit."""
 
-    def __init__(self, run: GraphRun) -> None:
+    def __init__(self, run: DeviceRun) -> None:
         CONSTRUCTED.add()
         self._run = run
         self._count = MISSES.add

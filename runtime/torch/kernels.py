@@ -20,25 +20,25 @@ from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ..execution.compilation import prepare_on_device
-from ..execution.differentiated import Key, Program
+from ..execution.differentiated import CompiledGraph, Key
 from ..kernels.runner import given
 
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""
 _MAKING = RLock()
-_OPEN: WeakKeyDictionary[Program, frozenset[int]] = WeakKeyDictionary()
+_OPEN: WeakKeyDictionary[CompiledGraph, frozenset[int]] = WeakKeyDictionary()
 """The inputs that are numbers that need not be known."""
-_PROGRAMS: WeakKeyDictionary[Program, dict[Hashable, KernelProgram]] = WeakKeyDictionary()
+_PROGRAMS: WeakKeyDictionary[CompiledGraph, dict[Hashable, KernelProgram]] = WeakKeyDictionary()
 
 
 class _Unsettled(Exception):
     """What would be computed depends on elements, or on floats that are not given."""
 
 
-class KernelProgram(Program):
+class KernelProgram(CompiledGraph):
     """A program for arguments of given layouts."""
 
-    def __init__(self, program: Program, arguments: Sequence[Any]) -> None:
+    def __init__(self, program: CompiledGraph, arguments: Sequence[Any]) -> None:
         super().__init__(program.graph, program.name, whole=program.whole)
         self._arguments = arguments
         self._unsettled: set[Key] = set()
@@ -65,7 +65,7 @@ class KernelProgram(Program):
             raise _Unsettled from error
 
 
-def kernel_program(program: Program, values: Sequence[Any], key: Key) -> Program:
+def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> CompiledGraph:
     """The program for values of these shapes, to be differentiated for a key: of any floats where that can be.
 
     Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
@@ -80,7 +80,7 @@ def kernel_program(program: Program, values: Sequence[Any], key: Key) -> Program
     return program
 
 
-def _known(program: Program, values: Sequence[Any], settled: bool) -> KernelProgram:
+def _known(program: CompiledGraph, values: Sequence[Any], settled: bool) -> KernelProgram:
     if program not in _OPEN:
         _OPEN[program] = open_inputs(program.graph)
     values = open_seeds(values, _OPEN[program])

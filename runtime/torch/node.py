@@ -18,7 +18,7 @@ from ...compiler.ir.graph import backward_of
 from ...compiler.ops.arrays import numpy_dtype
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span
-from ..execution.differentiated import Flags, Key, Program
+from ..execution.differentiated import CompiledGraph, Flags, Key
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from .devices import DeviceMemory
@@ -27,7 +27,7 @@ from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import Layout, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
-from .tensors import DTYPE_OF, Memory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
+from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
 from .transforms import run_per_gradient, run_per_sample, transposed
 
 MAX_NAMES = 4096
@@ -35,7 +35,7 @@ MAX_NAMES = 4096
 NUMPY_DTYPE = {torch_dtype: numpy_dtype(dtype) for torch_dtype, dtype in DTYPE_OF.items()}
 
 
-class Call:
+class StepCall:
     """One call of a step. `run` takes the tensors of its arguments in a row and gives those of its outputs.
 
     `outputs` is the layout of these, known after `run`; a value that is no tensor stands in it.
@@ -48,9 +48,9 @@ class Call:
         self.arguments = arguments
         self.outputs: list[Layout] = []
 
-    def again(self) -> Call:
+    def again(self) -> StepCall:
         """The same call, to be run on other tensors."""
-        return Call(self.step, self.arguments)
+        return StepCall(self.step, self.arguments)
 
     def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
@@ -59,9 +59,9 @@ class Call:
                 # One of a batch's: each sample has its own.
                 values[i] = int(values[i])
         device = device_of(tensors)
-        memory: Memory | DeviceMemory | SymbolicMemory
+        memory: TensorMemory | DeviceMemory | SymbolicMemory
         if device == "cpu":
-            memory = Memory()
+            memory = TensorMemory()
             arrays = memory.arrays(values)
             found = self.step.run(arrays)
         else:
@@ -99,7 +99,7 @@ class Call:
             ctx.save_for_forward(*saved)
             differentiable = [_like(t) if i in with_gradient else () for i, t in enumerate(row)]
         lists = [layout for layout in vjps if type(layout) is list]
-        ctx.kept = Kept(
+        ctx.kept = KeptPlaces(
             step,
             captures,
             vjps,
@@ -111,7 +111,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptPlaces:
     """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand."""
 
     step: Step
@@ -230,7 +230,7 @@ class GradscriptFunction(torch.autograd.Function):  # type: ignore[misc] # torch
     """A recorded call: `apply(call, *tensors)` gives the tensors of the outputs."""
 
     @staticmethod
-    def forward(ctx: Any, call: Call, *tensors: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, call: StepCall, *tensors: Any) -> tuple[Any, ...]:
         if _finds_anomalies():
             note_source(ctx, call.step.graph.span)
         row = call.run(tensors)
@@ -260,7 +260,7 @@ class TransformedFunction(GradscriptFunction):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(call: Call, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
+    def forward(call: StepCall, *tensors: Any) -> tuple[Any, ...]:  # type: ignore[override] # the form without a ctx
         return call.run(tensors)
 
     @staticmethod
@@ -282,7 +282,7 @@ class SampledFunction(TransformedFunction):
     generate_vmap_rule = False
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
+    def vmap(info: Any, in_dims: tuple[Any, ...], call: StepCall, *tensors: Any) -> tuple[tuple[Any, ...], Any]:
         return run_per_sample(SampledFunction.apply, info, in_dims[1:], call, tensors)
 
 
@@ -306,7 +306,7 @@ is_transformed: Callable[[], bool] = torch._C._are_functorch_transforms_active
 """Whether a transform of torch.func is running."""
 
 
-def run_program(program: Program, values: Sequence[Any], *, passes_on: bool = False) -> list[Any]:
+def run_program(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool = False) -> list[Any]:
     """The outputs, recorded if torch records now and a tensor among the values requires a gradient.
 
     With `passes_on`, a value that is returned as it came is the very tensor, where nothing is recorded.
@@ -343,12 +343,12 @@ def _transformed(step: Step, values: Sequence[Any]) -> list[Any]:
 def record(function: type[GradscriptFunction], step: Step, values: Sequence[Any]) -> list[Any]:
     """The real outputs of a step, recorded as one node."""
     tensors: list[Any] = []
-    call = Call(step, take_apart(values, tensors))
+    call = StepCall(step, take_apart(values, tensors))
     row = named(function, step.name).apply(call, *tensors)
     return put_together(call.outputs[: step.num_real], row)
 
 
-def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
+def run_plainly(program: CompiledGraph, values: Sequence[Any], *, passes_on: bool) -> list[Any]:
     """The outputs, nothing recorded."""
     device = device_of(values)
     if device == SYMBOLIC and _is_of_samples(program, values):
@@ -356,12 +356,12 @@ def run_plainly(program: Program, values: Sequence[Any], *, passes_on: bool) -> 
     if device != "cpu":
         with torch.no_grad():
             return step_of(program, (False,) * len(values)).on(device)(on_device(values))
-    memory = Memory()
+    memory = TensorMemory()
     arrays = memory.arrays(values)
     return each(program.run(arrays), memory.passed_on if passes_on else memory.owned)
 
 
-def _is_of_samples(program: Program, values: Sequence[Any]) -> bool:
+def _is_of_samples(program: CompiledGraph, values: Sequence[Any]) -> bool:
     """Whether gradients come in a batch, and ops that know batches are not all that there is to do with them."""
     return any(map(_is_batch, values)) and not step_of(program, (False,) * len(values)).is_batchable
 

@@ -15,13 +15,13 @@ from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.compiled import Compiled
-from ..execution.differentiated import Program
+from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
 from .array_runs import ArrayRun, new_kinds, remember
 from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
-from .node import NUMPY_DTYPE, Kept, fits, gradient_key, is_transformed, named
+from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
 from .places import Layout, Place, each
 from .steps import Step, step_of
 
@@ -202,9 +202,9 @@ class NodeCall:
         except KeyError:
             return self._prepare_backward(pattern, vjps, values)
 
-    def _kept(self, captures: list[Any]) -> Kept:
+    def _kept(self, captures: list[Any]) -> KeptPlaces:
         """What the usual node keeps, for what is differentiated in turn and for what goes wrong."""
-        return Kept(self.step, captures, self._outputs, self._arguments, {}, self._shapes)
+        return KeptPlaces(self.step, captures, self._outputs, self._arguments, {}, self._shapes)
 
     def _prepare_backward(self, pattern: Hashable, vjps: Values, values: Values) -> Run | None:
         if len(self._backwards) >= MAX_BACKWARDS:
@@ -241,7 +241,9 @@ class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is n
 PreparedCall: TypeAlias = PlainCall | NodeCall
 
 
-def prepare(function: Compiled, program: Program, device: str, args: Values, values: Values) -> PreparedCall | None:
+def prepare(
+    function: Compiled, program: CompiledGraph, device: str, args: Values, values: Values
+) -> PreparedCall | None:
     """The call of a program with such arguments, which were bound to `values`; None where it cannot be prepared.
 
     `function` runs it on arrays where nothing is recorded.
@@ -268,7 +270,7 @@ def prepare(function: Compiled, program: Program, device: str, args: Values, val
 
 
 def _prepared_plainly(
-    function: Compiled, program: Program, device: str, values: Values, rest: Values, *, owns: bool
+    function: Compiled, program: CompiledGraph, device: str, values: Values, rest: Values, *, owns: bool
 ) -> PlainCall | None:
     """Where nothing is recorded. `owns`: torch was to record it, so that results share no memory."""
     if device == "cpu":

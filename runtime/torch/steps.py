@@ -12,11 +12,11 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.types import INT
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph
-from ..execution.differentiated import Differentiated, Key, Pattern, Program
+from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
 from .array_runs import ArrayRun
-from .devices import GraphRun, graph_run
+from .devices import DeviceRun, graph_run
 from .symbolic import is_batchable
 
 _MAKING = RLock()
@@ -34,7 +34,7 @@ class Step:
     `inputs` are the names of the inputs, `numbers` those that are whole numbers.
     """
 
-    def __init__(self, program: Program, key: Key, found: Differentiated | CompileError | None) -> None:
+    def __init__(self, program: CompiledGraph, key: Key, found: Differentiated | CompileError | None) -> None:
         self._differentiated = found if isinstance(found, Differentiated) else None
         self._error = found if isinstance(found, CompileError) else None
         self.name = program.name
@@ -53,14 +53,14 @@ class Step:
         self.repeated = _repeated(self._source)
         self.inputs = [value.name_hint for value in self._source.inputs]
         self.numbers = [i for i, value in enumerate(self._source.inputs) if value.type == INT]
-        self._runs: dict[str, GraphRun] = {}
+        self._runs: dict[str, DeviceRun] = {}
 
     @cached_property
     def is_batchable(self) -> bool:
         """Whether ops of torch make up the outputs, none of which looks into a tensor to tell a number."""
         return is_batchable(self.graph)
 
-    def on(self, device: str) -> GraphRun:
+    def on(self, device: str) -> DeviceRun:
         """What computes the outputs on another device."""
         found = self._runs.get(device)
         return found if found is not None else self._runs.setdefault(device, graph_run(device, self.graph))
@@ -84,7 +84,7 @@ class Step:
         """What computes the outputs, for other devices."""
         return device_graph(self._source)
 
-    def backward(self, pattern: Pattern) -> Program:
+    def backward(self, pattern: Pattern) -> CompiledGraph:
         """What computes the gradients, for gradients of these dtypes."""
         if self._error is not None:
             raise CompileError(self._error.diagnostics)
@@ -97,10 +97,10 @@ def _repeated(graph: Graph) -> Mapping[int, int]:
     return {i: first[value] for i, value in enumerate(graph.outputs) if first[value] != i}
 
 
-_STEPS: WeakKeyDictionary[Program, dict[Key, Step]] = WeakKeyDictionary()
+_STEPS: WeakKeyDictionary[CompiledGraph, dict[Key, Step]] = WeakKeyDictionary()
 
 
-def step_of(program: Program, key: Key) -> Step:
+def step_of(program: CompiledGraph, key: Key) -> Step:
     """The step for calls in which the inputs with True in `key` require a gradient, and those with None are absent."""
     steps = _STEPS.get(program)
     found = None if steps is None else steps.get(key)
@@ -113,7 +113,7 @@ def step_of(program: Program, key: Key) -> Step:
         return steps[key]
 
 
-def _step(program: Program, key: Key) -> Step:
+def _step(program: CompiledGraph, key: Key) -> Step:
     found = program.differentiate(key) if True in key else None
     return Step(program, key, None if isinstance(found, Differentiated) and not found.is_active else found)
 

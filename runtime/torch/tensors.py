@@ -2,7 +2,8 @@
 
 An array is a view of its tensor's memory. A tensor made of an array shares the array's memory, but torch does not
 know of it: two such tensors have version counters of their own, and torch would see no write through one of them to
-what it saved as the other. So memory is tracked here (`Memory`), and no two tensors that a call hands out share any.
+what it saved as the other. So memory is tracked here (`TensorMemory`), and no two tensors that a call hands out share
+any.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _owner(array: Array) -> Any:
     return owner
 
 
-class Memory:
+class TensorMemory:
     """The tensors whose memory the arrays of one run are views of.
 
     `arrays` turns arguments into arrays. `owned` makes a tensor of a result that shares no memory with any tensor seen

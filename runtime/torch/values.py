@@ -12,7 +12,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.types.schema import Argument
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled
-from ..execution.differentiated import Program
+from ..execution.differentiated import CompiledGraph
 from ..failures.failure import RuntimeFailure
 from ..tape.programs import program_of
 from ..values.recorded import RecordedCall
@@ -47,7 +47,7 @@ class Half:
 
     def __init__(self, name: str, arguments: Sequence[Argument], graph: Graph) -> None:
         self._bound = Bound(name, arguments, graph)
-        self._program = Program(flatten_signature(graph), graph.title)
+        self._program = CompiledGraph(flatten_signature(graph), graph.title)
         self._inputs = [value.type for value in graph.inputs]
         self._outputs = [value.type for value in graph.outputs]
 
@@ -58,7 +58,7 @@ class Half:
         return rebuilt(iter(results), self._outputs)
 
 
-class Recorded:
+class RecordedFunction:
     """A function recorded by torch, with the methods of `Differentiated` that a pullback needs."""
 
     def __init__(self, function: Compiled) -> None:

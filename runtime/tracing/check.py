@@ -22,7 +22,7 @@ SEED = 0
 """Both sides draw the same random numbers: what compiled code draws is no reason to warn."""
 
 
-class TooLong(BaseException):
+class RunTooLong(BaseException):
     """A run calls many more functions than the trace did. No Exception, which the function might catch."""
 
 
@@ -74,7 +74,7 @@ def _difference(run: Run, traced: Compiled, arguments: Sequence[Any]) -> str:
     with grad_mode(False):
         try:
             expected = [*_leaves(local_seed(0)(run)(arguments))]
-        except (Exception, TooLong):
+        except (Exception, RunTooLong):
             return ""
         try:
             actual = [*_leaves(local_seed(0)(traced)(*arguments))]

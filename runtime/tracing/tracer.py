@@ -41,7 +41,7 @@ from ..values.arrays import dtype_code, on_host, to_array
 from ..values.recorded import Recorded
 from ..values.unsuitable import Unsuitable
 from .calls import Inliner
-from .check import TooLong
+from .check import RunTooLong
 from .traced import TracedValue, annotation
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ Custom = Callable[["Tracer", "type[TapeFunction]", Sequence[Any]], Any]
 class Tracer:
     """One trace: the graph so far.
 
-    One with `most_calls` is a check's: it gives no warnings, and TooLong where more functions are called.
+    One with `most_calls` is a check's: it gives no warnings, and RunTooLong where more functions are called.
     """
 
     def __init__(self, name: str, span: Span, custom: Custom, *, most_calls: int | None = None) -> None:
@@ -120,7 +120,7 @@ class Tracer:
     def _record(self, function: Compiled, args: tuple[Any, ...], kwargs: Mapping[str, Any], place: Span | None) -> Any:
         self.calls += 1
         if self._most_calls is not None and self.calls > self._most_calls:
-            raise TooLong
+            raise RunTooLong
         plain = [example_of(value) for value in args]
         outcome = function(*plain, **{name: example_of(value) for name, value in kwargs.items()})
         with self._builder.span(place or self._source.calling()):

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from gradscript.authoring.cli.loading import Problem
+from gradscript.authoring.cli.loading import CliError
 from gradscript.authoring.cli.reference import describe_op, kink_of, pages, write_pages
 from gradscript.compiler.formulas.library import formula_name
 from gradscript.compiler.ops import OPS
@@ -40,7 +40,7 @@ def test_a_description_tells_what_a_formula_saves() -> None:
 
 
 def test_an_unknown_op_has_a_hint() -> None:
-    with pytest.raises(Problem, match="relu"):
+    with pytest.raises(CliError, match="relu"):
         describe_op("relo")
 
 

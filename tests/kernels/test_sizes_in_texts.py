@@ -15,7 +15,7 @@ from amounts import some_of
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis
-from gradscript.compiler.kernel_ir.kernel import Compute, Constant, Kernel, Load, Statement, Store, Total
+from gradscript.compiler.kernel_ir.kernel import Compute, Kernel, KernelConstant, Load, Statement, Store, Total
 from gradscript.compiler.kernel_ir.parser import parse_kernel
 from gradscript.compiler.kernel_ir.passed import passed_sizes, strides
 from gradscript.compiler.kernel_ir.printer import print_kernel
@@ -110,7 +110,7 @@ def _exact(statement: Statement) -> Statement:
         case Load() | Store():
             return replace(statement, conditions=tuple(replace(c, size_of="") for c in statement.conditions))
         case Compute():
-            operands = [Constant(o.value) if isinstance(o, Total) else o for o in statement.operands]
+            operands = [KernelConstant(o.value) if isinstance(o, Total) else o for o in statement.operands]
             return replace(statement, operands=tuple(operands))
     return statement
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from gradscript.compiler.ops.index import KEPT, Index
+from gradscript.compiler.ops.index import KEPT, OpIndex
 from gradscript.compiler.ops.registry import FAMILIES
 
 HEAVY = {"numpy", "ml_dtypes", "scipy", "torch", "triton", "lark", "click", "rich", "tempfile", "secrets", "hashlib"}
@@ -41,7 +41,7 @@ def test_a_first_unit_loads_what_compiles_it() -> None:
 def test_a_first_unit_loads_the_families_of_its_ops() -> None:
     families = {name for name in loaded_by(UNIT) if name.startswith("gradscript.compiler.ops.families.")}
     known = {f"gradscript.compiler.ops.families.{name}" for name in FAMILIES} & families
-    stale = {f"gradscript.compiler.ops.families.{name}" for name in Index(FAMILIES).unknown}
+    stale = {f"gradscript.compiler.ops.families.{name}" for name in OpIndex(FAMILIES).unknown}
     names = ("control", "prim", "pointwise", "lists", "scalars", "shape", "reductions.reductions", "shape_parts")
     assert known - stale <= {f"gradscript.compiler.ops.families.{name}" for name in names}
 

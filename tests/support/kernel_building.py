@@ -12,13 +12,13 @@ from gradscript.compiler.kernel_ir.kernel import (
     Combine,
     Compute,
     Condition,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
+    KernelParameter,
     Load,
     Number,
     Operand,
-    Parameter,
     Position,
     Reduce,
     Role,
@@ -38,7 +38,7 @@ class KernelBuilder:
         self.name = name
         self.axes = [Axis(n, *(size if isinstance(size, tuple) else (size,))) for n, size in axes.items()]
         self.buffers: list[Buffer] = []
-        self.parameters: list[Parameter] = []
+        self.parameters: list[KernelParameter] = []
         self.body: list[Statement] = []
         self._count = 0
 
@@ -55,7 +55,7 @@ class KernelBuilder:
         return name
 
     def number(self, name: str, dtype: DType) -> str:
-        self.parameters.append(Parameter(name, dtype))
+        self.parameters.append(KernelParameter(name, dtype))
         return name
 
     def index(self, buffer: str, at: str | list[Index]) -> Index:
@@ -82,7 +82,7 @@ class KernelBuilder:
         return self.cast(loaded, FLOAT32, name) if dtype.is_half else loaded
 
     def compute(self, primitive: str, *operands: str | Number, name: str = "", dtype: DType | None = None) -> str:
-        given: list[Operand] = [o if isinstance(o, str) else Constant(o) for o in operands]
+        given: list[Operand] = [o if isinstance(o, str) else KernelConstant(o) for o in operands]
         declared = {p.name for p in self.parameters}
         named = [self.definition(o) for o in given if isinstance(o, str) and o not in declared]
         axes = frozenset[str]().union(*(d.axes for d in named))
@@ -108,7 +108,7 @@ class KernelBuilder:
     def store(
         self, buffer: str, at: str | list[Index], operand: str | Number, conditions: tuple[Condition, ...] = ()
     ) -> None:
-        given: Operand = operand if isinstance(operand, str) else Constant(operand)
+        given: Operand = operand if isinstance(operand, str) else KernelConstant(operand)
         self.body.append(Store(buffer, self.index(buffer, at), given, conditions))
 
     def definition(self, name: str) -> Definition:

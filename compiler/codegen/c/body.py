@@ -13,9 +13,9 @@ import numpy as np
 from ...kernel_ir.kernel import (
     Cast,
     Compute,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Operand,
     Position,
@@ -27,12 +27,12 @@ from ...kernel_ir.kernel import (
 from ...kernel_ir.statements import indices
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
-from ...scheduling.nest import Accumulate, Evaluate, Item, Loop, Nest, Put, Start
+from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start
 from ...scheduling.padding import identity
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
-from .positions import Positions
+from .positions import CPositions
 from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
 from .uses import is_of_computed_index, uses
 
@@ -45,7 +45,7 @@ _OPERATORS = {"sum": "+", "prod": "*", "any": "|", "all": "&"}
 class CBody:
     """Writes one kernel's items. `passed` are the variables of buffers, `numbers` those of parameters by dtype."""
 
-    def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: Positions, passed: dict[str, str]) -> None:
+    def __init__(self, kernel: Kernel, nest: Nest, names: Names, positions: CPositions, passed: dict[str, str]) -> None:
         self.kernel = kernel
         self.nest = nest
         self.names = names
@@ -87,7 +87,7 @@ class CBody:
                 return self._accumulate(item.reduce)
         return self._loop(item)
 
-    def _loop(self, loop: Loop) -> list[str]:
+    def _loop(self, loop: AxisLoop) -> list[str]:
         first, end, axis = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis), loop.axis
         position = self.positions.axes[axis]
         inner = self.lines(loop.body)
@@ -95,7 +95,7 @@ class CBody:
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
         return [*pragma, head, *(INDENT + line for line in inner), "}"]
 
-    def _pragma(self, loop: Loop) -> list[str]:
+    def _pragma(self, loop: AxisLoop) -> list[str]:
         """Points side by side, with what they are combined by, where that can be."""
         turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
         if not loop.is_innermost or any(turn.combine in ("argmax", "argmin") for turn in turns):
@@ -202,7 +202,7 @@ class CBody:
     def _operand(self, operand: Operand, dtype: DType) -> Text:
         if isinstance(operand, Total):
             return cast(Text(self.positions.parameter(operand.size_of)), INT64, dtype)
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             return literal(operand.value, dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, dtype))
@@ -240,7 +240,7 @@ class CBody:
         if name == "number":
             return self._converted(self._operand(statement.operands[0], BOOL), BOOL, dtype)
         operands = statement.operands
-        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], Constant) else None
+        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], KernelConstant) else None
         if found is not None:
             return self._power(operands[0], dtype, found.template.count("{0}"))
         found = spelling(name, dtype)
@@ -271,7 +271,7 @@ class CBody:
 
     def _cast(self, statement: Cast) -> Text:
         operand = statement.operand
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             return self._converted(literal(operand.value, FLOAT64), FLOAT64, statement.dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, statement.dtype))

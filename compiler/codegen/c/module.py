@@ -37,7 +37,7 @@ from ..text import Unsupported
 from .body import INDENT, CBody
 from .functions import functions_of
 from .helpers import HALVES, PRELUDE, mentioned, needs_halves, reduction_of, text_of
-from .positions import Positions
+from .positions import CPositions
 from .primitives import KEPT, STORED, TYPES, supports
 
 __all__ = ["CFunction", "Unsupported", "emit_c", "emit_function", "program_count", "supports"]
@@ -133,7 +133,7 @@ class _Function:
         for program in schedule.programs:
             for word in ("first", "end", "block"):
                 names.take(f"{axes[program.axis]}_{word}")
-        self.positions = Positions(kernel, schedule, ends, axes, self.sizes)
+        self.positions = CPositions(kernel, schedule, ends, axes, self.sizes)
         extents = {a.name: self.positions.extent_of(a.name) for a in kernel.axes}
         nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
         self.items = nest.items

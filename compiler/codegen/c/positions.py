@@ -12,7 +12,7 @@ from ..text import ATOM, Text
 from .primitives import PRODUCT, SUM, UNARY
 
 
-class Positions:
+class CPositions:
     """`axes` are the variables of axes, `sizes` those of sizes that have one; `ends` of loops that end early."""
 
     def __init__(

@@ -54,7 +54,7 @@ COMBINED = {**TYPES, BOOL: "int"}
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class CSpelling:
     """A template over operands; `operands` are the loosest that each may bind, without them each is an argument."""
 
     template: str
@@ -67,45 +67,45 @@ class Spelling:
         return Text(self.template.format(*(o.at(level) for o, level in zip(operands, levels, strict=True))), self.level)
 
 
-def _infix(operator: str, level: int) -> Spelling:
-    return Spelling(f"{{0}} {operator} {{1}}", level, (level, level - 1))
+def _infix(operator: str, level: int) -> CSpelling:
+    return CSpelling(f"{{0}} {operator} {{1}}", level, (level, level - 1))
 
 
-def _of_bits(operator: str) -> Spelling:
-    return Spelling(f"{{0}} {operator} {{1}}", CHOICE, (UNARY, UNARY))
+def _of_bits(operator: str) -> CSpelling:
+    return CSpelling(f"{{0}} {operator} {{1}}", CHOICE, (UNARY, UNARY))
 
 
-def _call(name: str, arity: int = 1) -> Spelling:
-    return Spelling(f"{name}({', '.join(f'{{{i}}}' for i in range(arity))})")
+def _call(name: str, arity: int = 1) -> CSpelling:
+    return CSpelling(f"{name}({', '.join(f'{{{i}}}' for i in range(arity))})")
 
 
-def _helper(name: str, arity: int = 1) -> Spelling:
-    return Spelling(_call(name, arity).template, helper=name)
+def _helper(name: str, arity: int = 1) -> CSpelling:
+    return CSpelling(_call(name, arity).template, helper=name)
 
 
 _COMPARISONS = {
-    "eq": Spelling("{0} == {1}", CHOICE, (SUM, SUM)),
-    "ne": Spelling("{0} != {1}", CHOICE, (SUM, SUM)),
-    "lt": Spelling("{0} < {1}", ORDER, (SUM, SUM)),
-    "le": Spelling("{0} <= {1}", ORDER, (SUM, SUM)),
-    "gt": Spelling("{0} > {1}", ORDER, (SUM, SUM)),
-    "ge": Spelling("{0} >= {1}", ORDER, (SUM, SUM)),
+    "eq": CSpelling("{0} == {1}", CHOICE, (SUM, SUM)),
+    "ne": CSpelling("{0} != {1}", CHOICE, (SUM, SUM)),
+    "lt": CSpelling("{0} < {1}", ORDER, (SUM, SUM)),
+    "le": CSpelling("{0} <= {1}", ORDER, (SUM, SUM)),
+    "gt": CSpelling("{0} > {1}", ORDER, (SUM, SUM)),
+    "ge": CSpelling("{0} >= {1}", ORDER, (SUM, SUM)),
 }
-_ANY = {**_COMPARISONS, "where": Spelling("{0} ? {1} : {2}", CHOICE, (ORDER, SUM, SUM))}
+_ANY = {**_COMPARISONS, "where": CSpelling("{0} ? {1} : {2}", CHOICE, (ORDER, SUM, SUM))}
 _NUMBERS = {
     **_ANY,
     "add": _infix("+", SUM),
     "sub": _infix("-", SUM),
     "mul": _infix("*", PRODUCT),
-    "neg": Spelling("-{0}", UNARY, (ATOM,)),
+    "neg": CSpelling("-{0}", UNARY, (ATOM,)),
 }
 _BITS = {
     "and": _of_bits("&"),
     "or": _of_bits("|"),
     "xor": _of_bits("^"),
-    "not": Spelling("~{0}", UNARY, (ATOM,)),
+    "not": CSpelling("~{0}", UNARY, (ATOM,)),
 }
-_SAME = Spelling("{0}", ATOM, (ATOM,))
+_SAME = CSpelling("{0}", ATOM, (ATOM,))
 _IN_C = {
     **{name: name for name in ("sqrt", "floor", "ceil", "trunc", "fmod", "copysign", "nextafter")},
     "abs": "fabs",
@@ -138,7 +138,7 @@ def suffix(dtype: DType) -> str:
     return "b8" if dtype == BOOL else f"{'u' if dtype == UINT8 else 'i'}{8 * dtype.itemsize}"
 
 
-def spelling(primitive: str, dtype: DType) -> Spelling:
+def spelling(primitive: str, dtype: DType) -> CSpelling:
     """The text of a primitive on operands of a dtype. Raises: Unsupported."""
     found = _found(primitive, dtype)
     if found is None:
@@ -146,7 +146,7 @@ def spelling(primitive: str, dtype: DType) -> Spelling:
     return found
 
 
-def _found(primitive: str, dtype: DType) -> Spelling | None:
+def _found(primitive: str, dtype: DType) -> CSpelling | None:
     arity = PRIMITIVES[primitive].arity
     if dtype == BOOL:
         return _OF_BOOLS.get(primitive)
@@ -157,11 +157,11 @@ def _found(primitive: str, dtype: DType) -> Spelling | None:
     plain = _OF_INTEGER_VALUES.get(primitive)
     # C computes in `int` what is narrower, and the result is to wrap.
     if plain is not None and dtype.itemsize < 4 and primitive not in _ANY and plain is not _SAME:
-        return Spelling(f"({TYPES[dtype]})({plain.template})", UNARY, plain.operands)
+        return CSpelling(f"({TYPES[dtype]})({plain.template})", UNARY, plain.operands)
     return plain
 
 
-def _of_floats(primitive: str, dtype: DType, arity: int) -> Spelling | None:
+def _of_floats(primitive: str, dtype: DType, arity: int) -> CSpelling | None:
     if primitive in _NUMBERS:
         return _NUMBERS[primitive]
     if primitive == "div":
@@ -176,7 +176,7 @@ def _of_floats(primitive: str, dtype: DType, arity: int) -> Spelling | None:
 _OF_BOOLS = {
     **_ANY,
     **_BITS,
-    "not": Spelling("!{0}", UNARY, (ATOM,)),
+    "not": CSpelling("!{0}", UNARY, (ATOM,)),
     "add": _BITS["or"],
     "mul": _BITS["and"],
     "maximum": _BITS["or"],
@@ -188,8 +188,8 @@ _OF_INTEGER_VALUES = {
     **_NUMBERS,
     **_BITS,
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "abs"), _SAME),
-    "fmax": Spelling("{0} < {1} ? {1} : {0}", CHOICE, (SUM, SUM)),
-    "fmin": Spelling("{1} < {0} ? {1} : {0}", CHOICE, (SUM, SUM)),
+    "fmax": CSpelling("{0} < {1} ? {1} : {0}", CHOICE, (SUM, SUM)),
+    "fmin": CSpelling("{1} < {0} ? {1} : {0}", CHOICE, (SUM, SUM)),
 }
 
 
@@ -203,15 +203,15 @@ def supports(primitive: str, dtype: DType) -> bool:
     return primitive in ("number", "largest", "lowest") or _found(primitive, dtype) is not None
 
 
-def power(exponent: Number) -> Spelling | None:
+def power(exponent: Number) -> CSpelling | None:
     """A power that is a product, given a base that may be repeated, or a root, as torch takes it."""
     return _POWERS.get(exponent)
 
 
-_POWERS: dict[Number, Spelling] = {
+_POWERS: dict[Number, CSpelling] = {
     1: _SAME,
-    2: Spelling("{0} * {0}", PRODUCT, (ATOM,)),
-    3: Spelling("{0} * {0} * {0}", PRODUCT, (ATOM,)),
+    2: CSpelling("{0} * {0}", PRODUCT, (ATOM,)),
+    3: CSpelling("{0} * {0} * {0}", PRODUCT, (ATOM,)),
 }
 
 

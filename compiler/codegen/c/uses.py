@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...kernel_ir.kernel import Compute, Load, Statement
 from ...kernel_ir.statements import used_names
-from ...scheduling.nest import Accumulate, Evaluate, Item, Loop, Put
+from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Put
 
 
 def is_of_computed_index(statement: Statement) -> bool:
@@ -19,7 +19,7 @@ def uses(items: Iterable[Item]) -> Counter[str]:
     """How often values are used in a block; what is used in a loop in it counts as used often."""
     found: Counter[str] = Counter()
     for item in items:
-        if isinstance(item, Loop):
+        if isinstance(item, AxisLoop):
             found.update({name: 2 * count for name, count in uses(item.body).items()})
         elif isinstance(item, Evaluate | Put):
             found.update(_used(item.statement))

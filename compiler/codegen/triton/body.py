@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from ...kernel_ir.kernel import (
     Cast,
     Compute,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Position,
     Reduce,
@@ -27,7 +27,7 @@ from ...scheduling.phases import Online, online_sums
 from ...types.dtypes import BOOL, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
-from .expressions import Expressions, Scope
+from .expressions import OpenLines, TritonExpressions
 from .layout import Dimension, TritonLayout
 from .online import Rescaling
 from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, typed
@@ -45,7 +45,7 @@ _COMBINES = {
 }
 
 
-class TritonBody(Expressions):
+class TritonBody(TritonExpressions):
     """Writes one kernel's statements, scope by scope."""
 
     def __init__(
@@ -61,19 +61,19 @@ class TritonBody(Expressions):
 
     # --- scopes ---
 
-    def straight(self, statements: Sequence[Statement], scope: Scope) -> None:
+    def straight(self, statements: Sequence[Statement], scope: OpenLines) -> None:
         """Append the lines of straight code."""
         self._begin(statements, scope)
         for statement in statements:
             self._statement(statement)
 
-    def loop(self, statements: Sequence[Statement]) -> tuple[list[str], Scope, list[str]]:
+    def loop(self, statements: Sequence[Statement]) -> tuple[list[str], OpenLines, list[str]]:
         """The lines before a loop, the loop's own, and those after it."""
         along = self.layout.loop
         assert along is not None
         before: list[str] = []
         after: list[str] = []
-        scope = Scope()
+        scope = OpenLines()
         self._begin(statements, scope)
         fused = {total.name for online in self._online.values() for total in online.sums}
         for statement in statements:
@@ -85,7 +85,7 @@ class TritonBody(Expressions):
                 self._accumulate(statement, before, after)
         return before, scope, after
 
-    def _begin(self, statements: Sequence[Statement], scope: Scope) -> None:
+    def _begin(self, statements: Sequence[Statement], scope: OpenLines) -> None:
         self.scope = scope
         self.statements = statements
         self._here = Counter(name for statement in statements for name in used_names(statement))
@@ -174,7 +174,7 @@ class TritonBody(Expressions):
         """The operand with the identity in the padding, and the dimensions that it varies along."""
         dtype = self._compared_dtype(statement)
         operand = statement.operand
-        text = typed(operand.value, dtype) if isinstance(operand, Constant) else self._operand(operand, dtype)
+        text = typed(operand.value, dtype) if isinstance(operand, KernelConstant) else self._operand(operand, dtype)
         varying = self._varying(self._operand_axes(statement))
         masked = [d for d in self._over(statement) if d.is_masked and needs_mask(statement, self._outside[d.names])]
         if masked:

@@ -12,9 +12,9 @@ from ...kernel_ir.kernel import (
     Cast,
     Compute,
     Condition,
-    Constant,
     Definition,
     Kernel,
+    KernelConstant,
     Load,
     Operand,
     Position,
@@ -33,13 +33,13 @@ from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from ..naming import Names
 from ..text import Text
-from .layout import Dimension, Positions, TritonLayout
+from .layout import Dimension, TritonLayout, TritonPositions
 from .primitives import (
     COMPARISONS,
     PRODUCT,
     SHIFT,
     TYPES,
-    Spelling,
+    TritonSpelling,
     argument,
     cast,
     exact_inverse,
@@ -51,7 +51,7 @@ from .primitives import (
 
 
 @dataclass
-class Scope:
+class OpenLines:
     """Lines under way: those of straight code, or of one loop."""
 
     lines: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Scope:
     """Products of two variables, by the value that multiplying by them divides by."""
 
 
-class Expressions:
+class TritonExpressions:
     """Texts of one kernel's values, in the scope that is being written.
 
     `positions` are the variables of axes, dimensions and masks, `passed` the parameters of buffers and numbers. Then
@@ -86,7 +86,7 @@ class Expressions:
         self.coarse = coarse_values(kernel)
         self._ranges = ranges(kernel)
         self._in_indices = {n for s in kernel.body for index in indices(s) for n in index.values}
-        self.scope = Scope()
+        self.scope = OpenLines()
         self.statements: Sequence[Statement] = ()
 
     def line(self, text: str) -> None:
@@ -107,7 +107,7 @@ class Expressions:
         if quotient is not None:
             return quotient
         operands = statement.operands
-        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], Constant) else None
+        found = power(operands[1].value) if name == "pow" and isinstance(operands[1], KernelConstant) else None
         if found is not None:
             operands = operands[:1]
         else:
@@ -115,13 +115,13 @@ class Expressions:
             found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known)
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
         texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
-        if all(isinstance(o, Constant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
-            texts[-1] = typed(operands[-1].value, dtype) if isinstance(operands[-1], Constant) else texts[-1]
+        if all(isinstance(o, KernelConstant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
+            texts[-1] = typed(operands[-1].value, dtype) if isinstance(operands[-1], KernelConstant) else texts[-1]
         if found.helper:
             self.helpers[found.helper] = None
         return found.apply(texts)
 
-    def _spelling(self, primitive: str, dtype: DType, is_coarse: bool) -> Spelling:
+    def _spelling(self, primitive: str, dtype: DType, is_coarse: bool) -> TritonSpelling:
         """The spelling of a primitive, whose helper the module will hold."""
         found = spelling(primitive, dtype, is_coarse=is_coarse)
         if found.helper:
@@ -133,9 +133,9 @@ class Expressions:
         dividend, divisor = statement.operands
         if isinstance(divisor, Total):
             return None
-        if isinstance(divisor, Constant):
+        if isinstance(divisor, KernelConstant):
             inverse = exact_inverse(float(divisor.value))
-            if inverse is None or isinstance(dividend, Constant):
+            if inverse is None or isinstance(dividend, KernelConstant):
                 return None
             return spelling("mul", dtype).apply([self._operand(dividend, dtype), literal(inverse, dtype)])
         if statement.name not in self.coarse or not self._is_of_rows(divisor, statement.axes):
@@ -163,7 +163,7 @@ class Expressions:
         if isinstance(operand, Total):
             size = size_parameter(operand.size_of)
             return Text(f"tl.cast({size}, {TYPES[dtype]})") if dtype.is_floating else Text(size)
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             return argument(operand.value, dtype) if is_argument else literal(operand.value, dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, dtype))
@@ -179,7 +179,7 @@ class Expressions:
 
     def _cast(self, statement: Cast) -> Text:
         operand = statement.operand
-        if isinstance(operand, Constant):
+        if isinstance(operand, KernelConstant):
             return typed(operand.value, statement.dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, statement.dtype))
@@ -210,7 +210,7 @@ class Expressions:
     # --- memory ---
 
     def _index(self, index: Index) -> Text:
-        return Positions(self.layout, self._positions, self.scope.used, self.values).text(index)
+        return TritonPositions(self.layout, self._positions, self.scope.used, self.values).text(index)
 
     def _pointer(self, buffer: str, index: Index) -> str:
         text, pointer = self._index(index).text, self._passed[buffer]

@@ -197,7 +197,7 @@ def _named(
 
 
 @dataclass(frozen=True)
-class Term:
+class StrideTerm:
     """An atom by its stride, which is a factor times sizes that are passed; a number where the atom has no text."""
 
     stride: int
@@ -216,7 +216,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Positions:
+class TritonPositions:
     """Indices of a kernel as text, over the names that positions have in it."""
 
     layout: TritonLayout
@@ -232,7 +232,7 @@ class Positions:
         terms.sort(key=lambda term: -abs(term.stride))
         if number or not terms:
             leads = not terms or (terms[0].stride < 0 < number)
-            terms.insert(0 if leads else len(terms), Term(number, Text(""), number))
+            terms.insert(0 if leads else len(terms), StrideTerm(number, Text(""), number))
         parts: list[str] = []
         for term in terms:
             part = term.text
@@ -243,7 +243,7 @@ class Positions:
         (term,) = terms
         return Text(parts[0], term.atom.level if term.stride == 1 or not term.atom.text else PRODUCT)
 
-    def _terms(self, index: Index) -> tuple[list[Term], int]:
+    def _terms(self, index: Index) -> tuple[list[StrideTerm], int]:
         """Terms as text, and the constant."""
         flattened: dict[str, int] = {}
         for dimension in self.layout.dimensions:
@@ -251,7 +251,7 @@ class Positions:
             if factor:
                 flattened[dimension.name] = factor
         taken = {n for d in self.layout.dimensions if d.name in flattened for n in d.names}
-        found = [Term(factor, self._variable(name), factor) for name, factor in flattened.items()]
+        found = [StrideTerm(factor, self._variable(name), factor) for name, factor in flattened.items()]
         number = index.constant
         products = strides(index, {axis.name: axis.size for axis in self.layout.kernel.axes if axis.dynamic})
         for coefficient, atom in index.terms:
@@ -259,7 +259,7 @@ class Positions:
                 continue
             text, shift = self._atom(atom)
             factor, sizes = products.get(atom, (coefficient, ()))
-            found.append(Term(coefficient, text, factor, sizes))
+            found.append(StrideTerm(coefficient, text, factor, sizes))
             number -= coefficient * shift
         return found, number
 

@@ -44,7 +44,7 @@ from ..naming import Names
 from ..text import Unsupported
 from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
-from .expressions import Scope
+from .expressions import OpenLines
 from .helpers import HELPERS
 from .layout import Dimension, TritonLayout, layout_of
 from .primitives import TYPES, supports
@@ -163,7 +163,7 @@ def emit_triton(kernel: Kernel, schedule: Schedule, width: int = WIDTH) -> str:
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
         layout = TritonLayout(kernel, layout.dimensions)
-    return _Module(kernel, layout, schedule.num_stages, width).text()
+    return _TritonModule(kernel, layout, schedule.num_stages, width).text()
 
 
 def _labelled(layout: TritonLayout) -> list[Dimension]:
@@ -171,7 +171,7 @@ def _labelled(layout: TritonLayout) -> list[Dimension]:
 
 
 @dataclass
-class _Module:
+class _TritonModule:
     kernel: Kernel
     layout: TritonLayout
     stages: int
@@ -248,7 +248,7 @@ class _Module:
     def _lines(self) -> list[str]:
         loop = self.layout.loop
         phases = phases_of(self.kernel.body, loop.names if loop is not None else frozenset())
-        scope = Scope()
+        scope = OpenLines()
         for phase in phases:
             self.body.straight(phase.straight, scope)
             if phase.loop:
@@ -257,7 +257,7 @@ class _Module:
         lines = [part for line in [*header, *scope.lines] for part in wrapped(line, INDENT, self.width)]
         return lines or [f"{INDENT}pass"]
 
-    def _loop(self, statements: list[Statement], scope: Scope) -> None:
+    def _loop(self, statements: list[Statement], scope: OpenLines) -> None:
         loop = self.layout.loop
         assert loop is not None
         before, inner, after = self.body.loop(statements)

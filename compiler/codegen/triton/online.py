@@ -22,7 +22,7 @@ from ...types.dtypes import FLOAT32, FLOAT64, DType
 from ..naming import Names
 from ..text import Text
 from .layout import Dimension, TritonLayout
-from .primitives import TYPES, Spelling
+from .primitives import TYPES, TritonSpelling
 
 LOWEST = {FLOAT32: -3.4028234663852886e38, FLOAT64: -1.7976931348623157e308}
 """The lowest finite numbers."""
@@ -35,7 +35,7 @@ class Rescaling:
     layout: TritonLayout
     names: Names
     dtype: DType
-    exp: Spelling
+    exp: TritonSpelling
     before: list[str] = field(default_factory=list)
     inner: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)

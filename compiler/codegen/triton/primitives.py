@@ -45,7 +45,7 @@ TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class TritonSpelling:
     """A template over operands. An infix operator's may be plain literals; a function's have dtypes of their own."""
 
     template: str
@@ -63,24 +63,24 @@ class Spelling:
         return self.level == ATOM
 
 
-def _infix(operator: str, level: int) -> Spelling:
+def _infix(operator: str, level: int) -> TritonSpelling:
     # Python's order of bits and comparisons is not C's: what stands beside them is in parentheses.
     left = SHIFT if level in (BITS, COMPARE) else level
-    return Spelling(f"{{0}} {operator} {{1}}", level, (left, min(left, level - 1)))
+    return TritonSpelling(f"{{0}} {operator} {{1}}", level, (left, min(left, level - 1)))
 
 
-def _call(name: str, arity: int = 1, extra: str = "") -> Spelling:
+def _call(name: str, arity: int = 1, extra: str = "") -> TritonSpelling:
     arguments = ", ".join(f"{{{i}}}" for i in range(arity))
-    return Spelling(f"{name}({arguments}{extra})")
+    return TritonSpelling(f"{name}({arguments}{extra})")
 
 
-def _helper(name: str, arity: int) -> Spelling:
+def _helper(name: str, arity: int) -> TritonSpelling:
     arguments = ", ".join(f"{{{i}}}" for i in range(arity))
-    return Spelling(f"{name}({arguments})", helper=name)
+    return TritonSpelling(f"{name}({arguments})", helper=name)
 
 
-def _cast(to: str) -> Spelling:
-    return Spelling(f"{{0}}.to({to})", ATOM, (ATOM,))
+def _cast(to: str) -> TritonSpelling:
+    return TritonSpelling(f"{{0}}.to({to})", ATOM, (ATOM,))
 
 
 PROPAGATE = ", propagate_nan=tl.PropagateNan.ALL"
@@ -98,7 +98,7 @@ _NUMBERS = {
     "add": _infix("+", SUM),
     "sub": _infix("-", SUM),
     "mul": _infix("*", PRODUCT),
-    "neg": Spelling("-{0}", UNARY, (UNARY,)),
+    "neg": TritonSpelling("-{0}", UNARY, (UNARY,)),
     "abs": _call("tl.abs"),
     "sign": _helper("_sign", 1),
 }
@@ -106,7 +106,7 @@ _BITS = {
     "and": _infix("&", BITS),
     "or": _infix("|", BITS),
     "xor": _infix("^", BITS),
-    "not": Spelling("~{0}", UNARY, (UNARY,)),
+    "not": TritonSpelling("~{0}", UNARY, (UNARY,)),
 }
 _LIBDEVICE = (
     *("rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
@@ -120,14 +120,14 @@ _FLOATS = {
     "remainder": _helper("_float_remainder", 2),
     "floordiv": _helper("_float_floor_divide", 2),
     "div": _call("tl.div_rn", 2),
-    "truncdiv": Spelling("libdevice.trunc(tl.div_rn({0}, {1}))"),
+    "truncdiv": TritonSpelling("libdevice.trunc(tl.div_rn({0}, {1}))"),
     "sqrt": _call("tl.sqrt_rn"),
     **{name: _helper(f"_{name}", 2) for name in ("maximum", "minimum", "fmax", "fmin")},
     "floor": _call("tl.floor"),
     "ceil": _call("tl.ceil"),
     "round": _call("libdevice.nearbyint"),
-    "signbit": Spelling("libdevice.signbit({0}) != 0", COMPARE),
-    "sigmoid": Spelling("tl.div_rn(1.0, 1.0 + libdevice.exp(-{0}))", ATOM, (UNARY,)),
+    "signbit": TritonSpelling("libdevice.signbit({0}) != 0", COMPARE),
+    "sigmoid": TritonSpelling("tl.div_rn(1.0, 1.0 + libdevice.exp(-{0}))", ATOM, (UNARY,)),
     "ndtr": _helper("_ndtr", 1),
     "log_ndtr": _helper("_log_ndtr", 1),
     "bessel_i0": _call("libdevice.cyl_bessel_i0"),
@@ -137,22 +137,22 @@ _DOUBLES = {
     **_FLOATS,
     "floordiv": _helper("_double_floor_divide", 2),
     "div": _infix("/", PRODUCT),
-    "truncdiv": Spelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
+    "truncdiv": TritonSpelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
     "sqrt": _call("libdevice.sqrt"),
-    "sigmoid": Spelling("1.0 / (1.0 + libdevice.exp(-{0}))", PRODUCT, (UNARY,)),
-    "ndtr": Spelling("0.5 * libdevice.erfc({0} * -0.7071067811865476)", PRODUCT, (PRODUCT,)),
+    "sigmoid": TritonSpelling("1.0 / (1.0 + libdevice.exp(-{0}))", PRODUCT, (UNARY,)),
+    "ndtr": TritonSpelling("0.5 * libdevice.erfc({0} * -0.7071067811865476)", PRODUCT, (PRODUCT,)),
 }
 _COARSE = {
     "div": _infix("/", PRODUCT),
     **{name: _helper(f"_coarse_{name}", 1) for name in ("exp", "expm1", "sigmoid", "tanh", "ndtr")},
 }
 """Of float32 values that may be a little off; what is not here is spelled as for others."""
-_WITHIN: dict[str, tuple[Range, Spelling | None, Spelling]] = {
+_WITHIN: dict[str, tuple[Range, TritonSpelling | None, TritonSpelling]] = {
     "log1p": ((0.0, 1.0), _helper("_log1p_of_share", 1), _helper("_coarse_log1p_of_share", 1)),
     "sqrt": ((1e-30, math.inf), None, _call("tl.sqrt")),
 }
 """Of float32 operands in a range: spellings of exact results, where there is one, and of those that may be off."""
-_SAME = Spelling("{0}", ATOM, (ATOM,))
+_SAME = TritonSpelling("{0}", ATOM, (ATOM,))
 _INTEGERS = {
     **_NUMBERS,
     **_BITS,
@@ -174,7 +174,7 @@ _INTEGERS = {
 _UNSIGNED = {
     **_INTEGERS,
     "abs": _SAME,
-    "not": Spelling("{0} ^ 255", BITS, (SHIFT,)),
+    "not": TritonSpelling("{0} ^ 255", BITS, (SHIFT,)),
     "remainder": _infix("%", PRODUCT),
     "floordiv": _infix("//", PRODUCT),
 }
@@ -188,11 +188,11 @@ _BOOLS = {
     "sign": _SAME,
     "abs": _SAME,
 }
-_POWERS: dict[Number, Spelling] = {2: _helper("_square", 1), 3: _helper("_cube", 1)}
+_POWERS: dict[Number, TritonSpelling] = {2: _helper("_square", 1), 3: _helper("_cube", 1)}
 _LIMITS = ("largest", "lowest")
 
 
-def _table(dtype: DType) -> dict[str, Spelling]:
+def _table(dtype: DType) -> dict[str, TritonSpelling]:
     if dtype == BOOL:
         return _BOOLS
     if dtype == FLOAT64:
@@ -207,7 +207,7 @@ def supports(primitive: str, dtype: DType) -> bool:
     return primitive == "number" or primitive in _LIMITS or primitive in _table(dtype)
 
 
-def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: Range = ANY) -> Spelling:
+def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: Range = ANY) -> TritonSpelling:
     """There may be a shorter one of a value that may be a little off, or whose first operand is in a range.
 
     Raises: Unsupported.
@@ -225,7 +225,7 @@ def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: 
     return found
 
 
-def power(exponent: Number) -> Spelling | None:
+def power(exponent: Number) -> TritonSpelling | None:
     """A power that is a product."""
     return _POWERS.get(exponent)
 

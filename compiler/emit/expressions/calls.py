@@ -28,7 +28,7 @@ from ...types.types import (
 )
 from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, described
-from ..outside import Record
+from ..outside import RecordType
 from ..resolve import (
     emit_arguments,
     emit_function_call,
@@ -67,7 +67,7 @@ _OF_NUMBERS = {
 
 def emit_call(e: Emitter, node: ast.Call) -> Walk:
     record = e.outside(dotted_name(node.function))
-    if isinstance(record, Record):
+    if isinstance(record, RecordType):
         return emit_record(e, node, record, (yield emit_arguments(e, node)))
     found = called_outside(e, node, dotted_name(node.function))
     if isinstance(found, Callee):

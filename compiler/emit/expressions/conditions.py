@@ -19,7 +19,7 @@ from ...types.types import (
 )
 from ..bindings import mutated_names
 from ..emitter import Emitter, described
-from ..truth import Condition, refine, truth_of
+from ..truth import TruthValue, refine, truth_of
 from .operators import emit_comparison
 
 
@@ -54,10 +54,10 @@ def _emit_is(e: Emitter, node: ast.Compare) -> Walk:
     if left.type != NONE and right.type != NONE:
         raise e.fail("E301", "`is` compares with None only", node.span, "write `==` to compare values")
     subject, tested = (node.first, left) if right.type == NONE else (node.rest[0], right)
-    result = Condition(static=tested.type == NONE)
+    result = TruthValue(static=tested.type == NONE)
     if isinstance(tested.type, OptionalType):
         none = right if right.type == NONE else left
-        result = Condition(e.value("aten::__is__", node, tested, none))
+        result = TruthValue(e.value("aten::__is__", node, tested, none))
         if isinstance(subject, ast.Name):
             result.if_true, result.if_false = {subject.id: False}, {subject.id: True}
     if node.ops[0] == "is":
@@ -80,7 +80,7 @@ def _emit_bool_op(e: Emitter, node: ast.BoolOp) -> Walk:
     return result
 
 
-def _emit_connective(e: Emitter, node: ast.BoolOp, left: Condition, operand: ast.Expr) -> Walk:
+def _emit_connective(e: Emitter, node: ast.BoolOp, left: TruthValue, operand: ast.Expr) -> Walk:
     is_and = node.op == "and"
     if left.static is not None:
         # Decided already, or the rest decides alone.
@@ -96,7 +96,7 @@ def _emit_connective(e: Emitter, node: ast.BoolOp, left: Condition, operand: ast
         e.builder.returns(value)
     with e.builder.at(short):
         e.builder.returns(e.at(node).constant(not is_and))
-    result = Condition(branch.output)
+    result = TruthValue(branch.output)
     if is_and:
         result.if_true = left.if_true | right.if_true
     else:
@@ -118,7 +118,7 @@ def _operand(e: Emitter, node: ast.Expr) -> Walk:
     if not _is_test(node):
         value = yield e.expression(node)
         return value, truth_of(e, node, value)
-    condition: Condition = yield emit_condition(e, node)
+    condition: TruthValue = yield emit_condition(e, node)
     value = condition.value if condition.static is None else e.at(node).constant(condition.static)
     return value, condition
 
@@ -134,7 +134,7 @@ def _is_test(node: ast.Expr) -> bool:
 
 
 def _emit_choice(
-    e: Emitter, node: ast.BoolOp, left: Value, condition: Condition, operand: ast.Expr, is_last: bool
+    e: Emitter, node: ast.BoolOp, left: Value, condition: TruthValue, operand: ast.Expr, is_last: bool
 ) -> Walk:
     """The value of `left and operand` or `left or operand`, and its truth where more operands follow."""
     is_and = node.op == "and"
@@ -164,8 +164,8 @@ def _emit_choice(
         )
     value = branch.add_output(type)
     if type != BOOL:
-        return value, Condition() if is_last else truth_of(e, node, value)
-    result = Condition(value)
+        return value, TruthValue() if is_last else truth_of(e, node, value)
+    result = TruthValue(value)
     if is_and:
         result.if_true = condition.if_true | test.if_true
     else:
@@ -176,7 +176,7 @@ def _emit_choice(
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
     """`a < b < c` is `a < b and b < c` with b evaluated once. Evaluating c early changes nothing unless it writes."""
     if any(True for operand in node.rest[1:] for _ in mutated_names(operand)):
-        return Condition((yield _emit_links(e, node, 0, Argued((yield e.expression(node.first)), node.first.span))))
+        return TruthValue((yield _emit_links(e, node, 0, Argued((yield e.expression(node.first)), node.first.span))))
     operands = [Argued((yield e.expression(node.first)), node.first.span)]
     for operand in node.rest:
         operands.append(Argued((yield e.expression(operand)), operand.span))
@@ -193,7 +193,7 @@ def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:
                 compared = truth_of(e, node, emit_comparison(e, node, op, left, right)).value if live else None
                 e.builder.returns(compared or e.builder.constant(False))
         result = branch.output
-    return Condition(result)
+    return TruthValue(result)
 
 
 def _emit_links(e: Emitter, node: ast.Compare, k: int, left: Argued) -> Walk:

@@ -10,7 +10,7 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ..emitter import Emitter
-from ..outside import Alias, Broken, Constant, Record, Recursion
+from ..outside import Alias, BrokenFunction, OutsideConstant, RecordType, Recursion
 
 
 def called_outside(e: Emitter, node: ast.Call, dotted: str) -> Callee | ast.Call | None:
@@ -23,7 +23,7 @@ def called_outside(e: Emitter, node: ast.Call, dotted: str) -> Callee | ast.Call
             return e.unit.import_function(found)
         case Alias():
             return ast.Call(node.span, renamed(node.function, found.name), node.args, node.keywords)
-        case Constant():
+        case OutsideConstant():
             raise e.fail("E204", f"'{dotted}' is {found.value!r}, not a function", node.function.span)
     raise refused(e, node.function, dotted, found)
 
@@ -35,13 +35,13 @@ def emit_outside(e: Emitter, node: ast.Expr, dotted: str) -> Walk:
     match found:
         case None:
             return None
-        case Constant():
+        case OutsideConstant():
             return constant(e, node, found.value)
         case Alias():
             return (yield e.expression(renamed(node, found.name)))
         case Callee():
             raise e.fail("E202", f"'{dotted}' is a function and is not called", node.span, f"write `{dotted}(…)`")
-        case Record():
+        case RecordType():
             raise e.fail("E202", f"'{dotted}' is a named tuple and is not made", node.span, f"write `{dotted}(…)`")
     raise refused(e, node, dotted, found)
 
@@ -55,7 +55,7 @@ def constant(e: Emitter, node: ast.Syntax, value: Any) -> Value:
 
 def refused(e: Emitter, node: ast.Expr, dotted: str, found: Any) -> Abort:
     """The failure to use what a name stands for outside."""
-    if isinstance(found, Broken):
+    if isinstance(found, BrokenFunction):
         e.diagnostics.found += [d for d in found.diagnostics if d not in e.diagnostics.found]
         return Abort(dotted)
     if isinstance(found, Recursion):

@@ -23,7 +23,7 @@ from ...types.types import (
 )
 from ..annotations import dotted_name, resolve_type
 from ..emitter import Emitter, Evaluated, described
-from ..truth import Condition
+from ..truth import TruthValue
 from .conditions import emit_condition
 
 Test = Callable[[Type], bool]
@@ -46,7 +46,7 @@ def emit_isinstance(e: Emitter, node: ast.Call) -> Walk:
     tests = _tests(e, node.args[1])
     verdicts = {type: any(test(type) for test in tests) for type in _alternatives(value.type)}
     if len(set(verdicts.values())) == 1:
-        return Condition(static=verdicts.popitem()[1])
+        return TruthValue(static=verdicts.popitem()[1])
     if not isinstance(value.type, OptionalType) or len(verdicts) > 2:
         note = "annotate it as int or as float"
         raise e.fail("E301", f"{described(value.type)} is an int or a float, known only when it runs", node.span, note)
@@ -89,9 +89,9 @@ def _is_of(wanted: Type) -> Test:
 
 def emit_is_scripting(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
-    return Condition(static=True)
+    return TruthValue(static=True)
 
 
 def emit_is_tracing(e: Emitter, node: ast.Call) -> Walk:
     yield from ()
-    return Condition(static=False)
+    return TruthValue(static=False)

@@ -9,11 +9,11 @@ from ....lang.trampoline import Walk
 from ...ir.node import Block, Node, Value
 from ...types.types import CLOSURE, NONE, OptionalType, Type, unify
 from ..emitter import Emitter, described
-from ..scopes import Frame, Refined, Unusable
-from ..truth import Body, Condition, refine
+from ..scopes import Frame, Refined, UnusableName
+from ..truth import Body, TruthValue, refine
 
 
-def emit_branch_statements(e: Emitter, span: Span, condition: Condition, bodies: tuple[Body, Body]) -> Walk:
+def emit_branch_statements(e: Emitter, span: Span, condition: TruthValue, bodies: tuple[Body, Body]) -> Walk:
     """An `if` statement whose condition is emitted: both sides, then one value for each name that either assigned."""
     assert condition.value is not None
     branch = e.builder.node("prim::If", [condition.value], blocks=2)
@@ -59,7 +59,7 @@ def _join(e: Emitter, branch: Node, name: str, frames: list[Frame], span: Span) 
         note = (
             "return one type on every path" if is_result else "give the name one type on both paths, or use two names"
         )
-        e.frame.bind(name, Unusable("E304", f"is {kinds}, by the branch taken", (note,)))
+        e.frame.bind(name, UnusableName("E304", f"is {kinds}, by the branch taken", (note,)))
         return
     _add_joined_output(e, branch, name, type, values, [frame.raised for frame in frames])
 
@@ -86,18 +86,18 @@ def _add_joined_output(
     e.bind(name, branch.add_output(type, name.lstrip("$").partition(".")[0]))
 
 
-def _why_undefined(name: str, frames: list[Frame]) -> Unusable:
+def _why_undefined(name: str, frames: list[Frame]) -> UnusableName:
     for frame in frames:
         binding = frame.lookup(name)
-        if isinstance(binding, Unusable):
+        if isinstance(binding, UnusableName):
             return binding
-    return Unusable(
+    return UnusableName(
         "E205", "may be undefined here: only one branch assigns it", ("assign it before the `if`, or in both branches",)
     )
 
 
-def branch_local_closure(name: str) -> Unusable:
-    return Unusable(
+def branch_local_closure(name: str) -> UnusableName:
+    return UnusableName(
         "E403",
         "is a closure defined inside a branch or a loop",
         (f"define '{name}' once, at the top level of its function, and put the `if` inside it",),

@@ -20,8 +20,8 @@ from ..exits import RESULT, Loop
 from ..expressions.conditions import emit_condition
 from ..expressions.iteration import FOREVER, follow_lists, iterate
 from ..expressions.targets import emit_target
-from ..scopes import DELETED, Refined, Unusable
-from ..truth import Condition, refine
+from ..scopes import DELETED, Refined, UnusableName
+from ..truth import TruthValue, refine
 from .branches import emit_branch_statements
 from .simple import emit_statements
 
@@ -66,7 +66,7 @@ def _emit_while(e: Emitter, node: Loop, header: ast.While) -> Walk:
 Start = Callable[[Emitter, Value], Walk]
 
 
-def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: Condition | None, start: Start) -> Walk:
+def _emit_prim_loop(e: Emitter, node: Loop, trips: Value | None, first: TruthValue | None, start: Start) -> Walk:
     """The loop node; emitted again for as long as the body widens the type of what it carries."""
     assert trips is not None
     targets = (
@@ -187,7 +187,7 @@ def _bind_results(e: Emitter, loop: Node, bound: Iterable[str], carried: Sequenc
         if name not in carried and not name.startswith("$"):
             e.frame.bind(
                 name,
-                Unusable(
+                UnusableName(
                     "E205",
                     "may be undefined here: only the loop's body assigns it",
                     ("assign it before the loop: the loop may run zero times",),
@@ -227,4 +227,4 @@ def _unroll(e: Emitter, node: Loop, header: ast.For, items: Sequence[Value]) -> 
         else:
             stopped = e.lookup(node.flag, node.span)
             e.at(node)
-            yield emit_branch_statements(e, node.span, Condition(stopped), (nothing, body))
+            yield emit_branch_statements(e, node.span, TruthValue(stopped), (nothing, body))

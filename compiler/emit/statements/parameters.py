@@ -10,7 +10,7 @@ from ...ir.builder import constant_type, default_fits
 from ...types.schema import NO_DEFAULT, Argument, Default
 from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, Type, strip_optional
 from ..annotations import broadcast_size, resolve_type
-from ..constants import NotConstant, constant_value
+from ..constants import VaryingExpression, constant_value
 from ..emitter import described
 from ..outside import Environment, nothing
 
@@ -51,7 +51,7 @@ def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
         value = constant_value(node, environment)
         if not isinstance(value, tuple) or not any(isinstance(item, tuple) for item in value):
             return value
-    except NotConstant as error:
+    except VaryingExpression as error:
         reason = f": {error.reason}" if error.reason else ""
     raise diagnostics.fail(
         "E102",

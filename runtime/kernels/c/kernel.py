@@ -26,7 +26,7 @@ PIECE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class CModule:
     """The functions of some kernels, one for each, and the text that holds them, each once."""
 
     kernels: tuple[Kernel, ...]
@@ -34,13 +34,13 @@ class Module:
     text: str
 
 
-def module_of(kernels: Sequence[Kernel]) -> Module:
+def module_of(kernels: Sequence[Kernel]) -> CModule:
     """The module of kernels, in the order in which they run."""
     distinct = {id(kernel): kernel for kernel in kernels}
     names = _names([*distinct.values()])
     made = {key: emit_function(kernel, name) for (key, kernel), name in zip(distinct.items(), names, strict=True)}
     functions = tuple([made[id(kernel)] for kernel in kernels])
-    return Module(tuple(kernels), functions, emit_c([*made.values()]))
+    return CModule(tuple(kernels), functions, emit_c([*made.values()]))
 
 
 def _names(kernels: Sequence[Kernel]) -> list[str]:
@@ -76,7 +76,7 @@ class Kernels:
     have something to share out.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: CModule) -> None:
         library = load_module(module.text, [function.name for function in module.functions])
         self.module = module
         self.launches = (Launch * len(module.functions))()

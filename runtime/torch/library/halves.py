@@ -29,7 +29,7 @@ from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differen
 from ....lang.diagnostics import CompileError
 from ...execution.compilation import device_graph, prepare_gradient
 from ...execution.compiled import Compiled
-from ...execution.differentiated import Differentiated, Program
+from ...execution.differentiated import CompiledGraph, Differentiated
 from ...execution.gradients import settled
 from ...failures.failure import RuntimeFailure
 from ...settings.random import local_seed, next_seed
@@ -44,7 +44,7 @@ from .sharding import Staged
 
 MAX_SHAPES = 256
 """Kinds of arguments for which is kept what follows from them."""
-Run = Callable[[Program, Sequence[Any]], list[Any]]
+Run = Callable[[CompiledGraph, Sequence[Any]], list[Any]]
 """Runs a program on values: plainly, or recorded by torch."""
 
 
@@ -64,10 +64,10 @@ class Halves:
         given = {*range(self.num_real), *self.saved}
         self.vjps = [i for i in gradient.input_vjps if i in given]
         self.gradients = [i for i, place in enumerate(gradient.output_vjps) if i not in self._never_there]
-        self._forward = Program(self.exchange.forward, function.title)
-        self._again = Program(self.exchange.again, function.title)
+        self._forward = CompiledGraph(self.exchange.forward, function.title)
+        self._again = CompiledGraph(self.exchange.again, function.title)
         self._by_shapes: dict[str, list[Any] | None] = {}
-        self._pruned: dict[Any, tuple[Program, list[int]]] = {}
+        self._pruned: dict[Any, tuple[CompiledGraph, list[int]]] = {}
 
     @classmethod
     def of(cls, function: Compiled) -> Halves | None:
@@ -290,27 +290,29 @@ class Halves:
             raise Untraceable("R003", backward_of(self.name), message, span=span, notes=[note])
         return int(seed)
 
-    def _program(self, vjps: Sequence[Any], inputs: dict[int, Any], mask: Sequence[bool]) -> tuple[Program, list[int]]:
+    def _program(
+        self, vjps: Sequence[Any], inputs: dict[int, Any], mask: Sequence[bool]
+    ) -> tuple[CompiledGraph, list[int]]:
         """What computes the gradients that are wanted, and which of them these are."""
         return self._program_of(tuple([pattern_of_tensor(vjp) for vjp in vjps]), inputs, mask)
 
     def _program_of(
         self, pattern: tuple[Any, ...], inputs: dict[int, Any], mask: Sequence[bool]
-    ) -> tuple[Program, list[int]]:
+    ) -> tuple[CompiledGraph, list[int]]:
         wanted = tuple([_is_floating(inputs[i]) and m for i, m in zip(self.wanted, mask, strict=True)])
         found = self._pruned.get((pattern, wanted))
         if found is None:
             found = self._pruned[pattern, wanted] = self._prune(pattern, wanted)
         return found
 
-    def _prune(self, pattern: tuple[Any, ...], wanted: Sequence[bool]) -> tuple[Program, list[int]]:
+    def _prune(self, pattern: tuple[Any, ...], wanted: Sequence[bool]) -> tuple[CompiledGraph, list[int]]:
         whole = self._differentiated.backward(pattern)
         if all(part is None for part in pattern):
             return whole, []
         defined = [n for n, i in enumerate(self.gradients) if wanted[n] and i not in whole.undefined]
         graph: Graph = whole.graph.copy()
         graph.body.ret.replace_inputs([graph.outputs[self.gradients[n]] for n in defined])
-        return Program(graph, backward_of(self.name)), defined
+        return CompiledGraph(graph, backward_of(self.name)), defined
 
     @cached_property
     def _never_there(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ....compiler.ops.meta import Meta
-from ....compiler.sharding.derive import Refusal, Stage, Way, ways
+from ....compiler.sharding.derive import RefusedSharding, Stage, Way, ways
 from ....compiler.sharding.placements import REPLICATE, Placement
 from ....lang.light_dataclasses import dataclass, field
 from ...values.torch_dtypes import dtypes_of_torch
@@ -79,13 +79,13 @@ def whole_way(staged: Staged, count: int) -> Way:
     return Way(tuple(places), tuple([None if i is None else REPLICATE for i in staged.results]))
 
 
-def attempts(staged: Staged, count: int) -> Iterator[Way | Refusal]:
+def attempts(staged: Staged, count: int) -> Iterator[Way | RefusedSharding]:
     """Every way that was looked at, of an op of so many arguments, and why it is none."""
     there = [i for i in staged.results if i is not None]
     if not staged.stages or not there:
         return
     for found in ways(staged.stages, staged.values, there):
-        if isinstance(found, Refusal):
+        if isinstance(found, RefusedSharding):
             yield found
             continue
         row = iter(found.results)
