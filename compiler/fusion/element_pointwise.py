@@ -14,11 +14,11 @@ from ..ops.arrays import numpy_dtype
 from ..ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from ..ops.meta import Meta, UnknownType, is_known
 from ..ops.registry import OPS
-from ..ops.scalar import CONSTANT, LIMITS, PARAMETER
+from ..ops.scalar import CHOICES, CONSTANT, LIMITS, PARAMETER
 from ..types.dtypes import BOOL, FLOAT16, DType
 from ..types.types import BOOL as BOOL_TYPE
 from ..types.types import INT, NUMBERS
-from .body import register_dtype
+from .body import Body, register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
 
 
@@ -56,7 +56,15 @@ def pointwise_fits(node: Node, known: Known, supports: Callable[[str, DType], bo
         return False
     if compute.is_half:
         return False
-    return all(supports(step.op, compute) for step in special.steps if step.operands)
+    return all(supports(name, compute) for step in special.steps if step.operands for name in _names(step.op, compute))
+
+
+def _names(op: str, compute: DType) -> list[str]:
+    """The primitives that may take part in a step."""
+    choice = CHOICES.get(op)
+    if choice is None:
+        return [op]
+    return [choice.otherwise, *(choice.cases.values() if compute.is_floating else ())]
 
 
 def _static_arguments(node: Node) -> Sequence[int]:
@@ -83,25 +91,25 @@ def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Gua
         else:
             dtype = BOOL if step.kind == "bool" else compute
             operands = [made[o] for o in step.operands]
-            found = body.compute(hint if number == last else "", step.op, dtype, operands)
-            if step.op == "pow" and compute.is_floating and result != FLOAT16:
-                exponent = special.steps[step.operands[1]]
-                of_number = exponent.op != PARAMETER or not isinstance(
-                    group.known.get(node.inputs[exponent.value]), Meta
-                )
-                found = _root(group, operands, found, dtype) if of_number else found
-            made.append(found)
+            made.append(_primitive(body, hint if number == last else "", step.op, dtype, operands, result))
     return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
 
 
-def _root(group: Elements, operands: Sequence[Operand], found: Operand, dtype: DType) -> Operand:
-    """A power by a number, which is a root where torch takes one: that of -inf is NaN, that of -0.0 has its sign."""
-    base, exponent = operands
-    for half, root in ((0.5, "sqrt"), (-0.5, "rsqrt")):
-        if isinstance(exponent, KernelConstant) and exponent.value != half:
-            continue
-        is_half = group.body.compute("", "eq", BOOL, [exponent, KernelConstant(half)])
-        found = group.body.where(is_half, group.body.compute("", root, dtype, [base]), found, dtype)
+def _primitive(body: Body, hint: str, name: str, dtype: DType, operands: Sequence[Operand], result: DType) -> Operand:
+    """A primitive; of a choice what a literal chooses, or all of them where the number is not known yet."""
+    choice = CHOICES.get(name)
+    if choice is None:
+        return body.compute(hint, name, dtype, operands)
+    given, number = operands[:-1], operands[-1]
+    cases = choice.cases if dtype.is_floating and result != FLOAT16 else {}
+    if isinstance(number, KernelConstant) and number.value in cases:
+        return body.compute(hint, cases[number.value], dtype, given)
+    found = body.compute(hint, choice.otherwise, dtype, operands)
+    if isinstance(number, KernelConstant):
+        return found
+    for value, chosen in cases.items():
+        is_value = body.compute("", "eq", BOOL, [number, KernelConstant(value)])
+        found = body.where(is_value, body.compute("", chosen, dtype, given), found, dtype)
     return found
 
 

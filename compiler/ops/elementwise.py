@@ -31,7 +31,7 @@ from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, plain_floats, r
 from .program import LinearProgram
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
-from .scalar import PARAMETER, PRIMITIVES, Kind, Scalar, ScalarStep, linearize, parameter
+from .scalar import EVALUATED, PARAMETER, Kind, Scalar, ScalarStep, linearize, parameter
 
 
 class Symbolic:
@@ -229,7 +229,7 @@ class Pointwise:
         leaves = [(arg.op, arg.value, arg.kind) for arg in root.args]
         parameters = [(PARAMETER, i, "number") for i in range(len(leaves))]
         is_plain = bool(leaves) and special.tensors in ((0,), (0, 1)) and special.keeps_floats
-        function = PRIMITIVES[root.op].evaluate if is_plain and leaves in (parameters, parameters[::-1]) else None
+        function = EVALUATED[root.op].evaluate if is_plain and leaves in (parameters, parameters[::-1]) else None
         if not isinstance(function, np.ufunc):
             return None
         return function if leaves == parameters else _reversed(function)

@@ -59,16 +59,20 @@ def plain_power(base: Any, exponent: Any) -> Any:
 
 
 def power(base: Any, exponent: Any) -> Any:
-    """A cube by multiplication. An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
-    if exponent.ndim == 0 and exponent == 3:
-        return base * base * base
-    if exponent.ndim == 0 and abs(exponent) == 0.5:
-        # The power of -inf is a number, its root is not.
-        return np.sqrt(base) if exponent > 0 else rsqrt(base)
+    """An integer to a negative power is zero unless it is 1 or -1, as in torch's C++."""
     if exponent.dtype.kind != "i" or not np.any(exponent < 0):
         return plain_power(base, exponent)
     negative = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2 == 0, 1, -1), 0)).astype(base.dtype)
     return np.where(exponent < 0, negative, np.power(base, np.maximum(exponent, 0)))
+
+
+def power_by_number(base: Any, exponent: Any) -> Any:
+    """A root by a half, a cube by multiplication."""
+    if exponent == 3:
+        return base * base * base
+    if abs(exponent) == 0.5:
+        return np.sqrt(base) if exponent > 0 else rsqrt(base)
+    return power(base, exponent)
 
 
 def preferring_numbers(propagate: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:

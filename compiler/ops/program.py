@@ -8,7 +8,7 @@ from typing import Any
 
 from ..types.lazy_numpy import np
 from .arrays import Array
-from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
+from .scalar import CHOICES, CONSTANT, EVALUATED, LIMITS, PARAMETER, ScalarStep
 
 
 class LinearProgram:
@@ -46,9 +46,8 @@ class LinearProgram:
         return None if limit is None else number(limit(self.result), self.dtype)
 
     def _function(self, step: ScalarStep) -> Callable[..., Any]:
-        primitive = PRIMITIVES[step.op]
-        half = primitive.evaluate_half if self.result == np.float16 else None
-        evaluate = half or primitive.evaluate
+        choice = CHOICES.get(step.op) if self.result == np.float16 else None
+        evaluate = EVALUATED[choice.otherwise if choice else step.op].evaluate
         return partial(evaluate, dtype=self.dtype) if step.op == "number" else evaluate
 
     def run(self, arguments: Sequence[Any]) -> Array:

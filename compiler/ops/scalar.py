@@ -13,11 +13,12 @@ comparison. A bool where a number is wanted turns into 0 or 1, a number where a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from ...lang.light_dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass, field
 from ..types.lazy_numpy import ml_dtypes, np
 from . import evaluations
 
@@ -159,8 +160,6 @@ class Primitive:
     function: Callable[..., Any] | str
     meaning: str
     floating: bool = False
-    evaluate_half: Callable[..., Any] | None = None
-    """What computes, in float32, a result that is rounded to float16 at once, where that is something else."""
 
     @cached_property
     def evaluate(self) -> Callable[..., Any]:
@@ -224,9 +223,7 @@ remainder = _primitive(
     "remainder", 2, evaluations.checked(evaluations.remainder), "remainder with the sign of the divisor"
 )
 fmod = _primitive("fmod", 2, evaluations.checked(evaluations.numpy("fmod")), "remainder with the sign of the dividend")
-PRIMITIVES["pow"] = power = Primitive(
-    "pow", ("number",) * 2, "number", evaluations.power, "power", evaluate_half=evaluations.plain_power
-)
+power = _primitive("pow", 2, evaluations.power, "power")
 neg = _primitive("neg", 1, "negative", "negation")
 absolute = _primitive("abs", 1, "abs", "absolute value")
 sign = _primitive("sign", 1, evaluations.sign, "-1, 0 or 1; 0 for NaN")
@@ -331,8 +328,35 @@ def _limits(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(np.uint8 if dtype.kind == "b" else dtype)
 
 
+@dataclass(frozen=True, eq=False)
+class ChosenPrimitive(Primitive):
+    """Primitives among which the last operand chooses, a number. Kernels hold what was chosen."""
+
+    cases: Mapping[float, str] = field(default_factory=dict)
+    """What it is for which numbers, of floats."""
+    otherwise: str = ""
+    """What it is for all others, and where the result is rounded to float16 at once."""
+
+
+CHOICES: dict[str, ChosenPrimitive] = {}
+"""Every choice by name."""
+
+CHOICES["number_pow"] = number_power = ChosenPrimitive(
+    "number_pow",
+    ("number",) * 2,
+    "number",
+    evaluations.power_by_number,
+    "power by a number; torch takes the root for the power by a half, where -inf gives NaN and -0.0 its own sign",
+    cases={0.5: "sqrt", -0.5: "rsqrt"},
+    otherwise="pow",
+)
+
+EVALUATED: Mapping[str, Primitive] = ChainMap[str, Primitive](PRIMITIVES, CHOICES)  # type: ignore[arg-type]
+"""What arrays are computed by."""
+
+
 class ScalarStep(NamedTuple):
-    """One value of a linear program: a parameter, a constant, or a primitive on the values at `operands`."""
+    """One value of a linear program: a parameter, a constant, or what is in EVALUATED on the values at `operands`."""
 
     op: str
     operands: tuple[int, ...]

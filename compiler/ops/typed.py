@@ -25,7 +25,7 @@ from .arrays import numpy_dtype
 from .elementwise import SYMBOLIC, Pointwise, SpecializedOp
 from .program import number
 from .registry import Op
-from .scalar import CONSTANT, LIMITS, PARAMETER, PRIMITIVES, ScalarStep
+from .scalar import CONSTANT, EVALUATED, LIMITS, PARAMETER, ScalarStep
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,7 +110,7 @@ def _function(
 ) -> Callable[..., Any]:
     steps = special.steps
     root = steps[-1]
-    primitive = PRIMITIVES[root.op].evaluate if root.op in PRIMITIVES else None
+    primitive = EVALUATED[root.op].evaluate if root.op in EVALUATED else None
     leaves = [steps[o] for o in root.operands]
     if isinstance(primitive, np.ufunc) and [(s.op, s.value) for s in leaves] == [(PARAMETER, t) for t in tensors]:
         return primitive
@@ -154,7 +154,7 @@ class _FunctionText:
         if not step.operands:
             self._scope[f"c{index}"] = self._leaf(step)
             return f"c{index}", frozenset()
-        evaluate = PRIMITIVES[step.op].evaluate
+        evaluate = EVALUATED[step.op].evaluate
         function = partial(evaluate, dtype=self._dtype) if step.op == "number" else evaluate
         self._scope[f"f{index}"] = function
         reach = frozenset[int]().union(*(self._reach[o] for o in step.operands))

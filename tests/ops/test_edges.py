@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
@@ -226,3 +227,30 @@ def test_powers_that_are_roots(spelled: str, power: float, dtype: torch.dtype) -
         np.testing.assert_array_equal(found, expected)
         numbers = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+
+
+BASES = [-math.inf, math.inf, -1.0, 0.0, -0.0, 4.0, math.nan]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("power", [0.5, -0.5, 1.5, 2.5, 3.0])
+@pytest.mark.parametrize("shape", [(), (1,), (len(BASES),)], ids=str)
+def test_powers_by_tensors_are_no_roots(shape: tuple[int, ...], power: float, backend: str) -> None:
+    """torch takes roots for powers by a number alone, and so do the gradients of both orders."""
+    by_tensor = gs.CompilationUnit("def f(x, p):\n    return torch.pow(x, p)\n").f
+    by_number = gs.CompilationUnit("def f(x, p: float):\n    return torch.pow(x, p)\n").f
+    tensor = torch.full(shape, power, dtype=torch.float64)
+    for f, exponent in ((by_tensor, tensor), (by_number, power)):
+        expected = _power_and_slopes(torch.pow, exponent)
+        with gs.settings.backend(backend):
+            found = _power_and_slopes(f, exponent)
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0, equal_nan=True)
+
+
+def _power_and_slopes(f: Callable[..., torch.Tensor], exponent: Any) -> list[torch.Tensor]:
+    x = torch.tensor(BASES, dtype=torch.float64, requires_grad=True)
+    value = f(x, exponent)
+    (slope,) = torch.autograd.grad(value.sum(), x, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope.sum(), x)
+    return [value, slope, curvature]

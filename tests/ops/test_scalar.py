@@ -9,7 +9,7 @@ import pytest
 from gradscript.compiler.ops import OPS
 from gradscript.compiler.ops import scalar as s
 from gradscript.compiler.ops.elementwise import RULES, SYMBOLIC
-from gradscript.compiler.ops.scalar import PRIMITIVES, Scalar, linearize, parameter
+from gradscript.compiler.ops.scalar import CHOICES, EVALUATED, PRIMITIVES, Scalar, linearize, parameter
 
 
 def text(expression: Scalar) -> str:
@@ -70,13 +70,19 @@ def test_every_parameter_is_an_argument_and_every_operation_a_primitive() -> Non
         steps = linearize(op.scalar.expression(arguments))
         used = {step.value for step in steps if step.op == "parameter"}
         assert used == {i for i, v in enumerate(arguments) if v is SYMBOLIC}, op.schema
-        assert {step.op for step in steps} <= {*PRIMITIVES, "parameter", "constant"}
+        assert {step.op for step in steps} <= {*EVALUATED, "parameter", "constant"}
 
 
 def test_the_table_of_primitives() -> None:
-    for name, primitive in PRIMITIVES.items():
+    for name, primitive in EVALUATED.items():
         assert primitive.name == name and primitive.meaning
         assert len(primitive(*[parameter(i) for i in range(primitive.arity)]).args) == primitive.arity
+
+
+def test_a_choice_is_among_what_emitters_have_texts_for() -> None:
+    for choice in CHOICES.values():
+        assert {*choice.cases.values(), choice.otherwise} <= PRIMITIVES.keys()
+        assert all(PRIMITIVES[name].arity == choice.arity - 1 for name in choice.cases.values())
 
 
 def test_rules_and_temporaries() -> None:

@@ -204,7 +204,7 @@ def supports(primitive: str, dtype: DType) -> bool:
 
 
 def power(exponent: Number) -> CSpelling | None:
-    """A power that is a product, given a base that may be repeated, or a root, as torch takes it."""
+    """A power that is a product, given a base that may be repeated."""
     return _POWERS.get(exponent)
 
 

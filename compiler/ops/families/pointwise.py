@@ -164,10 +164,9 @@ for overload in POWERS:
     right = "Scalar" if overload == "Tensor_Scalar" else "Tensor"
     # Bools have their powers by bools that are numbers, which change nothing or give True.
     rule = "promote" if right == "Scalar" else "number"
-    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", lambda x, y: x**y, dtype=rule)
-    pointwise(
-        f"aten::float_power.{overload}({left} self, {right} exponent) -> Tensor", lambda x, y: x**y, dtype="double"
-    )
+    formula = s.number_power if right == "Scalar" else s.power
+    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype=rule)
+    pointwise(f"aten::float_power.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype="double")
 pointwise("aten::square(Tensor self) -> Tensor", lambda x: x * x, dtype="counted")
 pointwise("aten::sqrt(Tensor self) -> Tensor", s.sqrt, dtype="float")
 pointwise("aten::rsqrt(Tensor self) -> Tensor", s.rsqrt, dtype="float")
