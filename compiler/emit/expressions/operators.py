@@ -6,7 +6,7 @@ from ....lang import ast
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
-from ...types.types import INT, NONE, NUMBERS, STR, ListType, TupleType, Type, is_tensor
+from ...types.types import FLOAT, INT, NONE, NUMBERS, STR, ListType, TupleType, Type, is_tensor
 from ..emitter import Emitter
 from ..resolve import emit_resolved, with_float_base
 from ..truth import truth_of
@@ -69,7 +69,7 @@ def _equal_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Va
     if len(mine) != len(other):
         return e.at(node).constant(False)
     result: Value | None = None
-    for a, b in zip(mine, other, strict=True):
+    for a, b in _joined_objects(e, node, list(zip(mine, other, strict=True))):
         if a.type == NONE or b.type == NONE:
             same = e.at(node).constant(a.type == b.type)
         else:
@@ -78,3 +78,14 @@ def _equal_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Va
             same = truth.value
         result = same if result is None else e.value("aten::__and__.bool", node, result, same)
     return result or e.at(node).constant(True)
+
+
+def _joined_objects(e: Emitter, node: ast.Syntax, pairs: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
+    """The pairs, those that may be NaN as two lists: these say where Python knows NaN by the object that it is."""
+    of_tensors = [pair for pair in pairs if all(is_tensor(value.type) for value in pair)]
+    of_floats = [pair for pair in pairs if all(value.type == FLOAT for value in pair)]
+    found = [pair for pair in pairs if pair not in of_tensors and pair not in of_floats]
+    for objects in filter(None, (of_tensors, of_floats)):
+        mine, other = ([pair[side] for pair in objects] for side in (0, 1))
+        found.append((e.at(node).list(mine), e.at(node).list(other)))
+    return found

@@ -6,6 +6,7 @@ what it was. `l.append(x)` in source rebinds `l` to the result of `aten::append.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cmp_to_key
 from math import prod
@@ -100,6 +101,10 @@ def _contains(values: List, value: Any) -> bool:
     return any(equal(candidate, value) for candidate in values)
 
 
+def _count(values: List, value: Any) -> int:
+    return sum(equal(candidate, value) for candidate in values)
+
+
 declare("aten::append.t(t[] self, t el) -> t[]", lambda values, value: [*values, value])
 declare("aten::_set_item.t(t[] l, int idx, t el) -> t[]", _set_item)
 declare("aten::_set_slice.t(t[] l, t[] values, int? start=None, int? end=None, int step=1) -> t[]", _set_slice)
@@ -122,12 +127,30 @@ declare("aten::mul.right_(int n, t[] l) -> t[]", lambda n, values: list(values) 
 def equal(left: Any, right: Any) -> bool:
     """Whether two elements are equal: numbers, strings, tensors of one element, and lists and tuples of such.
 
-    As in Python, what is the same object is, be it NaN.
+    In Python NaN is equal to the very object that it is, and values have no such identity here: ValueError where the
+    answer depends on it.
     """
+    found = _equal(left, right)
+    if found is None:
+        raise ValueError(
+            "NaN is in a list, or equal to what holds it, only where it is the same object, and objects are not told "
+            "apart here: `torch.isnan(x)` and `math.isnan(p)` find it"
+        )
+    return found
+
+
+def _equal(left: Any, right: Any) -> bool | None:
+    """The same; None where it depends on whether one NaN is the other."""
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(equal, left, right))
+        if len(left) != len(right):
+            return False
+        found = {_equal(a, b) for a, b in zip(left, right, strict=True)}
+        return False if False in found else None if None in found else True
     _require_single(left, right)
-    return left is right or bool(left == right)
+    if left is None or right is None or isinstance(left, str) or isinstance(right, str):
+        return bool(left == right)
+    are_nan = bool(left != left) and bool(right != right)
+    return None if are_nan else bool(left == right)
 
 
 def _require_single(*elements: Any) -> None:
@@ -164,11 +187,17 @@ def _ordered(values: List, order: Sequence[int]) -> List:
 
 
 for kind in ("int", "float", "bool", "str"):
-    declare(f"aten::eq.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a == b, traits=Trait.COMMUTATIVE)
-    declare(f"aten::ne.{kind}_list({kind}[] a, {kind}[] b) -> bool", lambda a, b: a != b, traits=Trait.COMMUTATIVE)
-    declare(f"aten::__contains__.{kind}_list({kind}[] l, {kind} item) -> bool", lambda values, item: item in values)
+    is_equal = equal if kind == "float" else operator.eq
+    contains = _contains if kind == "float" else operator.contains
+    declare(f"aten::eq.{kind}_list({kind}[] a, {kind}[] b) -> bool", is_equal, traits=Trait.COMMUTATIVE)
+    declare(
+        f"aten::ne.{kind}_list({kind}[] a, {kind}[] b) -> bool",
+        lambda a, b, is_equal=is_equal: not is_equal(a, b),
+        traits=Trait.COMMUTATIVE,
+    )
+    declare(f"aten::__contains__.{kind}_list({kind}[] l, {kind} item) -> bool", contains)
     declare(f"aten::index.list_{kind}({kind}[] self, {kind} el) -> int", _find)
-    declare(f"aten::count.{kind}({kind}[] self, {kind} el) -> int", lambda values, value: values.count(value))
+    declare(f"aten::count.{kind}({kind}[] self, {kind} el) -> int", _count)
     declare(f"aten::remove.{kind}({kind}[] self, {kind} el) -> {kind}[]", _remove)
     declare(f"aten::sorted.{kind}({kind}[] input) -> {kind}[]", sorted)
     declare(
@@ -182,11 +211,7 @@ declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=Trait.NONDIFFERENTI
 declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=Trait.NONDIFFERENTIABLE)
 declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::index.list(t[] self, t el) -> int", _find, traits=Trait.NONDIFFERENTIABLE)
-declare(
-    "aten::count.list(t[] self, t el) -> int",
-    lambda values, value: sum(equal(candidate, value) for candidate in values),
-    traits=Trait.NONDIFFERENTIABLE,
-)
+declare("aten::count.list(t[] self, t el) -> int", _count, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::remove.list(t[] self, t el) -> t[]", _remove)
 declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=Trait.NONDIFFERENTIABLE)
 declare("aten::_ordered(t[] input, int[] order) -> t[]", _ordered)
