@@ -15,8 +15,6 @@ from threading import Lock, RLock
 from typing import Any
 from weakref import WeakSet
 
-import numpy as np
-
 from ...compiler.analysis.draws import draws
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.registry import OPS, Trait
@@ -28,6 +26,7 @@ from ..plans.interpreter import execute, run_plan
 from ..plans.plan import BINARY, UNARY, ExecutionPlan
 from ..settings.counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
 from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED, runs_c
+from ..values.float_errors import ignoring_float_errors
 from .argument_spec import ArgumentSpec, Signature
 from .backend import GraphRun, kernels_for
 from .compilation import compile_graph, device_graph, fallback_graph
@@ -298,5 +297,4 @@ def _direct(plan: ExecutionPlan) -> Callable[..., Any] | None:
     results = gather(marked)
     if len(results) != 1 or results[0] is not plan:
         return None
-    direct: Callable[..., Any] = np.errstate(all="ignore")(function)
-    return direct
+    return ignoring_float_errors(function)

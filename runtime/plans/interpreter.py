@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...compiler.ops.families.control import is_defined
 from ...lang.source import NO_SPAN
 from ..failures.failed_node import failure_at
 from ..failures.failure import RuntimeFailure
+from ..values.float_errors import ignoring_float_errors
 from .plan import (
     BAIL,
     BINARY,
@@ -46,7 +45,7 @@ def run_plan(plan: ExecutionPlan, arguments: Sequence[Any]) -> list[Any]:
     return execute(plan, [*arguments, *plan.template])
 
 
-@np.errstate(all="ignore")
+@ignoring_float_errors
 def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
     """The one loop. What it does for each kind is the table of `plan.Instruction`; the usual kinds come first.
 

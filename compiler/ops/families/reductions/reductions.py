@@ -50,11 +50,15 @@ def require_float(name: str, dtype: DType) -> DType:
 
 
 def _sum(self: Array, dim: Dims, keepdim: bool, dtype: int | None) -> Array:
-    if dim is None and dtype is None and not keepdim and self.dtype in plain_floats():
-        # The sum of everything, as losses are: the same, without the way there.
-        return np.asarray(np.add.reduce(self, axis=None, dtype=np.float64), self.dtype)
     target = total_dtype(self, dtype)
     return cast(accumulate(np.sum, self, axes_of(dim, self.ndim), keepdim, target), target)
+
+
+def _total(self: Array, dtype: int | None) -> Array:
+    """The sum of everything, as losses are: without the way there where the dtype stays."""
+    if dtype is None and self.dtype in plain_floats():
+        return np.asarray(np.add.reduce(self, None, np.float64), self.dtype)
+    return _sum(self, None, False, dtype)
 
 
 def _whole(reduce: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,7 +195,7 @@ def _trace(self: Array) -> Array:
 
 declare(
     "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-    _whole(_sum),
+    _total,
     traits=_R,
     result=rules.accumulated(1, 0),
     shape=reduced,
