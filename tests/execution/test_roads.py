@@ -11,6 +11,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some_of
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.pipeline import EXECUTOR, InvalidPass
@@ -94,7 +95,7 @@ def _breaks(of: set[str]) -> Callable[[Graph], bool]:
     return use_before_definition
 
 
-@every_road
+@pytest.mark.parametrize("road", some_of([*ROADS, *ON_DEVICE]), indirect=True)
 def test_a_pass_that_breaks_a_graph_is_named(road: Road) -> None:
     """In the gradient where there is one, else in the forward."""
     for stage in EXECUTOR:

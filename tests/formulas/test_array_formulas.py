@@ -93,7 +93,7 @@ def test_derivatives_match_torch(name: str) -> None:
     layouts = _layouts(name)
     runs = [(n, "contiguous") for n in numbers] + [(n, layouts[n % len(layouts)]) for n in numbers]
     runs += [(0, layout) for layout in layouts if (0, layout) not in runs]
-    found = [_both(name, number, layout) for number, layout in runs]
+    found = [_both(name, number, layout) for number, layout in [runs[0], *some_of(runs[1:])]]
     assert any(found), f"no sample of {name} has a gradient"
     for pair in found:
         if pair is not None:

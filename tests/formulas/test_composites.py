@@ -109,7 +109,7 @@ def test_derivatives_are_those_of_torch(name: str) -> None:
     runs = [(i, "contiguous") for i in range(len(CASES[name]))]
     runs += [(0, layout) for layout in layouts[1:]]
     runs += [(i, layouts[1 + i % (len(layouts) - 1)]) for i in range(1, len(CASES[name]))]
-    for number, layout in runs:
+    for number, layout in [runs[0], *some_of(runs[1:])]:
         found, expected = _both(name, _arguments(name, number, layout=layout))
         where = f"{name}, call {number}, {layout}"
         assert not differences(found.values, expected.values, RTOL, ATOL), f"value of {where}"

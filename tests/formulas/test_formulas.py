@@ -121,7 +121,7 @@ def test_derivatives_are_those_of_torch(name: str) -> None:
     rtol = INEXACT_IN_TORCH.get(op.schema.base_name, 1e-9)
     samples = calls(op)
     cases = [*((i, "contiguous") for i in range(len(samples))), *((0, layout) for layout in layouts[1:])]
-    for i, layout in cases:
+    for i, layout in [cases[0], *some_of(cases[1:])]:
         sample = samples[i]
         arguments = _arguments(op, sample, layout=layout, seed=i)
         if not _has_gradient(op, arguments):

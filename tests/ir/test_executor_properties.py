@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amounts import some_of
 from evaluator import evaluate
 from executor_graphs import arguments, executor_graph
 from gradscript.compiler.ir.graph import Graph
@@ -45,7 +46,7 @@ def _check(graph: Graph, values: list[Any], expected: list[Any], exactly: bool, 
 
 
 @pytest.mark.parametrize("typed", [True, False], ids=["typed", "untyped"])
-@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("name", some_of(PASSES))
 def test_a_pass_keeps_the_results(name: str, typed: bool) -> None:
     worked = 0
     for seed in SEEDS:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from amounts import some_of
 from enumeration import differences, is_compared, name_of
 from torch_samples import database
 
@@ -204,7 +205,7 @@ def test_negative_strides_of_a_result_on_torch_tensors() -> None:
 SOME = [op for op in database() if is_compared(op)][::14]
 
 
-@pytest.mark.parametrize("op", SOME, ids=name_of)
+@pytest.mark.parametrize("op", some_of(SOME), ids=name_of)
 @pytest.mark.parametrize("dtype", ["float64", "int64", "bool"])
 def test_torchs_own_samples(op: Any, dtype: str) -> None:
     """A few of the entries; `make enumerate` compares all of them, with changed samples too."""
