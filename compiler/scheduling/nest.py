@@ -20,7 +20,7 @@ from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position
 from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import used_names
 
-_CHEAP = frozenset(
+CHEAP = frozenset(
     (
         *("add", "sub", "mul", "neg", "abs", "where", "number", "maximum", "minimum", "fmax", "fmin", "sign"),
         *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "signbit", "and", "or", "xor", "not", "shl", "shr"),
@@ -303,7 +303,7 @@ class _Builder:
                 continue
             seen.add(current)
             d = self.definitions[current]
-            if isinstance(d, Uniform | Reduce) or (isinstance(d, Compute) and d.primitive not in _CHEAP):
+            if isinstance(d, Uniform | Reduce) or (isinstance(d, Compute) and d.primitive not in CHEAP):
                 return True
             pending += used_names(d)
         return False

@@ -72,6 +72,7 @@ def test_stages_keep_the_results(differentiable: bool) -> None:
             _check(graph, values, expected, False, before)
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("everything", [False, True])
 def test_plans_give_the_results(requires_grad: bool, everything: bool) -> None:

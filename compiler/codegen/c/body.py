@@ -34,6 +34,7 @@ from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .positions import CPositions
 from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
+from .traffic import Strip, Traffic
 from .uses import is_of_computed_index, uses
 
 INDENT = "    "
@@ -50,6 +51,7 @@ class CBody:
         self.nest = nest
         self.names = names
         self.positions = positions
+        self.traffic = Traffic(kernel, positions, names, passed)
         self.helpers: dict[str, None] = {}
         self.reductions: dict[str, DType] = {}
         self.parameters: dict[tuple[str, DType], str] = {}
@@ -62,6 +64,8 @@ class CBody:
         self._values: dict[str, Text] = {}
         self._arrays: dict[str, str] = {}
         self._best: dict[str, str] = {}
+        self._elements: dict[int, str] = {}
+        """Where stores write that go past the caches."""
 
     # --- items ---
 
@@ -88,18 +92,40 @@ class CBody:
         return self._loop(item)
 
     def _loop(self, loop: AxisLoop) -> list[str]:
-        first, end, axis = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis), loop.axis
-        position = self.positions.axes[axis]
-        inner = self.lines(loop.body)
+        first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
+        strips = self.traffic.strips(loop) if _is_side_by_side(loop) else []
+        if not strips:
+            return self._turns(loop, first, end)
+        if not self.traffic.needs_several(loop.axis):
+            return self._strip(loop, strips, first, end)
+        position = self.positions.axes[loop.axis]
+        strip = self.traffic.length
+        start, stop = self.names.take(f"{position}_start"), self.names.take(f"{position}_stop")
+        self.helpers["gs_least"] = None
+        lines = [f"const int64_t {stop} = gs_least({start} + {strip}, {end});", *self._strip(loop, strips, start, stop)]
+        head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {strip}) {{"
+        return [head, *(INDENT + line for line in lines), "}"]
+
+    def _strip(self, loop: AxisLoop, strips: Sequence[Strip], first: str, end: str) -> list[str]:
+        """A loop that writes strips of results."""
+        position = self.positions.axes[loop.axis]
+        at = position if first == "0" else f"{position} - {first}"
+        self._elements |= {id(strip.store): f"{strip.here}[{at}]" for strip in strips}
+        return self.traffic.in_strips(loop.axis, strips, self._turns(loop, first, end), first, end)
+
+    def _turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
+        position = self.positions.axes[loop.axis]
+        ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis)
+        inner = [*ahead, *self.lines(loop.body)]
         pragma = self._pragma(loop)
         head = f"for (int64_t {position} = {first}; {position} < {end}; ++{position}) {{"
         return [*pragma, head, *(INDENT + line for line in inner), "}"]
 
     def _pragma(self, loop: AxisLoop) -> list[str]:
         """Points side by side, with what they are combined by, where that can be."""
-        turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
-        if not loop.is_innermost or any(turn.combine in ("argmax", "argmin") for turn in turns):
+        if not _is_side_by_side(loop):
             return []
+        turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
         by_operator: dict[str, list[str]] = {}
         for turn in turns:
             if turn.name not in self._arrays:
@@ -318,8 +344,11 @@ class CBody:
         if dtype.is_half:
             self.helpers[f"gs_store_{dtype.name}"] = None
             text = Text(f"gs_store_{dtype.name}({text.text})")
-        index = self.positions.text(statement.index, self._known)
-        line = f"{self._passed[statement.buffer]}[{index.text}] = {text.text};"
+        element = self._elements.get(id(statement))
+        if element is None:
+            index = self.positions.text(statement.index, self._known)
+            element = f"{self._passed[statement.buffer]}[{index.text}]"
+        line = f"{element} = {text.text};"
         condition = self.positions.condition(statement.conditions, self._known)
         return [f"if ({condition}) {line}"] if condition else [line]
 
@@ -390,6 +419,12 @@ class CBody:
             f"{INDENT}{position} = {self.positions.axes[over]};",
             "}",
         ]
+
+
+def _is_side_by_side(loop: AxisLoop) -> bool:
+    """Whether the points of a loop may be computed together."""
+    turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
+    return loop.is_innermost and not any(turn.combine in ("argmax", "argmin") for turn in turns)
 
 
 class _Known(dict[str, Text]):

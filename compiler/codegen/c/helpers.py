@@ -86,6 +86,64 @@ _PLAIN: dict[str, str] = {
             return a < b ? a : b;
         }
         """,
+    "gs_fetch": """
+        /* Asks for what will be read soon. */
+        INLINE void gs_fetch(const void *from, int64_t bytes)
+        {
+            for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)from + i, 0, 3);
+        }
+        """,
+    "gs_stream": """
+        /* Whole lines to memory, past the caches, where the machine and the compiler have that. */
+        #if defined(__clang__) || defined(__AVX512F__)
+        #define GS_LINE 64
+        #elif defined(__AVX__)
+        #define GS_LINE 32
+        #else
+        #define GS_LINE 16
+        #endif
+        typedef float gs_line __attribute__((vector_size(GS_LINE), may_alias));
+        typedef float gs_loose_line __attribute__((vector_size(GS_LINE), aligned(1), may_alias));
+
+        #if defined(__clang__)
+        #define GS_STREAMS 1
+        #define GS_PUT_LINE(to, line) __builtin_nontemporal_store(line, (gs_line *)(to))
+        #elif defined(__AVX512F__)
+        #define GS_STREAMS 1
+        #define GS_PUT_LINE(to, line) __builtin_ia32_movntps512((float *)(to), line)
+        #elif defined(__AVX__)
+        #define GS_STREAMS 1
+        #define GS_PUT_LINE(to, line) __builtin_ia32_movntps256((float *)(to), line)
+        #elif defined(__SSE__)
+        #define GS_STREAMS 1
+        #define GS_PUT_LINE(to, line) __builtin_ia32_movntps((float *)(to), line)
+        #else
+        #define GS_STREAMS 0
+        #define GS_PUT_LINE(to, line) (*(gs_line *)(to) = (line))
+        #endif
+
+        INLINE void gs_stream(void *to, const void *from, int64_t bytes)
+        {
+            char *target = to;
+            const char *source = from;
+            int64_t head = -(uintptr_t)target % 64;
+            head = head < bytes ? head : bytes;
+            __builtin_memcpy(target, source, head);
+            int64_t i = head;
+            for (; i + 64 <= bytes; i += 64)
+                for (int64_t k = i; k < i + 64; k += GS_LINE)
+                    GS_PUT_LINE(target + k, *(const gs_loose_line *)(source + k));
+            __builtin_memcpy(target + i, source + i, bytes - i);
+        }
+
+        /* What was put past the caches is there for other threads. */
+        INLINE void gs_stream_end(void)
+        {
+        #if defined(__SSE__)
+            __builtin_ia32_sfence();
+        #endif
+        }
+        """,
     "gs_quotient": """
         /* Rounded down. */
         INLINE int64_t gs_quotient(int64_t x, int64_t y)

@@ -140,14 +140,18 @@ class _Function:
         self.body = CBody(kernel, nest, names, self.positions, self.passed)
 
     def emit(self) -> CFunction:
-        inner = self.body.lines(self.items)
+        programs = self.schedule.programs
+        turn = programs[-1].axis if programs and not programs[-1].block else ""
+        ahead = self.body.traffic.ahead(self.items, turn) if turn else []
+        inner = [*ahead, *self.body.lines(self.items)]
         arrays, scratch = self._arrays()
         outside = self.body.outside
-        rest = [*self._numbers(), *arrays, *([f"int {outside} = 0;"] if outside else [])]
-        rest += [*self._programs(inner), f"return {outside or 0};"]
+        traffic = self.body.traffic
+        rest = [*self._numbers(), *arrays, *traffic.declared(), *([f"int {outside} = 0;"] if outside else [])]
+        rest += [*self._programs(inner), *traffic.ended(), f"return {outside or 0};"]
         lines = [*self._buffers(), *self._sizes(rest), *rest]
         text = "\n".join([*self._comment(), *self._signature(), "{", *(INDENT + line for line in lines), "}"])
-        helpers = {**self.body.helpers, **self.positions.helpers}
+        helpers = {**self.body.helpers, **self.positions.helpers, **traffic.helpers}
         if any(p.block for p in self.schedule.programs):
             helpers["gs_least"] = None
         return CFunction(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel
@@ -40,6 +41,8 @@ class CPositions:
             sign = "-" if coefficient < 0 else "+"
             number, sizes = found.get(atom, (coefficient, ()))
             text = self._term(abs(number), atom, values, sizes)
+            if isinstance(atom, AxisAtom) and self.axes[atom.name] == "0":
+                continue
             parts.append(f"{sign} {text}" if parts else f"-{text}" if coefficient < 0 else text)
         if index.constant or not parts:
             number = abs(index.constant)
@@ -47,6 +50,12 @@ class CPositions:
             parts.append(f"{sign} {number}" if parts else str(index.constant))
         level = SUM if len(parts) > 1 else self._level(index)
         return Text(" ".join(parts), level)
+
+    def text_at(self, index: Index, moved: Mapping[str, str]) -> str:
+        """An index of axes alone, where some of them are at other positions."""
+        other = copy(self)
+        other.axes = {**self.axes, **moved}
+        return other.text(index, {}).text
 
     def _level(self, index: Index) -> int:
         if not index.terms:
@@ -127,6 +136,10 @@ class CPositions:
         if block and axis in self._dynamic:
             return block
         return min(block or self._sizes[axis], max(self._sizes[axis], 1))
+
+    def known_extent_of(self, axis: str) -> int | None:
+        """Points of an axis that a program goes through at most; None where that is passed."""
+        return None if axis in self._dynamic and not self._schedule.block_of(axis) else self.extent_of(axis)
 
     def element(self, array: str, axes: Sequence[str]) -> Text:
         """The element of an array at the present positions."""

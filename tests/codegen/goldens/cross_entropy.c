@@ -12,6 +12,8 @@ int cross_entropy_partial(
     for (int64_t c = begin; c < end; ++c) {
         float total = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
+            const int64_t r_next = r + 1;
+            gs_fetch(logits_ptr + 1000 * c * size_r + 1000 * r_next, 4000);
             const int64_t target = target_ptr[c * size_r + r];
             float chosen = 0.0f;
             float m = -INFINITY;

@@ -9,18 +9,23 @@ int scaled_bias(
     const float *restrict scale_ptr = buffers[2];
     float *restrict result_ptr = buffers[3];
     const int64_t size_i = sizes[0];
+    const bool is_large = GS_STREAMS && 512 * size_i >= 4194304;
+    float result_strip[128] __attribute__((aligned(64)));
     for (int64_t i_block = begin; i_block < end; ++i_block) {
         const int64_t i_first = 64 * i_block;
         const int64_t i_end = gs_least(i_first + 64, size_i);
         for (int64_t i = i_first; i < i_end; ++i) {
             const float scale = scale_ptr[i];
+            float *restrict result_here = is_large ? result_strip : result_ptr + 128 * i;
             #pragma omp simd
             for (int64_t j = 0; j < 128; ++j) {
                 const float x = x_ptr[256 * i + 2 * j];
                 const float bias = bias_ptr[j];
-                result_ptr[128 * i + j] = x * scale + bias;
+                result_here[j] = x * scale + bias;
             }
+            if (is_large) gs_stream(result_ptr + 128 * i, result_strip, sizeof(float) * 128);
         }
     }
+    gs_stream_end();
     return 0;
 }

@@ -12,6 +12,8 @@ int layer_norm(
     float *restrict rstd_out_ptr = buffers[5];
     const float eps = (float)numbers[0].real;
     for (int64_t i = begin; i < end; ++i) {
+        const int64_t i_next = i + 1;
+        gs_fetch(x_ptr + 768 * i_next, 3072);
         float total = 0.0f;
         #pragma omp simd reduction(+ : total)
         for (int64_t j = 0; j < 768; ++j) {

@@ -12,14 +12,20 @@ int layer_norm_backward_partial(
     float *restrict grad_x_ptr = buffers[5];
     float *restrict partial_grad_weight_ptr = buffers[6];
     float *restrict partial_grad_bias_ptr = buffers[7];
+    const int64_t size_c = sizes[0];
     const int64_t size_r = sizes[1];
     const int64_t size_i = sizes[2];
     float grad_b[768] __attribute__((aligned(64)));
     float grad_w[768] __attribute__((aligned(64)));
+    const bool is_large = GS_STREAMS && 3072 * size_c * size_r >= 4194304;
+    float grad_x_strip[768] __attribute__((aligned(64)));
     for (int64_t c = begin; c < end; ++c) {
         for (int64_t k = 0; k < 768; ++k) grad_b[k] = 0.0f;
         for (int64_t k = 0; k < 768; ++k) grad_w[k] = 0.0f;
         for (int64_t r = 0; r < gs_least(size_r, size_i - c * size_r); ++r) {
+            const int64_t r_next = r + 1;
+            gs_fetch(grad_output_ptr + 768 * c * size_r + 768 * r_next, 3072);
+            gs_fetch(x_ptr + 768 * c * size_r + 768 * r_next, 3072);
             const float mean = mean_ptr[c * size_r + r];
             const float rstd = rstd_ptr[c * size_r + r];
             float total = 0.0f;
@@ -38,6 +44,7 @@ int layer_norm_backward_partial(
             }
             const float mean_grad = total_1 / 768.0f;
             const float mean_product = total / 768.0f;
+            float *restrict grad_x_here = is_large ? grad_x_strip : grad_x_ptr + 768 * c * size_r + 768 * r;
             #pragma omp simd
             for (int64_t j = 0; j < 768; ++j) {
                 const float grad = grad_output_ptr[768 * c * size_r + j + 768 * r];
@@ -46,8 +53,9 @@ int layer_norm_backward_partial(
                 const float x = x_ptr[768 * c * size_r + j + 768 * r];
                 const float normalized = (x - mean) * rstd;
                 const float product = (weighted - mean_grad - normalized * mean_product) * rstd;
-                grad_x_ptr[768 * c * size_r + j + 768 * r] = product;
+                grad_x_here[j] = product;
             }
+            if (is_large) gs_stream(grad_x_ptr + 768 * c * size_r + 768 * r, grad_x_strip, sizeof(float) * 768);
         }
         #pragma omp simd
         for (int64_t j = 0; j < 768; ++j) {
@@ -55,6 +63,7 @@ int layer_norm_backward_partial(
             partial_grad_bias_ptr[768 * c + j] = grad_b[j];
         }
     }
+    gs_stream_end();
     return 0;
 }
 

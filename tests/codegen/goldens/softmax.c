@@ -8,6 +8,8 @@ int softmax(
     gs_float16 *restrict result_ptr = buffers[1];
     float numerators[1000] __attribute__((aligned(64)));
     for (int64_t i = begin; i < end; ++i) {
+        const int64_t i_next = i + 1;
+        gs_fetch(x_ptr + 1000 * i_next, 2000);
         float m = -INFINITY;
         #pragma omp simd reduction(gs_maximum_f32 : m)
         for (int64_t j = 0; j < 1000; ++j) {

@@ -1,0 +1,200 @@
+"""Memory's side of a kernel's loops: rows are asked for before they are needed, and large results go past the caches.
+
+    gs_fetch(x_ptr + 1024 * i_next, 4096);                    the next row, while this one is gone through twice
+    for (…) {
+        float *restrict y_here = is_large ? y_strip : y_ptr + 1024 * i;
+        for (…) y_here[j] = …;                                a strip that stays in the first cache
+        if (is_large) gs_stream(y_ptr + 1024 * i, y_strip, 4096);
+    }
+
+A store to memory reads what is there first, unless a whole line is written at once: of a result that no cache holds
+that is a third of all traffic. Which results are large is told by sizes, when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ....lang.light_dataclasses import dataclass
+from ...kernel_ir.kernel import Compute, Kernel, Load, Store, Uniform
+from ...scheduling.nest import CHEAP, AxisLoop, Evaluate, Item, Put
+from ..naming import Names
+from .positions import CPositions
+from .primitives import STORED
+
+QUICK = CHEAP | {"div", "sqrt", "rsqrt"}
+LARGE = 1 << 22
+"""Bytes from which on a result goes past the caches: of less, the next kernel finds some in them."""
+STRIP = 1024
+"""Elements that are put together before they go to memory."""
+SHORTEST = 512
+"""Bytes that are worth going there by themselves."""
+FUNCTIONS = 1
+"""Mathematical functions of a loop that takes no longer than memory does."""
+STRIPS = 4
+"""Results of one loop that have a strip each."""
+LONGEST_ROW = 1 << 14
+"""Bytes of a row that is asked for as a whole; of longer ones the processor notices by itself what comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A store by way of an array of its own: of where the loop writes, and where that goes."""
+
+    store: Store
+    array: str
+    here: str
+    pointer: str
+    is_large: str
+    elements: int
+
+
+class Traffic:
+    """What the loops of one kernel have of it. `passed` are the variables of buffers."""
+
+    def __init__(self, kernel: Kernel, positions: CPositions, names: Names, passed: Mapping[str, str]) -> None:
+        self._kernel = kernel
+        self._positions = positions
+        self._names = names
+        self._passed = passed
+        self._large: dict[str, str] = {}
+        self._strips: list[Strip] = []
+        self.helpers: dict[str, None] = {}
+        self.length = STRIP
+        """Elements of a strip at most."""
+
+    def declared(self) -> list[str]:
+        """Lines before the programs: which results are large, and the arrays of strips."""
+        lines = [f"const bool {variable} = GS_STREAMS && {test};" for test, variable in self._large.items()]
+        for strip in self._strips:
+            type = STORED[self._kernel.buffer(strip.store.buffer).dtype]
+            lines.append(f"{type} {strip.array}[{strip.elements}] __attribute__((aligned(64)));")
+        return lines
+
+    def ended(self) -> list[str]:
+        """Lines behind the programs: what went past the caches is in memory."""
+        return ["gs_stream_end();"] if self._strips else []
+
+    # --- results ---
+
+    def strips(self, loop: AxisLoop) -> list[Strip]:
+        """Those of an innermost loop whose points are computed side by side.
+
+        A loop that computes for longer than memory takes has nothing to gain.
+        """
+        if _functions(loop) > FUNCTIONS:
+            return []
+        found = [
+            item.statement for item in loop.body if isinstance(item, Put) and self._goes(item.statement, loop.axis)
+        ]
+        if len(found) > STRIPS:
+            return []
+        made = [self._strip(store, loop.axis) for store in found]
+        self._strips += made
+        if made:
+            self.helpers |= {"gs_stream": None}
+        return made
+
+    def _goes(self, store: Store, axis: str) -> bool:
+        """Whether a store writes neighbours one after the other, to a result that may be large.
+
+        What does not vary along all axes is a sum, which is less than what was read for it.
+        """
+        if store.conditions or not store.index.is_affine() or store.index.coefficient(axis) != 1:
+            return False
+        if store.index.axes != self._kernel.sizes.keys():
+            return False
+        sizes, known = self._sizes(store)
+        extent = self._positions.known_extent_of(axis)
+        is_short = extent is not None and self._bytes(store.buffer, extent) < SHORTEST
+        return not is_short and (bool(sizes) or self._bytes(store.buffer, known) >= LARGE)
+
+    def _sizes(self, store: Store) -> tuple[list[str], int]:
+        """How many elements a store writes: sizes that are passed, and the product of the others."""
+        sizes, known = [], 1
+        for axis in sorted(store.index.axes):
+            size = self._positions.size_of(axis)
+            if size.isdigit():
+                known *= int(size)
+            else:
+                sizes.append(size)
+        return sizes, known
+
+    def _strip(self, store: Store, axis: str) -> Strip:
+        buffer = self._kernel.buffer(store.buffer)
+        sizes, known = self._sizes(store)
+        test = f"{' * '.join([str(known * buffer.dtype.itemsize), *sizes])} >= {LARGE}"
+        if self._positions.known_extent_of(axis) is None:
+            test += f" && {self._positions.size_of(axis)} >= {SHORTEST // buffer.dtype.itemsize}"
+        if test not in self._large:
+            self._large[test] = self._names.take("is_large")
+        return Strip(
+            store,
+            self._names.take(f"{buffer.name}_strip"),
+            self._names.take(f"{buffer.name}_here"),
+            self._passed[buffer.name],
+            self._large[test],
+            min(self._positions.known_extent_of(axis) or self.length, self.length),
+        )
+
+    def needs_several(self, axis: str) -> bool:
+        """Whether a loop along an axis is longer than a strip."""
+        extent = self._positions.known_extent_of(axis)
+        return extent is None or extent > self.length
+
+    def in_strips(self, axis: str, strips: Sequence[Strip], loop: Sequence[str], first: str, end: str) -> list[str]:
+        """The lines of a loop from `first` to `end`, each strip of which goes to memory once it is whole."""
+        before, after = [], []
+        for strip in strips:
+            type = STORED[self._kernel.buffer(strip.store.buffer).dtype]
+            start = self._positions.text_at(strip.store.index, {axis: first})
+            there = f"{strip.pointer} + {start}"
+            before.append(f"{type} *restrict {strip.here} = {strip.is_large} ? {strip.array} : {there};")
+            count = end if first == "0" else f"({end} - {first})"
+            after.append(f"if ({strip.is_large}) gs_stream({there}, {strip.array}, sizeof({type}) * {count});")
+        return [*before, *loop, *after]
+
+    # --- what is read ---
+
+    def ahead(self, items: Iterable[Item], turn: str) -> list[str]:
+        """Lines that ask for what the next turn along an axis reads, where a turn goes through it several times.
+
+        Where it is read once the processor sees far enough ahead by itself; and where much is computed, in time.
+        """
+        loops = [item for item in items if isinstance(item, AxisLoop) and item.is_innermost]
+        if len(loops) < 2 or any(_functions(loop) > FUNCTIONS for loop in loops):
+            return []
+        after = self._names.take(f"{self._positions.axes[turn]}_next")
+        rows = dict.fromkeys(
+            row for loop in loops for load in _loads(loop) if (row := self._row(load, loop, turn, after))
+        )
+        if not rows:
+            self._names.release(after)
+            return []
+        self.helpers["gs_fetch"] = None
+        return [f"const int64_t {after} = {self._positions.axes[turn]} + 1;", *rows]
+
+    def _row(self, load: Load, loop: AxisLoop, turn: str, after: str) -> str:
+        """The line that asks for what a loop reads in the turn after; nothing where that is no row, or not another."""
+        extent = self._positions.known_extent_of(loop.axis)
+        if extent is None or load.conditions or not load.index.is_affine() or load.index.coefficient(loop.axis) != 1:
+            return ""
+        size = self._bytes(load.buffer, extent)
+        if abs(load.index.coefficient(turn)) < extent or not SHORTEST <= size <= LONGEST_ROW:
+            return ""
+        start = self._positions.text_at(load.index, {loop.axis: self._positions.first_of(loop.axis), turn: after})
+        return f"gs_fetch({self._passed[load.buffer]} + {start}, {size});"
+
+    def _bytes(self, buffer: str, elements: int) -> int:
+        return elements * self._kernel.buffer(buffer).dtype.itemsize
+
+
+def _functions(loop: AxisLoop) -> int:
+    """How many values of a loop take some ten operations or more; random numbers are of ten rounds."""
+    found = [item.statement for item in loop.body if isinstance(item, Evaluate)]
+    random = sum(2 for s in found if isinstance(s, Uniform))
+    return random + sum(isinstance(s, Compute) and s.primitive not in QUICK for s in found)
+
+
+def _loads(loop: AxisLoop) -> list[Load]:
+    return [s for s in (i.statement for i in loop.body if isinstance(i, Evaluate)) if isinstance(s, Load)]

@@ -1,0 +1,75 @@
+"""What kernels in C do for memory's sake: results that go past the caches, rows that are asked for beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from amounts import some_of
+from gradscript.compiler.codegen.c import traffic
+from gradscript.compiler.codegen.c.module import emit_function
+from gradscript.compiler.kernel_ir.kernel import Kernel
+from gradscript.compiler.scheduling.collapse import collapse_axes
+from gradscript.compiler.scheduling.cpu import split_for_cpu
+from gradscript.runtime.kernels.c.compiler import compiler
+from gradscript.runtime.kernels.c.kernel import Kernels, module_of
+from kernel_cases import GROUPS, Case, broadcast, dynamic, layer_norm_backward, softmax
+from test_c_kernels import _with_text
+from test_c_kernels import test_kernels_compute_what_they_mean as compute_what_they_mean
+
+CASES = [case for cases in GROUPS.values() for case in cases if case.schedule is None]
+
+
+def _text(kernel: Kernel) -> str:
+    parts = [collapse_axes(part) for part in split_for_cpu(collapse_axes(kernel))]
+    return "\n".join(emit_function(part, part.name).text for part in parts)
+
+
+@pytest.fixture
+def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("LARGE", 1), ("STRIP", 24), ("SHORTEST", 16), ("FUNCTIONS", 99)):
+        monkeypatch.setattr(traffic, name, value)
+
+
+@pytest.mark.usefixtures("small_is_large")
+@pytest.mark.parametrize("case", some_of(CASES) if compiler() else [], ids=lambda case: case.name)
+def test_results_past_the_caches_are_the_same(case: Case) -> None:
+    compute_what_they_mean(case, 3)
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_most_kernels_have_results_that_may_go_past_the_caches() -> None:
+    """So that the test above is about them."""
+    assert sum("gs_stream(" in _text(_with_text(case.kernel)) for case in CASES) > len(CASES) // 3
+
+
+def test_small_results_have_plain_stores() -> None:
+    assert "gs_stream" not in _text(broadcast(64, 128))
+
+
+def test_of_sizes_that_are_passed_the_text_asks() -> None:
+    assert "512 * size_i >= 4194304" in _text(dynamic(broadcast(37, 128), "i"))
+
+
+def test_sums_over_what_was_read_stay_in_the_caches() -> None:
+    text = _text(layer_norm_backward(4096, 768))
+    assert "gs_stream(grad_x_ptr" in text and "gs_stream(partial" not in text
+
+
+def test_rows_that_are_read_twice_are_asked_for() -> None:
+    assert "gs_fetch(x_ptr + 1000 * i_next, 4000)" in _text(softmax(256, 1000))
+    assert "gs_fetch" not in _text(softmax(16, 50_000))
+
+
+@pytest.mark.parametrize("offset", range(0, 17, 3) if compiler() else [])
+def test_results_lie_anywhere(offset: int) -> None:
+    """A large one whose first line is a part of one, and nothing beside it is written."""
+    rows, columns = 1031, 1025
+    kernel = broadcast(rows, columns)
+    rng = np.random.default_rng(0)
+    x, bias, scale = (rng.standard_normal(n, np.float32) for n in (rows * columns * 2, columns, rows))
+    memory = np.full(rows * columns + 32, 7, np.float32)
+    assert "gs_stream(" in _text(kernel)
+    Kernels(module_of([kernel])).run([x, bias, scale, memory[offset:]], [], 2)
+    found = memory[offset : offset + rows * columns].reshape(rows, columns)
+    np.testing.assert_array_equal(found, x.reshape(rows, columns, 2)[..., 0] * scale[:, None] + bias)
+    assert (memory[:offset] == 7).all() and (memory[offset + rows * columns :] == 7).all()
