@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from amounts import some_of
+from c_kernel_running import CASES, assert_as_meant, with_text
 from gradscript.compiler.codegen.c import traffic
 from gradscript.compiler.codegen.c.module import emit_function
 from gradscript.compiler.kernel_ir.kernel import Kernel
@@ -12,11 +13,7 @@ from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.runtime.kernels.c.compiler import compiler
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
-from kernel_cases import GROUPS, Case, broadcast, dynamic, layer_norm_backward, softmax
-from test_c_kernels import _with_text
-from test_c_kernels import test_kernels_compute_what_they_mean as compute_what_they_mean
-
-CASES = [case for cases in GROUPS.values() for case in cases if case.schedule is None]
+from kernel_cases import Case, broadcast, dynamic, layer_norm_backward, softmax
 
 
 def _text(kernel: Kernel) -> str:
@@ -33,13 +30,13 @@ def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_is_large")
 @pytest.mark.parametrize("case", some_of(CASES) if compiler() else [], ids=lambda case: case.name)
 def test_results_past_the_caches_are_the_same(case: Case) -> None:
-    compute_what_they_mean(case, 3)
+    assert_as_meant(case, 3)
 
 
 @pytest.mark.usefixtures("small_is_large")
 def test_most_kernels_have_results_that_may_go_past_the_caches() -> None:
     """So that the test above is about them."""
-    assert sum("gs_stream(" in _text(_with_text(case.kernel)) for case in CASES) > len(CASES) // 3
+    assert sum("gs_stream(" in _text(with_text(case.kernel)) for case in CASES) > len(CASES) // 3
 
 
 def test_small_results_have_plain_stores() -> None:

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=0),), loops=('j',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=0),), loops=('j',)) */
 
 /* argmax over i < 33 × j < 257. */
 int argmax(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='c', block=0), Program(axis='j', block=4096)), loops=('r', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='c', block=0), ProgramAxis(axis='j', block=4096)), loops=('r', 'j')) */
 
 /* relu_bias_backward_partial over c < size × r < size × j < 1024. */
 int relu_bias_backward_partial(
@@ -41,7 +41,7 @@ int relu_bias_backward_partial(
 }
 
 
-/* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='j', block=256),), loops=('c', 'j')) */
 
 /* relu_bias_backward_finish over j < 1024 × c < size. */
 int relu_bias_backward_finish(

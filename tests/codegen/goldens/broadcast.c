@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=63),), loops=('i', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=63),), loops=('i', 'j')) */
 
 /* scaled_bias over i < 37 × j < 130. */
 int scaled_bias(

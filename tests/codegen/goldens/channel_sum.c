@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='j', block=0),), loops=('i', 'k')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='j', block=0),), loops=('i', 'k')) */
 
 /* channel_sum over j < 6 × i < 9 × k < 35. */
 int channel_sum(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='c', block=0),), loops=('r', 'j')) */
 
 /* cross_entropy_partial over c < size × r < size × j < 1000. */
 int cross_entropy_partial(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=64),), loops=('i', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=64),), loops=('i', 'j')) */
 
 /* scaled_bias over i < size × j < 128. */
 int scaled_bias(

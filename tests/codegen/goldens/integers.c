@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=8192),), loops=('i',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=8192),), loops=('i',)) */
 
 /* integers over i < 1001. */
 int integers(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=0),), loops=('j',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=0),), loops=('j',)) */
 
 /* layer_norm over i < 256 × j < 768. */
 int layer_norm(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='c', block=0),), loops=('r', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='c', block=0),), loops=('r', 'j')) */
 
 /* layer_norm_backward_partial over c < size × r < size × j < 768. */
 int layer_norm_backward_partial(
@@ -68,7 +68,7 @@ int layer_norm_backward_partial(
 }
 
 
-/* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('c', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='j', block=256),), loops=('c', 'j')) */
 
 /* layer_norm_backward_finish over j < 768 × c < size. */
 int layer_norm_backward_finish(

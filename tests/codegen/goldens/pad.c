@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=356),), loops=('i', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=356),), loops=('i', 'j')) */
 
 /* pad over i < 15 × j < 23. */
 int pad(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='ij', block=8192),), loops=('ij',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='ij', block=8192),), loops=('ij',)) */
 
 /* silu_scaled over ij < 64000.
  *

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=8192),), loops=('i',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=8192),), loops=('i',)) */
 
 /* reversed_reshape over i < 240. */
 int reversed_reshape(

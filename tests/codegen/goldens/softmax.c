@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=0),), loops=('j',)) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=0),), loops=('j',)) */
 
 /* softmax over i < 256 × j < 1000. */
 int softmax(

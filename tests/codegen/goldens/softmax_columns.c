@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='j', block=256),), loops=('i', 'j')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='j', block=256),), loops=('i', 'j')) */
 
 /* softmax_columns over j < 130 × i < 500. */
 int softmax_columns(

@@ -1,4 +1,4 @@
-/* CpuSchedule(programs=(Program(axis='i', block=64), Program(axis='j', block=64)), loops=('j', 'i')) */
+/* CpuSchedule(programs=(ProgramAxis(axis='i', block=64), ProgramAxis(axis='j', block=64)), loops=('j', 'i')) */
 
 /* add_transposed over i < 100 × j < 130. */
 int add_transposed(
