@@ -156,7 +156,8 @@ class _Side:
             for inner, outer in ((cell, root.cell), (cell.elements, root.cell.elements)):
                 if inner is None or outer is None:
                     continue
-                outer.repeats = inner.repeats
+                if inner.repeats:
+                    memory.repeat(outer)
                 for other in list(inner.others):
                     memory.link(outer, self._outside(other))
 

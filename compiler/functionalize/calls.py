@@ -13,7 +13,6 @@ from ...lang.trampoline import Walk
 from ..ir.graph import Callee, Graph
 from ..ir.node import Node, Value, walk
 from ..types.types import CLOSURE
-from .lists import slots_of
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable
 from .views import Step, ViewOpStep
@@ -86,7 +85,7 @@ def _results(f: Walker, node: Node, callee: Callee, places: Sequence[Place], mad
 
 def _share_with_others(memory: Memory, place: Place, others: Sequence[Place]) -> None:
     if isinstance(place, Root) and place.cell.elements is not None:
-        place.cell.elements.repeats = True
+        memory.repeat(place.cell.elements)
     for other in others:
         share(memory, place, other)
 
@@ -140,7 +139,7 @@ def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached
     near = {*reached[k], *(other for cell in reached[k] for other in cell.others)}
     shares = tuple(sorted({parameters[cell] for cell in near if cell in parameters}))
     others = any(cell in near for i, cells in enumerate(reached) if i != k for cell in cells)
-    repeats = any(cell.repeats for cell in near) or _holds_twice(walker.memory, place)
+    repeats = any(cell.repeats for cell in near) or walker.memory.repeats(place)
     steps: list[Step] = []
     while isinstance(place, View) and _is_portable(place.step):
         steps.insert(0, place.step)
@@ -148,12 +147,6 @@ def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached
     exact = isinstance(place, Root) and not place.cell.key[1] and place.cell in parameters
     parameter = parameters[place.cell] if exact and isinstance(place, Root) else None
     return Returned(parameter, tuple(steps), shares, not (shares or others or repeats))
-
-
-def _holds_twice(memory: Memory, place: Place) -> bool:
-    """Whether two elements of a container may be one object."""
-    slots = place.slots if isinstance(place, Items) else slots_of(memory, place) or ()
-    return any(memory.may_share(a, b) for i, a in enumerate(slots) for b in slots[i + 1 :])
 
 
 def _is_portable(step: Step) -> bool:

@@ -9,7 +9,7 @@ from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Value, enclosing_blocks
 from ..types.types import Type, unify
 from .places import ChosenPlace, Either, Items, Place, Plain, Root, View, alternatives
-from .scopes import Parts, Scope, Write
+from .scopes import CellParts, Scope, Write
 from .views import ElementStep, ViewOpStep
 from .walker import Walker
 
@@ -32,7 +32,7 @@ class Joined:
     """An object that may be any of several: its value, their parts, and a write that made one of them unknown."""
 
     value: Value
-    parts: list[Parts]
+    parts: list[CellParts]
     stale: Write | None
 
 

@@ -85,20 +85,12 @@ def list_result(memory: Memory, node: Node, places: Sequence[Place], value: Valu
     assert elements is not None
     for source, place in zip(node.inputs, places, strict=True):
         if isinstance(source.type, ListType):
-            memory.hold(elements, memory.elements_of(place))
-            elements.repeats = elements.repeats or _has_repeats(memory, place)
+            memory.hold(elements, memory.elements_of(place), repeats=memory.repeats(place))
         elif is_mutable(source.type):
             memory.hold(elements, memory.reach(place))
     if node.kind == "aten::mul.left_t":
         elements.repeats = True
     return made
-
-
-def _has_repeats(memory: Memory, place: Place) -> bool:
-    slots = slots_of(memory, place)
-    if slots is None:
-        return any(cell.repeats for cell in memory.elements_of(place))
-    return any(memory.may_share(a, b) for i, a in enumerate(slots) for b in slots[i + 1 :])
 
 
 def slots_after(memory: Memory, node: Node, places: Sequence[Place]) -> Sequence[Place] | None:
@@ -133,10 +125,29 @@ _TWO_LISTS = ("aten::extend.t", "aten::add.t")
 
 def slots_of(memory: Memory, place: Place) -> tuple[Place, ...] | None:
     """The places of a list's elements, if they are known."""
+    if isinstance(place, Either):
+        return _slots_of_either(memory, place)
     if not isinstance(place, Root):
         return None
     content = memory.content(place.cell)
     return content.places if isinstance(content, Slots) else None
+
+
+def _slots_of_either(memory: Memory, place: Either) -> tuple[Place, ...] | None:
+    """Of one of two lists of as many elements: one element or the other."""
+    then, otherwise = (slots_of(memory, side) for side in (place.then, place.otherwise))
+    if then is None or otherwise is None or len(then) != len(otherwise) or not isinstance(place.type, ListType):
+        return None
+    found: list[Place] = []
+    for a, b in zip(then, otherwise, strict=True):
+        depth = 1 + max(depth_of(a), depth_of(b))
+        if same(a, b):
+            found.append(a)
+        elif depth > MAX_CHOICES or isinstance(a, Plain | Items) or isinstance(b, Plain | Items):
+            return None
+        else:
+            found.append(Either(place.condition, a, b, place.type.element, depth))
+    return tuple(found)
 
 
 def element(memory: Memory, node: Node, place: Place, index: Value) -> Place | None:
@@ -213,7 +224,8 @@ def _hold_all(memory: Memory, elements: Sequence[Any], source: Root) -> None:
         return
     mine = source.cell.elements
     for cell in elements:
-        cell.repeats = cell.repeats or mine.repeats
+        if mine.repeats:
+            memory.repeat(cell)
         for other in mine.others:
             if other is not cell:
                 memory.link(cell, other)

@@ -32,7 +32,7 @@ from .places import (
     same,
     same_content,
 )
-from .scopes import Parts, RoundFacts, Scope, Write
+from .scopes import CellParts, RoundFacts, Scope, Write
 from .views import GET, argument_of
 from .walker import Walker
 
@@ -124,7 +124,7 @@ class _LoopWalk:
         self.own: set[Cell] = set()
         self.head: dict[Cell, object] = {}
         self.unknown: dict[Place, Write] = {}
-        self.ends: dict[int, Parts] = {}
+        self.ends: dict[int, CellParts] = {}
         self.indices: dict[int, Value] = {}
         self.unknown_ends: dict[int, Write] = {}
 
@@ -154,6 +154,8 @@ class _LoopWalk:
         for left, right in list(facts.links):
             if left in memory.cells and right in memory.cells:
                 memory.link(memory.cells[left], memory.cells[right])
+        for key in facts.repeats.keys() & memory.cells.keys():
+            memory.cells[key].repeats = True
         for key, write in facts.stale.items():
             if key in memory.cells:
                 self.scope.stale[memory.cells[key]] = write

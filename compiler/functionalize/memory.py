@@ -6,6 +6,8 @@ kept as its snapshot, which holds until the place's root is written.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...lang.diagnostics import Abort
@@ -162,11 +164,19 @@ class Memory(Objects):
 
     def _select(self, condition: Value, then: Place | Value, otherwise: Place | Value, type: Type) -> Value:
         """One of two places or values, read where the condition asks for it."""
+        sides = [partial(self._value, found) for found in (then, otherwise)]
+        return self._decide(condition, sides, type)
+
+    def _value(self, found: Place | Value) -> Value:
+        return found if isinstance(found, Value) else self._read(found)
+
+    def _decide(self, condition: Value, sides: Sequence[Callable[[], Value]], type: Type) -> Value:
+        """A branch that gives what either side makes."""
         branch = self.builder.node("prim::If", [condition], blocks=2)
         values = []
-        for block, found in zip(branch.blocks, (then, otherwise), strict=True):
+        for block, side in zip(branch.blocks, sides, strict=True):
             with self.within(Scope(self.scope.level + 1)), self.builder.at(block):
-                value = found if isinstance(found, Value) else self._read(found)
+                value = side()
                 self.builder.returns(value)
                 values.append(value)
         for value in values:
@@ -283,26 +293,40 @@ class Memory(Objects):
             self.scope.stale.update(dict.fromkeys(cell.others, write))
 
     def _assign(self, place: Place, value: Value) -> None:
-        target, content = place, value
-        while isinstance(target, View):
-            written = target.step.write(self.builder, self._read(target.parent), content)
+        base = place.root if isinstance(place, View) else place
+        self._assign_base(base, self._written(place, value), moved=isinstance(place, Root))
+        if place is not base:
+            self.keep(place, value)
+
+    def _written(self, place: Place, value: Value) -> Value:
+        """What stands in the base of a place once a value stands in the place."""
+        while isinstance(place, View):
+            written = place.step.write(self.builder, self._read(place.parent), value)
             if written is None:
                 span = self.builder.current_span
                 raise self.diagnostics.fail(
                     "E305", "a write into a tensor whose elements share memory with each other", span, COPY_FIRST
                 )
-            target, content = target.parent, written
-        if isinstance(target, ChosenPlace):
-            self._assign_choice(target, content)
-        elif isinstance(target, Either):
+            place, value = place.parent, written
+        return value
+
+    def _assign_base(self, base: Place, value: Value, *, moved: bool = False) -> None:
+        if isinstance(base, ChosenPlace):
+            self._assign_choice(base, value)
+        elif isinstance(base, Either):
             # One after the other, so that the two may overlap.
-            self._assign(target.then, self._select(target.condition, content, target.then, target.type))
-            self._assign(target.otherwise, self._select(target.condition, target.otherwise, content, target.type))
-            self.keep(target, content)
-        elif isinstance(target, Root):
-            self._assign_cell(target, content, moved=isinstance(place, Root))
-        if place is not target:
-            self.keep(place, value)
+            self._assign_where(base.condition, True, base.then, value)
+            self._assign_where(base.condition, False, base.otherwise, value)
+            self.keep(base, value)
+        elif isinstance(base, Root):
+            self._assign_cell(base, value, moved=moved)
+
+    def _assign_where(self, condition: Value, holds: bool, place: Place, value: Value) -> None:
+        """As `_assign`, on one side of a condition alone: on the other there may be nothing that a view could be of."""
+        base = place.root if isinstance(place, View) else place
+        sides = [partial(self._written, place, value), partial(self._read, base)]
+        written = self._decide(condition, sides if holds else sides[::-1], type_of(base))
+        self._assign_base(base, written, moved=isinstance(place, Root))
 
     def _assign_cell(self, root: Root, value: Value, *, moved: bool) -> None:
         cell = root.cell

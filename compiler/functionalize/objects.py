@@ -12,6 +12,7 @@ from .places import (
     Base,
     Cell,
     Content,
+    Items,
     Key,
     Place,
     Root,
@@ -23,7 +24,7 @@ from .places import (
     leaves,
     type_of,
 )
-from .scopes import Parts, RoundFacts, Scope
+from .scopes import CellParts, RoundFacts, Scope
 
 
 class Objects:
@@ -129,24 +130,61 @@ class Objects:
         others = set(self.reach(right))
         return any(cell in others or any(o in others for o in cell.others) for cell in self.reach(left))
 
-    def parts(self, place: Place) -> Parts:
-        """The cells of the object, and those of what it holds."""
-        return self.own(place), self.elements_of(place)
+    def parts(self, place: Place) -> CellParts:
+        """The cells of the object, and those of what it holds: of a tuple the cells of its elements are both."""
+        elements = self.elements_of(place)
+        for leaf in leaves(place):
+            if isinstance(leaf, Items):
+                elements += self.reach(leaf)
+        return CellParts(self.own(place), list(dict.fromkeys(elements)), self.repeats(place))
 
-    def join(self, cell: Cell, parts: Parts) -> None:
+    def repeats(self, place: Place) -> bool:
+        """Whether two of the elements that are known of a list or a tuple may be one object."""
+        pending, seen = [place], set[Place]()
+        while pending:
+            for leaf in leaves(pending.pop()):
+                if leaf in seen:
+                    continue
+                seen.add(leaf)
+                slots = self._slots(leaf)
+                met: set[Cell] = set()
+                for slot in slots:
+                    found = self.reach(slot)
+                    if any(cell in met or not met.isdisjoint(cell.others) for cell in found):
+                        return True
+                    met.update(found)
+                pending += slots
+        return False
+
+    def _slots(self, place: Place) -> tuple[Place, ...]:
+        """The elements of a container, where they are known one by one."""
+        if isinstance(place, Items):
+            return place.slots
+        content = self.content(place.cell) if isinstance(place, Root) else None
+        return content.places if isinstance(content, Slots) else ()
+
+    def join(self, cell: Cell, parts: CellParts) -> None:
         """`cell` may be the object of these parts, and hold what that holds."""
-        own, elements = parts
-        for other in own:
+        for other in parts.own:
             self.link(cell, other)
         if cell.elements is not None:
-            self.hold(cell.elements, elements)
+            self.hold(cell.elements, parts.elements, repeats=parts.repeats)
 
-    def hold(self, elements: Cell, cells: list[Cell]) -> None:
+    def hold(self, elements: Cell, cells: list[Cell], *, repeats: bool = False) -> None:
         """A list's elements may be these, too."""
         for cell in cells:
-            elements.repeats = elements.repeats or cell.repeats or cell is elements or cell in elements.others
+            repeats = repeats or cell.repeats or cell is elements or cell in elements.others
             if cell is not elements:
                 self.link(elements, cell)
+        if repeats:
+            self.repeat(elements)
+
+    def repeat(self, elements: Cell) -> None:
+        """From now on two of these elements may be one object."""
+        elements.repeats = True
+        for facts in self.loops:
+            if elements.level <= facts.level:
+                facts.repeats[elements.key] = None
 
     def structure(self, root: Base) -> object:
         """What changes when elements of a list that is one value move."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
@@ -10,7 +10,13 @@ from ..ir.node import Value
 from ..types.types import Type
 from .places import Cell, Content, Key, Place
 
-Parts: TypeAlias = tuple[list[Cell], list[Cell]]
+
+class CellParts(NamedTuple):
+    """The cells of an object, and of what it holds; whether two of what it holds may be one."""
+
+    own: list[Cell]
+    elements: list[Cell]
+    repeats: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,8 @@ class RoundFacts:
     """What walking a loop's body has shown of a round, so that the next walk starts from it. Only ever grows.
 
     `changed` are the cells from outside that the body writes, `moved` the lists among them whose elements move,
-    `stale` those that a round leaves unknown, `links` what may be one object, `varying` the carried values that do not
-    stay one place, by index, and `types` those of what is carried.
+    `stale` those that a round leaves unknown, `links` what may be one object, `repeats` what may hold one object twice,
+    `varying` the carried values that do not stay one place, by index, and `types` those of what is carried.
     """
 
     level: int
@@ -45,14 +51,15 @@ class RoundFacts:
     moved: dict[Key, None] = field(default_factory=dict)
     stale: dict[Key, Write] = field(default_factory=dict)
     links: dict[tuple[Key, Key], None] = field(default_factory=dict)
+    repeats: dict[Key, None] = field(default_factory=dict)
     varying: dict[int, None] = field(default_factory=dict)
     types: dict[int | Key, Type] = field(default_factory=dict)
     widened: int = 0
 
     @property
     def size(self) -> int:
-        found = len(self.changed) + len(self.moved) + len(self.stale) + len(self.links) + len(self.varying)
-        return found + self.widened
+        shown = len(self.changed) + len(self.moved) + len(self.stale) + len(self.links) + len(self.repeats)
+        return shown + len(self.varying) + self.widened
 
     def widen(self, key: int | Key, type: Type) -> None:
         if self.types.get(key) != type:

@@ -83,6 +83,7 @@ class Program:
     """Variables that may not be bound anew here: those that a loop runs over."""
     budget: int = 30
     modes: bool = False
+    rebinds: bool = False
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -102,10 +103,10 @@ class Program:
         return self.pick(lambda k: isinstance(k, tuple) and shape in (None, k))
 
 
-def program(seed: int, *, modes: bool = False) -> str:
+def program(seed: int, *, modes: bool = False, rebinds: bool = False) -> str:
     """The text of the program of a seed; its function is `f(x, w)`, of two square matrices. With `modes`, some of it
-    is where no gradient flows."""
-    p = Program(random.Random(seed), modes=modes)
+    is where no gradient flows; with `rebinds`, blocks bind several names anew to what shares memory."""
+    p = Program(random.Random(seed), modes=modes, rebinds=rebinds)
     p.line("a = x.clone()")
     p.line("b = w * 2")
     p.kinds.update(a=(N, N), b=(N, N))
@@ -132,7 +133,7 @@ def statement(p: Program) -> None:
     p.budget -= 1
     if p.budget < 0:
         return
-    statements = [*_STATEMENTS, (_no_grad, 4)] if p.modes else _STATEMENTS
+    statements = [*_STATEMENTS, *([(_no_grad, 4)] * p.modes), *([(_rebound, 4)] * p.rebinds)]
     choices = statements if p.indent < 4 else [(f, w) for f, w in statements if f not in _NESTED]
     functions, weights = zip(*choices, strict=True)
     p.rng.choices(functions, weights)[0](p)
@@ -543,6 +544,35 @@ def _while(p: Program) -> None:
     _body(p, p.rng.randint(1, 2))
 
 
+def _rebound(p: Program) -> None:
+    """A block that may not run binds names anew to what shares memory; then one of them is written."""
+    rng = p.rng
+    first = p.tensor()
+    assert first is not None
+    shape = p.kinds[first]
+    assert isinstance(shape, tuple)
+    second = p.tensor(shape)
+    held = p.pick(lambda k: k == List(shape, 2))
+    if second in (first, None) or {first, second} & p.fixed:
+        return
+    head = rng.choice([f"if {_condition(p)}:", f"for _ in range({rng.randint(0, 2)}):", f"while {_condition(p)}:"])
+    p.line(head)
+    p.indent += 1
+    p.line(f"{first} = {_expression(p, shape)}")
+    same = ["{0}.positive()", "itself({0})", "{0}"] + (
+        ["{0}[0:]", "{0}.flip(0)[:]", "{0}.view_as({0})"] if shape else []
+    )
+    p.line(f"{second} = {rng.choice([*same, '{0}.t()', '{0}.T'] if len(shape) == 2 else same).format(first)}")
+    if held is not None and held not in p.fixed:
+        p.line(f"{held} = [{second}, {rng.choice([first, second])}]")
+    if head.startswith("while"):
+        p.line("break")
+    p.indent -= 1
+    p.contiguous -= {first, str(second)}
+    target = f"{held}[{rng.randint(0, 1)}]" if held is not None and rng.random() < 0.5 else rng.choice([first, second])
+    p.line(rng.choice([f"{target} += {_number(p)}", f"{target}.mul_(0.5)", f"{target}[...] = {_number(p)}"]))
+
+
 def _no_grad(p: Program) -> None:
     """What is bound inside stays bound."""
     p.line(f"with torch.{p.rng.choice(['no_grad', 'no_grad', 'enable_grad'])}():")
@@ -568,7 +598,7 @@ _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [
     (_for, 2),
     (_while, 1),
 ]
-_NESTED = (_if, _for, _while, _no_grad)
+_NESTED = (_if, _for, _while, _rebound, _no_grad)
 
 
 def chain(seed: int, length: int) -> str:

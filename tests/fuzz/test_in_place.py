@@ -1,7 +1,8 @@
 """Random programs that write in place, as Python runs them with torch and as they are compiled.
 
 What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/fuzz python
-tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them.
+tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the numbers has
+blocks bind names anew to what shares memory.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import gradscript as gs
@@ -88,15 +90,28 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 50))
 def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(start: int) -> None:
-    found = Counter()
-    for seed in SEEDS[start : start + 50]:
-        try:
-            found[outcome(programs.program(seed)).partition(":")[0]] += 1
-        except AssertionError as error:
-            raise AssertionError(f"program {seed}:\n{programs.program(seed)}\n{error}") from error
+    found = outcomes(SEEDS[start : start + 50])
     counted = found["equal"] + found["refused"]
     assert counted >= 30
     assert found["refused"] <= 2 * REFUSED_AT_MOST * counted
+
+
+def outcomes(seeds: Iterable[int], *, rebinds: bool = False) -> Counter[str]:
+    """How often the programs of these seeds ended how."""
+    found: Counter[str] = Counter()
+    for seed in seeds:
+        text = programs.program(seed, rebinds=rebinds)
+        try:
+            found[outcome(text).partition(":")[0]] += 1
+        except AssertionError as error:
+            raise AssertionError(f"program {seed}:\n{text}\n{error}") from error
+    return found
+
+
+def test_what_blocks_bind_anew_and_share_is_written() -> None:
+    """Of this more is known only when it runs."""
+    found = outcomes(range(some(120)), rebinds=True)
+    assert found["equal"] >= found["refused"] > 0
 
 
 def compare_gradients(text: str) -> bool:
@@ -156,6 +171,83 @@ def test_what_may_be_its_argument_is_not_written_into_unseen() -> None:
         gs.CompilationUnit("def f(x):\n    y = x.clone()\n    z = torch.cartesian_prod(y)\n    z += 1\n    return y\n")
 
 
+HEADS = (
+    "while x.sum() > 0.0137:",
+    "if x.sum() < 0.0137:",
+    "if w.sum() > 0.0137:",
+    "for i in range(len(x)):",
+    "for r in x:",
+)
+LISTS = (
+    "[u, u]",
+    "[u] * 2",
+    "[u, u[0:]]",
+    "[u, u.t()]",
+    "[u * 1, u]",
+    "[v, u]",
+    "both(u, u)",
+    "[l[1], l[1]]",
+    "[l[1], l[0]]",
+)
+TUPLES = ("(u, u)", "(u, u[:])", "(l[1], l[1])", "(l[1], l[0])")
+WRITES = (
+    "l[0].mul_(2)",
+    "l[0][...] = -1",
+    "l[1].add_(1)",
+    "v.add_(3)",
+    "p, q = l\n    p += 1",
+    "for e in l[:1]:\n        e += 1",
+)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_what_a_block_binds_may_hold_one_object_twice(head: str) -> None:
+    """Lists and tuples that a branch or a loop binds anew, in whose elements one is written and another read."""
+    found: Counter[str] = Counter()
+    displays = [(before, held) for before in ("[w * 2, w * 3]", "[v, v]") for held in LISTS]
+    displays += [(before, held) for before in ("(w * 2, w * 3)", "(v, v)") for held in TUPLES]
+    for k, (before, held) in enumerate(displays):
+        for j in range(2):
+            write = WRITES[(2 * k + j) % len(WRITES)]
+            made = ("w * 3", "v * 1", "v", "v[0:]")[(k + j) % 4]
+            text = f"""
+def both(a, b):
+    return [a, b]
+
+
+def f(x, w):
+    v = w * 2
+    l = {before}
+    {head}
+        u = {made}
+        l = {held}
+        {"break" if head.startswith("while") else "pass"}
+    {write}
+    return l[1], v, l[0]
+"""
+            found[outcome(text).partition(":")[0]] += 1
+    assert found["equal"] >= 8
+
+
+REBOUND = """
+def f(x, w):
+    a = x.clone()
+    b = w * 2
+    if {condition}:
+        b = {made}
+        a = b.t()
+    {write}
+    return a, b
+"""
+
+
+@pytest.mark.parametrize("condition", ["w.mean() > 1.0137", "w.mean() < 1.0137"])
+@pytest.mark.parametrize("made", ["w * 3", "a.clone()", "a", "b"])
+@pytest.mark.parametrize("write", ["a.zero_()", "a += 1", "a.t().mul_(2)", "b[0] = 1.0", "a[1:] = b[1:]"])
+def test_a_view_of_what_one_side_of_a_branch_made_is_written(condition: str, made: str, write: str) -> None:
+    assert outcome(REBOUND.format(condition=condition, made=made, write=write)) == "equal"
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_chains_of_views_and_writes(seed: int) -> None:
     assert outcome(programs.chain(seed, 30)) == "equal"
@@ -169,13 +261,13 @@ def test_chains_of_views_and_writes_stay_as_long_as_they_are() -> None:
     assert size(120) < 2.5 * size(60)
 
 
-def main(start: int, stop: int) -> None:
+def main(start: int, stop: int, *options: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(start, stop):
-        text = programs.program(seed)
+        text = programs.program(seed, rebinds="rebinds" in options)
         try:
             found[outcome(text)] += 1
-        except AssertionError as error:
+        except (AssertionError, gs.RuntimeFailure) as error:
             found["DIFFERENT"] += 1
             print(f"program {seed} differs: {error}\n{text}")
     for name, count in found.most_common():
@@ -183,4 +275,4 @@ def main(start: int, stop: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
