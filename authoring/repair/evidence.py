@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.ir.graph import Graph
-from ...lang.light_dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass, field
 from ..trials.leaves import Array, Path, at, floating_leaves
 from ..trials.trace import RunTrace
 
@@ -37,6 +37,8 @@ class Evidence:
     forward: RunTrace
     """How the forward went: what it names, the backward could have captured."""
     tolerance: float = MATCH
+    _named: dict[int, dict[str, Array]] = field(default_factory=dict)
+    """By trace, what `named_values` found: the same for all that is made of this by `replace`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,11 +91,15 @@ class Evidence:
 
     def named_values(self, trace: RunTrace) -> dict[str, Array]:
         """Arrays that an expression of the backward could name, by name."""
+        known = self._named.get(id(trace))
+        if known is not None:
+            return known
         found: dict[str, Array] = dict(self.arguments)
         forward = zip(self.forward.values, self.forward.names, strict=True)
         for value, name in chain(zip(trace.values, trace.names, strict=True), forward):
             if name and name not in found and isinstance(value, np.ndarray) and value.dtype.kind == "f":
                 found[name] = value
+        self._named[id(trace)] = found
         return found
 
 

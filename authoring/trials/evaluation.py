@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.autodiff import differentiate
+from ...compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
@@ -20,8 +21,9 @@ from ...compiler.link import reachable
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.specialize.optionals import specialize_optionals
-from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import UNDEFINED, is_differentiable
+from ...lang.diagnostics import CompileError
+from ...runtime.execution.differentiated import Program
 from ...runtime.face.function import Function
 from ...runtime.face.transforms import vjp
 from ...runtime.failures.failure import RuntimeFailure
@@ -276,28 +278,30 @@ def _seed(output: Any, make: Callable[[Any], Any]) -> Any:
 
 
 class Joint:
-    """(arguments, output gradients) → gradients, as one Function; `wrt` are the parameters that get a gradient."""
+    """(arguments, output gradients) → gradients; `wrt` are the parameters that get a gradient.
+
+    It is differentiated once, for arguments of any shapes, which is enough for what runs a few times on each.
+    """
 
     def __init__(self, callee: Callee, absent: Sequence[int], floating: Sequence[bool], seeds: Sequence[Any]) -> None:
         graph, self.wrt, self.seeded = _joint_graph(callee, absent, floating, seeds)
-        arguments = tuple(Argument(v.name_hint or f"input{i}", v.type) for i, v in enumerate(graph.inputs))
-        returns = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(graph.outputs))
-        self.function = Function(Callee(FunctionSchema(graph.name, "", arguments, returns), graph))
+        self._inputs = [value.type for value in graph.inputs]
+        self._outputs = [value.type for value in graph.outputs]
+        self._program = Program(flatten_signature(graph), graph.title, whole=True, temporaries=False)
 
     def arguments(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         return [*values, *(seeds[i] for i in self.seeded)]
 
     @repeatable
-    def run(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
-        """One gradient per entry of `wrt`."""
-        result = self.function(*self.arguments(values, seeds))
-        return list(result) if len(self.wrt) > 1 else [result]
-
-    @repeatable
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         """The gradients of arguments, then of output gradients, given one cotangent per entry of `wrt`."""
-        _, pullback = vjp(self.function, *self.arguments(values, seeds))
-        return list(pullback(cotangents[0] if len(self.wrt) == 1 else tuple(cotangents)))
+        given = leaves(self.arguments(values, seeds), self._inputs)
+        found = self._program.differentiate(tuple([None if v is None else bool(floating_leaves([v])) for v in given]))
+        if isinstance(found, CompileError):
+            raise CompileError(found.diagnostics)
+        _, residuals = found.run(given)
+        gradients = found.pull_back(given, leaves(cotangents, self._outputs), residuals)
+        return rebuilt(iter(gradients), self._inputs)
 
 
 def _joint_graph(
@@ -328,9 +332,9 @@ def _joint_graph(
 def flat(values: Sequence[Any], like: Sequence[Any] | None = None) -> np.ndarray[Any, Any]:
     """The floating arrays of the values as one float64 vector; `like` says which there are, zeros for one missing."""
     if like is None:
-        leaves = list(floating_leaves(values).values())
+        arrays = list(floating_leaves(values).values())
     else:
         found = array_leaves(values)
-        leaves = [found.get(path, np.zeros_like(leaf)) for path, leaf in floating_leaves(like).items()]
-    parts = [np.asarray(leaf, np.float64).ravel() for leaf in leaves]
+        arrays = [found.get(path, np.zeros_like(leaf)) for path, leaf in floating_leaves(like).items()]
+    parts = [np.asarray(leaf, np.float64).ravel() for leaf in arrays]
     return np.concatenate(parts) if parts else np.zeros(0)

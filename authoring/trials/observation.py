@@ -6,6 +6,7 @@ Programs are walked op by op, so that each decision shows how far it was from go
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,8 @@ class Observer:
         self.reached_empty = Reached()
         """What only runs on nothing have reached: no gradient was compared there."""
         self._plain: dict[int, Graph] = {}
+        self._masks: dict[Node, bool] = {}
+        """Which nodes join masks, of those that have run."""
 
     def see(self, values: Sequence[Any], seeds: Sequence[Any] | None = None) -> Reached | None:
         """What a run on these arguments reaches, the backward too if gradients are given; None if it fails."""
@@ -93,13 +96,13 @@ class Observer:
 
     @repeatable
     def _walk(self, reached: Reached, values: Sequence[Any], seeds: Sequence[Any] | None) -> None:
-        walk = _Walk(reached, self._plain)
+        walk = _Walk(reached, self._plain, self._masks)
         walk.run(self.forward, values)
         if self.backward is None or seeds is None or self.subject.pair is None:
             return
         context = walk.values[walk.results[-1]]
         given = [seeds[i] for i in self.subject.pair.grad_outputs]
-        _Walk(reached, self._plain, is_backward=True).run(self.backward, [context, *given])
+        _Walk(reached, self._plain, self._masks, is_backward=True).run(self.backward, [context, *given])
 
     # --- what there is to reach ---
 
@@ -109,6 +112,7 @@ class Observer:
         if self.backward is not None:
             yield self.backward
 
+    @cached_property
     def sides(self) -> list[Side]:
         """Every way that the function's own text may go, those aside that only raise."""
         found = []
@@ -122,7 +126,7 @@ class Observer:
 
     def missing(self) -> list[Side]:
         """The sides that nothing has reached. Of a comparison in code that never ran the branch alone is told."""
-        return [s for s in self.sides() if s not in self.reached.sides and s.node in self.reached.nodes]
+        return [s for s in self.sides if s not in self.reached.sides and s.node in self.reached.nodes]
 
     def never_seen(self) -> list[Side]:
         """The same once all has been tried: a comparison whose outcome came about by a tie has been seen."""
@@ -158,12 +162,15 @@ class Observer:
 class _Walk(RunTrace):
     """A trace that remembers which nodes ran and which ways branches and comparisons went."""
 
-    __slots__ = ("_is_backward", "_plain", "_reached")
+    __slots__ = ("_is_backward", "_masks", "_plain", "_reached")
 
-    def __init__(self, reached: Reached, plain: dict[int, Graph], *, is_backward: bool = False) -> None:
+    def __init__(
+        self, reached: Reached, plain: dict[int, Graph], masks: dict[Node, bool], *, is_backward: bool = False
+    ) -> None:
         RunTrace.__init__(self, limit=MAX_STEPS)
         self._reached = reached
         self._plain = plain
+        self._masks = masks
         self._is_backward = is_backward
 
     def _callee(self, graph: Graph, name: str) -> Graph:
@@ -186,7 +193,10 @@ class _Walk(RunTrace):
         RunTrace._op(self, node, env)
         if self._is_backward and self._loses(node, env):
             self._reached.lost.append(node)
-        if _joins_masks(node):
+        joins = self._masks.get(node)
+        if joins is None:
+            joins = self._masks[node] = _joins_masks(node)
+        if joins:
             mask = np.asarray(self.values[env[node.output]])
             self._reached.sides.update(Side(node, way) for way in (1, -1) if (mask == (way > 0)).any())
 

@@ -62,7 +62,7 @@ def check_second(subject: Subject, trial: Trial, rng: Rng) -> list[SecondFinding
 def _cotangent(value: Any, rng: Rng) -> Any:
     make = new_seed(rng)
     if isinstance(value, list):
-        return [make(item) if is_floating(item) else None for item in value]
+        return [make(item) if is_floating(item) else np.zeros_like(item) for item in value]
     return make(value)
 
 

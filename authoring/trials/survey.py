@@ -94,7 +94,7 @@ class Survey:
     def coverage(self, trials: Sequence[Trial]) -> Coverage:
         """The whole of it."""
         names = [argument.name for argument in self.subject.schema.arguments]
-        sides, missing = self.observer.sides(), self.missing()
+        sides, missing = self.observer.sides, self.missing()
         found = Coverage(branches=len(sides), branches_taken=len(sides) - len(missing), kinks=len(self._reach.kinks))
         found.never_taken = [(side.span, way_text(side)) for side in missing]
         found.lines, found.lines_never_run = self.observer.lines(), self.observer.unseen_lines()

@@ -133,7 +133,7 @@ class RunTrace:
         step = self.steps[changed]
         values: dict[int, Any] = dict(zip(step.outputs, [made] if len(step.outputs) == 1 else made, strict=True))
         for later in self.steps[changed + 1 :]:
-            if values.keys() & set(later.inputs):
+            if not values.keys().isdisjoint(later.inputs):
                 out = later.evaluate(*(values.get(i, self.values[i]) for i in later.inputs))
                 values.update(zip(later.outputs, [out] if len(later.outputs) == 1 else out, strict=True))
         return values.get(result, self.values[result])
