@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     if swapped is not None:
         blame: Blame | None = Blame(whole, swapped)
     else:
-        blame = _chosen(_best(Search(evidence, spans, whole), suspected, beside), changes)
+        blame = _chosen(_best(Search(evidence, spans, whole, suspected), beside), changes)
     blame = blame or Blame(_deepest(evidence, suspects, whole))
     possible = [evidence.traces[0].steps[step].node.span for step in suspects]
     return replace(blame, also=_elsewhere(blame, changes, [*possible, whole]))
@@ -150,11 +150,9 @@ def _deepest(evidence: Evidence, suspects: Sequence[int], whole: Span) -> Span:
     return next(span for span in spans if span.end and span.line == line)
 
 
-def _best(search: Search, suspected: Collection[int], beside: Sequence[Search] = ()) -> Repair | None:
+def _best(search: Search, beside: Sequence[Search] = ()) -> Repair | None:
     found: list[Repair] = []
     for repair in search.repairs():
-        if repair.step not in suspected:
-            continue
         if repair.holds is not None and not all(repair.holds(other) for other in beside):
             continue
         if found and min(found, key=lambda r: r.rank).rank < 2.2 <= repair.rank:

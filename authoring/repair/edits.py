@@ -6,7 +6,7 @@ measured gradient decides: a change counts only if the gradient then agrees with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
@@ -54,6 +54,8 @@ class Search:
     spans: Spans
     whole: Span
     """The returned expression."""
+    suspects: Collection[int] = ()
+    """The steps of which changes are tried, -1 for the result."""
 
     def repairs(self) -> Iterator[Repair]:
         yield from self._constants()
@@ -71,12 +73,12 @@ class Search:
         return self.evidence.traces[0]
 
     def _sites(self) -> Iterator[UseSite]:
-        """Every use of a tensor or number on the way to the result, the result itself first unless it is a list."""
+        """Every use of a tensor or number by a suspect, the result itself first unless it is a list."""
         trace = self.first
-        if not isinstance(trace.values[self.evidence.result(trace)], list):
+        if -1 in self.suspects and not isinstance(trace.values[self.evidence.result(trace)], list):
             yield UseSite(-1, 0)
         count = 0
-        for number in trace.steps_of(self.evidence.result(trace)):
+        for number in self._suspected():
             step = trace.steps[number]
             for position, operand in enumerate(step.inputs):
                 value = trace.values[operand]
@@ -86,15 +88,18 @@ class Search:
                         return
                     yield UseSite(number, position)
 
+    def _suspected(self) -> list[int]:
+        """The suspects on the way to the result, last first."""
+        return [step for step in self.first.steps_of(self.evidence.result(self.first)) if step in self.suspects]
+
     def _span(self, site: UseSite) -> Span:
         if site.step < 0:
             return self.whole
         step = self.first.steps[site.step]
         return self.spans.operand(step.node, self.first.sources[step.inputs[site.position]])
 
-    def _with(self, site: UseSite, change: Change) -> list[Any]:
+    def _with(self, site: UseSite, change: Change) -> Iterator[Any]:
         """The gradient, per trace, with an operand changed."""
-        results = []
         for trace in self.evidence.traces:
             result = self.evidence.result(trace)
             try:
@@ -102,8 +107,7 @@ class Search:
                     operand = change(trace.operand(site, result), trace)
             except (ValueError, TypeError, ZeroDivisionError):
                 operand = None
-            results.append(None if operand is None else trace.with_operand(site, result, operand))
-        return results
+            yield None if operand is None else trace.with_operand(site, result, operand)
 
     def _elsewhere(self, site: UseSite, change: Change) -> Callable[[Search], bool]:
         """Whether a change mends another trial that took the same steps."""
@@ -217,7 +221,7 @@ class Search:
     # --- another operation ---
 
     def _other_operations(self) -> Iterator[Repair]:
-        for number in self.first.steps_of(self.evidence.result(self.first)):
+        for number in self._suspected():
             step = self.first.steps[number]
             if not _compares(step.node) and self._only_decides(number):
                 continue
@@ -228,7 +232,7 @@ class Search:
                     yield Repair(2.2, f"{quoted(span)} should be {name}", span, number, holds)
 
     def _is_mended_by(self, number: int, evaluate: Callable[[list[Any]], Any]) -> bool:
-        return self.evidence.matches([self._with_operation(t, number, evaluate) for t in self.evidence.traces])
+        return self.evidence.matches(self._with_operation(t, number, evaluate) for t in self.evidence.traces)
 
     def _operation_elsewhere(self, number: int, evaluate: Callable[[list[Any]], Any]) -> Callable[[Search], bool]:
         """Whether another operation mends another trial that took the same steps."""
@@ -308,7 +312,7 @@ class Search:
 
     def _missing_terms(self) -> Iterator[Repair]:
         """What is missing is a multiple of a product of two or three named values."""
-        if self.evidence.equations < MIN_EQUATIONS:
+        if self.evidence.equations < MIN_EQUATIONS or -1 not in self.suspects:
             return
         rests = []
         for trace, expected in zip(self.evidence.traces, self.evidence.expected, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -39,6 +39,12 @@ class Evidence:
     tolerance: float = MATCH
     _named: dict[int, dict[str, Array]] = field(default_factory=dict)
     """By trace, what `named_values` found: the same for all that is made of this by `replace`."""
+    _along: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    """The directions as rows."""
+
+    def __post_init__(self) -> None:
+        if self.directions:
+            self._along = np.stack([np.asarray(direction, np.float64).ravel() for direction in self.directions])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +71,7 @@ class Evidence:
         if not isinstance(array, np.ndarray) or array.shape != self.shape:
             return None
         with np.errstate(all="ignore"):
-            return np.array([float(np.sum(array * direction)) for direction in self.directions])
+            return np.asarray(self._along @ array.ravel())
 
     def gradients(self) -> list[Array | None]:
         """The right gradient, one per trace, where there is a direction for each element."""
@@ -78,7 +84,7 @@ class Evidence:
             found.append((expected / lengths).reshape(self.shape) if whole else None)
         return found
 
-    def matches(self, gradients: Sequence[Any]) -> bool:
+    def matches(self, gradients: Iterable[Any]) -> bool:
         """Whether these gradients, one per trace, are the right ones."""
         for gradient, expected in zip(gradients, self.expected, strict=True):
             found = self.project(gradient)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...compiler.ir.node import Node, Value
 from ...lang.source import NO_SPAN, Span
 from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
-from ..trials.leaves import Path, floating_leaves
+from ..trials.leaves import Path, at, floating_leaves
 from ..trials.recipes import PlainEntry, Recipe
 from ..trials.report import Failure
 from ..trials.shapes import signature
@@ -52,6 +54,7 @@ class Explainer:
         self.names = [argument.name for argument in subject.schema.arguments]
         self._trials = trials
         self._again = again
+        self._exactly: dict[Trial, Trial | None] = {}
 
     def failures(self) -> Iterator[Failure]:
         """One failure for each parameter and kind."""
@@ -190,7 +193,13 @@ class Explainer:
                 found.setdefault(signature(other.recipe.shapes), other)
         return list(found.values())[:2]
 
-    def _blame(self, trial: Trial, finding: GradientFinding, kind: str) -> Blame:
+    def _exact(self, trial: Trial) -> Trial | None:
+        """The trial again, with a slope for each element."""
+        if trial not in self._exactly:
+            self._exactly[trial] = self._again(trial.recipe)
+        return self._exactly[trial]
+
+    def _blame(self, trial: Trial, finding: ParameterFinding, kind: str) -> Blame:
         path = finding.path or (finding.index,)
         if kind == "shape":
             return blame_shape(self.subject, trial, path)
@@ -199,11 +208,17 @@ class Explainer:
         if kind == "nan":
             return blame_nan(self.subject, trial, path)
         if kind == "value" and trial.recipe.dtype == "float64":
-            exact = self._again(trial.recipe)
-            usable = exact is not None and path in exact.probes
-            shown = exact if exact is not None and usable else trial
+            exact = trial if _is_of_each_element(trial, path) else self._exact(trial)
+            shown = exact if exact is not None and path in exact.probes else trial
             return blame_value(self.subject, shown, path, self._others(shown, path))
         return Blame(returned_span(self.subject, finding.index))
+
+
+def _is_of_each_element(trial: Trial, path: Path) -> bool:
+    """Whether slopes are known of every element alone."""
+    probes = trial.probes.get(path, ())
+    size = np.size(at(trial.values, path))
+    return len(probes) == size and all(np.count_nonzero(probe.direction) == 1 for probe in probes)
 
 
 def _makers(value: Value) -> Iterator[Node]:

@@ -53,6 +53,7 @@ class RunTrace:
     steps: list[TracedStep] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
     limit: int = MAX_STEPS
+    _ways: dict[tuple[int, int], list[TracedStep]] = field(default_factory=dict)
 
     def run(self, graph: Graph, arguments: Sequence[Any]) -> RunTrace:
         """Execute a graph and keep what happens."""
@@ -132,11 +133,23 @@ class RunTrace:
         """The value `result` if step `changed` had made something else; None where that cannot run."""
         step = self.steps[changed]
         values: dict[int, Any] = dict(zip(step.outputs, [made] if len(step.outputs) == 1 else made, strict=True))
-        for later in self.steps[changed + 1 :]:
-            if not values.keys().isdisjoint(later.inputs):
-                out = later.evaluate(*(values.get(i, self.values[i]) for i in later.inputs))
-                values.update(zip(later.outputs, [out] if len(later.outputs) == 1 else out, strict=True))
+        for later in self._between(changed, result):
+            out = later.evaluate(*(values.get(i, self.values[i]) for i in later.inputs))
+            values.update(zip(later.outputs, [out] if len(later.outputs) == 1 else out, strict=True))
         return values.get(result, self.values[result])
+
+    def _between(self, changed: int, result: int) -> list[TracedStep]:
+        """The steps by which a value depends on what a step made, in order."""
+        found = self._ways.get((changed, result))
+        if found is None:
+            touched, found = set(self.steps[changed].outputs), []
+            for number in reversed(self.steps_of(result)):
+                later = self.steps[number]
+                if number > changed and not touched.isdisjoint(later.inputs):
+                    touched.update(later.outputs)
+                    found.append(later)
+            self._ways[changed, result] = found
+        return found
 
     def operand(self, site: UseSite, result: int) -> Any:
         number = result if site.step < 0 else self.steps[site.step].inputs[site.position]
