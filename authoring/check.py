@@ -75,7 +75,7 @@ class Checker:
         recipes = self._recipes(examples)
         self._try(recipes)
         if self._trials:
-            self._try(self._survey.recipes(self._drawn))
+            self._try(self._survey.recipes(self._drawn, kinks=not self._is_plainly_wrong()))
         self._forgive()
         for trial in self._trials:
             self._record(trial)
@@ -83,11 +83,16 @@ class Checker:
             self.report.failures += self._explainer.failures()
         if self._refused and not self.report.failures:
             self.report.warnings += self._explainer.refused(self._refused)
-        self._at_kinks()
+        if not self.report.failures:
+            self._at_kinks()
         self._compare_with_autodiff()
         self._second_order()
         self._account()
         return self.report
+
+    def _is_plainly_wrong(self) -> bool:
+        """Whether some number is, which nothing forgives: then kinks are not looked for, and the second order waits."""
+        return any(f.kind in ("value", "none", "nan") for t in self._trials for f in t.findings if not t.counts_down)
 
     @cached_property
     def _explainer(self) -> Explainer:
@@ -298,7 +303,7 @@ class Checker:
             self.report.notes.append("no second order: the forward holds constants")
             return
         if any(failure.argument is not None for failure in self.report.failures):
-            self.report.notes.append("second order is checked once the first is right")
+            self.report.notes.append("kinks and second order are checked once the rest is right")
             return
         for trial in self._sound_trials()[:SECOND_TRIALS]:
             try:

@@ -23,7 +23,7 @@ from .traps import traps
 
 MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""
-MAX_RUNS_FOR_KINKS = 200
+MAX_RUNS_FOR_KINKS = 300
 """Where nothing but kinks is left to find."""
 MAX_KINKS = 3
 """Points kept for each kink, of each choice of plain values."""
@@ -68,6 +68,7 @@ class Reach:
         self._regions = 0
         self._decisions: dict[Decision, None] = {}
         self._runs = 0
+        self._runs_for_kinks = MAX_RUNS_FOR_KINKS
 
     def offer(self, recipe: Recipe) -> None:
         """Keep what a recipe makes if it reaches something new."""
@@ -76,25 +77,31 @@ class Reach:
         except ValueError:
             return
 
-    def look(self, bases: Sequence[Values]) -> None:
-        """Find what can be found beside these arguments, and beside what is found."""
+    def look(self, bases: Sequence[Values], *, kinks: bool = True) -> None:
+        """Find what can be found beside these arguments, and beside what is found; if nothing is missing, `kinks`."""
+        self._runs_for_kinks = MAX_RUNS_FOR_KINKS if kinks else 0
         pending = list(bases)
         while pending and self._may_run():
-            base = pending.pop(0)
             known = len(self.found)
-            if not self._try(base):
+            running = [base for base in pending if self._try(base)]
+            for search in (self._candidates, self._solved):
+                self._try_in_turn([(base, search(base)) for base in running])
+            for base in running:
+                for corner in self._corners(base):
+                    self._try(corner, is_corner=True)
+            pending = self.found[known:]
+
+    def _try_in_turn(self, searches: Sequence[tuple[Values, Iterator[Values]]]) -> None:
+        """One candidate of each base after the other: one that has many is not to take all the runs there are."""
+        pending = list(searches)
+        while pending and self._may_run():
+            base, candidates = pending.pop(0)
+            candidate = next(candidates, None)
+            if candidate is None:
                 continue
-            for candidate in self._candidates(base):
-                self._try(candidate)
-                if self._is_done(base) or not self._may_run():
-                    break
-            for candidate in self._solved(base):
-                self._try(candidate)
-                if self._is_done(base) or not self._may_run():
-                    break
-            for corner in self._corners(base):
-                self._try(corner, is_corner=True)
-            pending += self.found[known:]
+            self._try(candidate)
+            if not self._is_done(base):
+                pending.append((base, candidates))
 
     def look_for_traps(self, base: Values) -> None:
         """Keep the arguments beside ordinary ones at which the backward makes what is not finite."""
@@ -104,7 +111,7 @@ class Reach:
                 self.kinks.append(Kink(values, tuple(dict.fromkeys(reached.lost)), is_corner, is_trap=True))
 
     def _may_run(self) -> bool:
-        return self._runs < (MAX_RUNS if self.observer.missing() else MAX_RUNS_FOR_KINKS)
+        return self._runs < (MAX_RUNS if self.observer.missing() else self._runs_for_kinks)
 
     def _is_done(self, base: Values) -> bool:
         """Whether nothing is missing, and every decision has been seen at its kink and on both sides."""

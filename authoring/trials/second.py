@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Joint, Subject, flat
 from .finite_differences import slope
-from .leaves import Array, Path, at, floating_leaves, is_floating, replaced
+from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
 from .samples import Rng
 from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
@@ -95,6 +95,7 @@ class _SecondCheck:
     def finding(self, index: int, name: str, pulled: Any, inputs: Sequence[Any], rng: Rng) -> SecondFinding:
         result = SecondFinding(index, name)
         base, weight = self.gradient(inputs), flat(self.cotangents)
+        precision = precision_of(inputs)
         for path, leaf in floating_leaves(inputs).items():
             if path[0] != index or not leaf.size:
                 continue
@@ -104,7 +105,7 @@ class _SecondCheck:
                 return result
             toward = directions(leaf, rng, basis=False)[:DIRECTIONS]
             for direction in map(symmetric, toward) if is_symmetric(leaf) else toward:
-                probe = Probe(direction, slope(self._along(inputs, path, direction, base), base))
+                probe = Probe(direction, slope(self._along(inputs, path, direction, base), base, precision))
                 self._compare(result, second, weight, probe)
         return result
 

@@ -47,15 +47,15 @@ class Survey:
         if trial.recipe.dtype == "float64" and len(self._bases) < MAX_BASES:
             self._bases.setdefault(plain, trial.values)
 
-    def recipes(self, drawn: Iterable[Recipe] = ()) -> list[Recipe]:
-        """Arguments that reach what the trials so far have not, `drawn` ones or others."""
+    def recipes(self, drawn: Iterable[Recipe] = (), *, kinks: bool = True) -> list[Recipe]:
+        """Arguments that reach what the trials so far have not, `drawn` ones or others, and `kinks`."""
         for recipe in drawn:
             if not self.observer.missing():
                 break
             self._reach.offer(recipe)
-        self._reach.look([*self._bases.values(), *self._reach.found])
+        self._reach.look([*self._bases.values(), *self._reach.found], kinks=kinks)
         # Of the first plain values alone: a count of zero, say, is not what a formula is written for.
-        for base in list(self._bases.values())[:1]:
+        for base in list(self._bases.values())[: int(kinks)]:
             self._reach.look_for_traps(base)
         self.observer.accept_empty()
         return [fixed_recipe(values) for values in self._reach.found]

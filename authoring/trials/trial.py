@@ -12,7 +12,7 @@ from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
 from .finite_differences import DOUBLE, Slope, slope
 from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
-from .recipes import Recipe
+from .recipes import PlainEntry, Recipe
 from .samples import Rng
 from .trace import sum_to, summed_like
 
@@ -88,6 +88,12 @@ class Trial:
         return not any(f.kind == "unreliable" for f in self.findings) and all(
             _is_settled(probe.slope, SETTLED).all() for probes in self.probes.values() for probe in probes
         )
+
+    @property
+    def counts_down(self) -> bool:
+        """Whether an int is negative, which may be a number of rounds that nobody means."""
+        plain = (entry.value for entry in self.recipe.entries if isinstance(entry, PlainEntry))
+        return any(isinstance(value, int) and value < 0 for value in plain)
 
     def sum_gradient(self, index: int) -> None:
         """Sum the gradients of a parameter over what it was broadcast to, as differentiation does."""

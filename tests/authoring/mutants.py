@@ -187,7 +187,7 @@ def _changes(graph: Graph) -> Iterator[Change]:
                 captured = [v for v in value.node.outputs if is_tensor(v.type) and v is not value]
                 for made in captured[:2]:
                     change = _captured(position, value.node.outputs.index(made))
-                    yield f"`{value.name_hint}` as `{made.name_hint}`", number, change
+                    yield f"`{value.name_hint}` as `{made.name_hint}` in `{name}`", number, change
 
 
 def _is_unit(node: Node, units: tuple[int, ...]) -> bool:

@@ -39,16 +39,29 @@ MAX_CALLS = 6
 EQUIVALENT = {
     "sinc: 3.141592653589793 of `mul` as -3.141592653589793": "it goes into a cosine",
     **dict.fromkeys(
-        ("loop_saved: `y` as `x`", "loop_saved: 1 of `add` as -1", "loop_saved: `mul` as `div`"),
+        ("loop_saved: `y` as `x` in `mul`", "loop_saved: 1 of `add` as -1", "loop_saved: `mul` as `div`"),
         "of a term that is multiplied by zero",
     ),
-    "copysign: `div` the other way round": "the ratio is 1 or -1",
-    **dict.fromkeys(("insert: `gt` as `ge`", "insert: 0 of `lt` as 1"), "at the border both sides give the border"),
+    **dict.fromkeys(
+        ("copysign: `div` the other way round", "copysign_1: `div` the other way round"), "the ratio is 1 or -1"
+    ),
+    **dict.fromkeys(
+        ("pow: `exponent` as `self` in `ge`", "pow: `exponent` as `result` in `ge`"),
+        "where the one is negative and the other is not, at 0, the result is infinite",
+    ),
+    **dict.fromkeys(
+        ("special_xlog1py_1: `eq` as `ne`", "special_xlog1py_1: -1 of `gt` as -2"),
+        "for such a number the result is finite at 0 alone, where there is no derivative",
+    ),
+    **dict.fromkeys(
+        ("insert: `gt` as `ge`", "insert: `lt` as `le`", "insert: 0 of `lt` as 1"),
+        "at the border both sides give the border",
+    ),
     **dict.fromkeys(
         ("smooth_l1_loss: `ge` as `gt`", "huber_loss: `gt` as `ge`", "huber_loss: `le` as `lt`"),
         "the two slopes meet at the border",
     ),
-    "special_i1: `self` as `result`": "one is zero where the other is",
+    "special_i1: `self` as `result` in `eq`": "one is zero where the other is",
     "_prelu_kernel: `gt` as `ge`": "the gradient is a multiple of what is zero there",
     **dict.fromkeys(
         (
@@ -124,19 +137,18 @@ def check_mutants(work: Sequence[tuple[Subject, Change]], limit: int, until: flo
         made = mutant(function, change)
         if made is None or f"{function.name}: {made.what}" in EQUIVALENT:
             continue
-        report = CheckReport(function.name)
+        report, tried = CheckReport(function.name), False
         try:
-            for given in trusted.calls(function, examples):
+            for given, known in trusted.calls(function, examples):
+                tried = True
                 report = Checker(made.function).run(given)
-                known = trusted.warned(function)
                 report.warnings = [w for w in report.warnings if (w.argument, w.message) not in known]
                 if not report.ok or report.warnings:
                     break
         except Exception as error:  # a mistake of the check's, which is to be seen and to stop nothing
             print(f"crashed: {where} {function.name}:{made.line}: {made.what}: {error!r}", flush=True)
-        else:
-            if not trusted.calls(function, examples):
-                continue
+        if not tried:
+            continue
         told = [*report.failures, *report.warnings]
         named = [f for f in told if f.argument in made.arguments or f.argument is None]
         spans = [span for f in told for span in (f.span, *f.also) if span is not None]
@@ -160,22 +172,17 @@ class Trusted:
     """On which arguments a function is right as it stands: those of its tests, and those that a search finds."""
 
     def __init__(self) -> None:
-        self._known: dict[int, list[Examples]] = {}
-        self._warned: dict[int, set[tuple[str | None, str]]] = {}
+        self._reports: dict[tuple[int, bool], CheckReport] = {}
 
-    def calls(self, function: Function, examples: Examples) -> list[Examples]:
-        """The arguments, by choice of them; none where the function fails on each, so that it shows nothing."""
-        if id(function) not in self._known:
-            choices = [examples] if examples is None else [examples, None]
-            reports = [(choice, Checker(function).run(choice)) for choice in choices]
-            self._known[id(function)] = [choice for choice, report in reports if report.ok]
-            warnings = (warning for _, report in reports for warning in report.warnings)
-            self._warned[id(function)] = {(warning.argument, warning.message) for warning in warnings}
-        return self._known[id(function)]
-
-    def warned(self, function: Function) -> set[tuple[str | None, str]]:
-        """What the function is warned of as it stands, which says nothing of a change."""
-        return self._warned[id(function)]
+    def calls(self, function: Function, examples: Examples) -> Iterator[tuple[Examples, set[tuple[str | None, str]]]]:
+        """The arguments, by choice of them, and what the function is warned of on them as it stands, which says nothing
+        of a change. None where it fails on each, so that it shows nothing."""
+        for choice in [examples] if examples is None else [examples, None]:
+            key = (id(function), choice is None)
+            if key not in self._reports:
+                self._reports[key] = Checker(function).run(choice)
+            if self._reports[key].ok:
+                yield choice, {(warning.argument, warning.message) for warning in self._reports[key].warnings}
 
 
 def _at(lines: Sequence[int]) -> str:
