@@ -199,7 +199,7 @@ class Explainer:
             self._exactly[trial] = self._again(trial.recipe)
         return self._exactly[trial]
 
-    def _blame(self, trial: Trial, finding: ParameterFinding, kind: str) -> Blame:
+    def _blame(self, trial: Trial, finding: GradientFinding, kind: str) -> Blame:
         path = finding.path or (finding.index,)
         if kind == "shape":
             return blame_shape(self.subject, trial, path)
