@@ -97,7 +97,7 @@ def mutant(function: Function, chosen: Change) -> Mutant | None:
     span, shape = node.span, _keeps_shape(what, node)
     touched = [i for i, output in enumerate(graph.outputs) if i < len(names) and _depends(output, node, shape)]
     turned = what.endswith("with the other sign")
-    same = turned and (_is_even_only(node) or _is_zero(node.output))
+    same = (turned and (_is_even_only(node) or _is_zero(node.output))) or _leaves_out_zero(what, node)
     try:
         if not touched or same or not change(graph, node) or _simplified(graph) == _simplified(pair.backward):
             return None
@@ -110,9 +110,21 @@ def mutant(function: Function, chosen: Change) -> Mutant | None:
 
 def _is_zero(value: Value) -> bool:
     """Whether a value is zero whatever the arguments are."""
-    while value.node.schema is not None and value.node.schema.base_name in _KEEPING_ZERO:
-        value = value.node.inputs[0]
-    return value.node.schema is not None and value.node.schema.base_name in ("zeros", "zeros_like")
+    pending = [value.node]
+    while pending:
+        node = pending.pop()
+        name = node.schema.base_name if node.schema is not None else ""
+        if name in ("zeros", "zeros_like") or (node.kind == "prim::Constant" and node.attrs.get("value") == 0):
+            return True
+        if name in _KEEPING_ZERO or name == "mul":
+            pending += [made.node for made in node.inputs[: 2 if name == "mul" else 1]]
+    return False
+
+
+def _leaves_out_zero(what: str, node: Node) -> bool:
+    """Whether what is left out of a sum is zero."""
+    head, _, operand = what.partition(" without its operand ")
+    return head in ("`add`", "`sub`") and bool(operand) and _is_zero(node.inputs[int(operand)])
 
 
 def _is_even_only(node: Node) -> bool:
