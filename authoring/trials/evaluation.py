@@ -23,7 +23,7 @@ from ...compiler.passes.inline_functions import inline_functions
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.types import UNDEFINED, is_differentiable
 from ...lang.diagnostics import CompileError
-from ...runtime.execution.differentiated import 
+from ...runtime.execution.differentiated import CompiledGraph
 from ...runtime.face.function import Function
 from ...runtime.face.transforms import vjp
 from ...runtime.failures.failure import RuntimeFailure
@@ -287,7 +287,7 @@ class Joint:
         graph, self.wrt, self.seeded = _joint_graph(callee, absent, floating, seeds)
         self._inputs = [value.type for value in graph.inputs]
         self._outputs = [value.type for value in graph.outputs]
-        self._program = (flatten_signature(graph), graph.title, whole=True, temporaries=False)
+        self._program = CompiledGraph(flatten_signature(graph), graph.title, whole=True, temporaries=False)
 
     def arguments(self, values: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
         return [*values, *(seeds[i] for i in self.seeded)]
