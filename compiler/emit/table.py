@@ -7,7 +7,14 @@ from .emitter import Evaluated, Handlers
 from .exits import Branch, Left, Loop, Missing
 from .expressions.calls import emit_call
 from .expressions.comprehensions import emit_list_comprehension
-from .expressions.forms import emit_annotate, emit_divmod, emit_len, emit_list_call, emit_unwrap_optional
+from .expressions.forms import (
+    emit_annotate,
+    emit_divmod,
+    emit_len,
+    emit_list_call,
+    emit_tuple_call,
+    emit_unwrap_optional,
+)
 from .expressions.gradients import emit_autograd_add, emit_autograd_zero, emit_materialize_grad
 from .expressions.simple import (
     emit_attribute,
@@ -82,6 +89,7 @@ HANDLERS = Handlers(
         "divmod": emit_divmod,
         "len": emit_len,
         "list": emit_list_call,
+        "tuple": emit_tuple_call,
         "slice": emit_slice_call,
         "gs.autograd_zero": emit_autograd_zero,
         "gs.autograd_add": emit_autograd_add,

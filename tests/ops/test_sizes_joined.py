@@ -16,6 +16,8 @@ X = np.arange(120.0).reshape(5, 4, 6)
     "body",
     [
         "x.view(x.shape[:-1] + (2, 3))",
+        "x.view(tuple(x.shape[:-1]) + (2, 3))",
+        "x.view((x.shape[:-1].numel(), tuple(x.shape)[-1]))",
         "x.view(x.size()[:-1] + (2, 3))",
         "x.reshape(x.shape[:-1] + (2,) + (3,))",
         "x.reshape((5,) + x.shape[1:])",

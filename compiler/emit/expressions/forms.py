@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....lang import ast
 from ....lang.trampoline import Walk
 from ...spelling.overloads import Argued
-from ...types.types import NUMBERS, TupleType, is_tensor, unify
+from ...types.types import INT, NUMBERS, ListType, TupleType, is_tensor, unify
 from ..annotations import resolve_type
 from ..emitter import Emitter, described
 from ..expected import annotated
@@ -68,3 +68,17 @@ def emit_list_call(e: Emitter, node: ast.Call) -> Walk:
             type = joined
         return e.at(node).list(e.elements(value, node), type)
     return emit_resolved(e, node, "list", arguments, "list()")
+
+
+def emit_tuple_call(e: Emitter, node: ast.Call) -> Walk:
+    """`tuple(x.shape)`: sizes are lists here. A tuple is itself, and how many elements any other has is not known."""
+    arguments: list[Argued] = yield emit_arguments(e, node)
+    if len(arguments) != 1 or node.keywords:
+        raise e.fail("E204", "tuple() takes one value", node.span)
+    value = arguments[0].value
+    if isinstance(value.type, TupleType):
+        return value
+    if value.type == ListType(INT):
+        return emit_resolved(e, node, "list", arguments, "tuple()")
+    note = "write its elements, `(l[0], l[1])`, or take the list as it is"
+    raise e.fail("E204", f"tuple() takes sizes or a tuple, not {described(value.type)}", node.span, note)
