@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -173,3 +174,55 @@ def test_planning_touches_no_driver_and_survives_a_fork() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     run = subprocess.run([sys.executable, "-c", FORKED], env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0 and run.stdout == "both ran\n", run.stdout + run.stderr
+
+
+_LIMITED = """
+import resource, signal, sys
+import gradscript as gs
+import numpy as np
+from gradscript.runtime.kernels.failure import KernelFailure
+from gradscript.runtime.kernels.triton.store import checked_cache
+unit = gs.CompilationUnit("def double(x):\\n    return x + x\\n")
+(info,) = unit.double.kernels(np.zeros((4, 100), np.float32)).forward
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in (0, 512, 4000, before[0]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with checked_cache():
+            print(len(info.compile("sm_90").code) > 0)
+    except KernelFailure as failure:
+        print("double_forward for sm_90" in str(failure))
+"""
+
+
+def test_files_that_may_not_grow_are_told_and_then_made() -> None:
+    done = subprocess.run([sys.executable, "-c", _LIMITED], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["True"] * 4, done.stderr
+
+
+_WRITER = """
+from gradscript.runtime.kernels.triton.store import CheckedCache
+for k in range(10**6):
+    cache = CheckedCache(f"key{k % 5}")
+    cache.put_group("group", {name: cache.put(f"{k % 5}{name}" * 40000, name) for name in ("a.cubin", "a.json")})
+    if k == 0:
+        print("begun", flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_whole_files_or_none() -> None:
+    for wait in (0.0, 0.003, 0.01, 0.02):
+        with subprocess.Popen([sys.executable, "-c", _WRITER], stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None and writer.stdout.readline() == "begun\n"
+            time.sleep(wait)
+            writer.kill()
+    found = 0
+    for k in range(5):
+        cache = CheckedCache(f"key{k}")
+        for name in ("a.cubin", "a.json"):
+            path = cache.get_file(name)
+            if path is not None:
+                found += 1
+                assert Path(path).read_text() == f"{k}{name}" * 40000
+    assert found >= 2
