@@ -136,7 +136,8 @@ class Objects:
         for leaf in leaves(place):
             if isinstance(leaf, Items):
                 elements += self.reach(leaf)
-        return CellParts(self.own(place), list(dict.fromkeys(elements)), self.repeats(place))
+        repeats = self.repeats(place) or any(cell.repeats for cell in elements)
+        return CellParts(self.own(place), list(dict.fromkeys(elements)), repeats)
 
     def repeats(self, place: Place) -> bool:
         """Whether two of the elements that are known of a list or a tuple may be one object."""
@@ -167,8 +168,13 @@ class Objects:
         """`cell` may be the object of these parts, and hold what that holds."""
         for other in parts.own:
             self.link(cell, other)
-        if cell.elements is not None:
-            self.hold(cell.elements, parts.elements, repeats=parts.repeats)
+        if cell.elements is None:
+            return
+        for held in parts.elements:
+            if held is not cell.elements:
+                self.link(cell.elements, held)
+        if parts.repeats:
+            self.repeat(cell.elements)
 
     def hold(self, elements: Cell, cells: list[Cell], *, repeats: bool = False) -> None:
         """A list's elements may be these, too."""

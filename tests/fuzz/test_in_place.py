@@ -31,7 +31,7 @@ REFUSED_AT_MOST = 0.05
 
 def eager(text: str, *, requires_grad: bool = False) -> tuple[list[Any], list[torch.Tensor]]:
     """What Python with torch makes of a program: its results, and its arguments."""
-    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "List": list, "Tensor": torch.Tensor}
     exec(compile(text, "<program>", "exec"), scope)
     arguments = [torch.tensor(a, requires_grad=requires_grad) for a in (X, W)]
     return flat(scope["f"](*arguments)), arguments
@@ -227,6 +227,25 @@ def f(x, w):
 """
             found[outcome(text).partition(":")[0]] += 1
     assert found["equal"] >= 8
+
+
+FRESH = """
+def f(x, w):
+    made: List[Tensor] = []
+    for i in range(len(x)):
+        made.append(x[i] * i)
+    copies = [e * 1 for e in made]
+    {write}
+    return made, copies
+"""
+
+
+@pytest.mark.parametrize(
+    "write",
+    ["copies[0] += 1", "for c in copies:\n        c += 1", "for c, m in zip(copies, made):\n        c.sub_(0.1 * m)"],
+)
+def test_what_a_comprehension_makes_anew_is_written(write: str) -> None:
+    assert outcome(FRESH.format(write=write)) == "equal"
 
 
 REBOUND = """
