@@ -6,16 +6,15 @@ import json
 import os
 import selectors
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
 from ..check import Checker
 from ..trials.examples import SUFFIX
-from .loading import CliError, find_function, load_unit
+from .loading import CliError, find_function, load_functions
 
 SUFFIXES = (".grad", ".gs")
 """What files of source end in: those of a folder are checked."""
@@ -124,8 +123,8 @@ def check_files(
     work: list[tuple[int, Function]] = []
     for number, file in enumerate(files):
         try:
-            unit = load_unit(file.path)
-            work += [(number, function) for function in _wanted(unit, names, alone=len(files) == 1)]
+            found = load_functions(file.path)
+            work += [(number, function) for function in _wanted(found, names, alone=len(files) == 1)]
         except CompileError as error:
             file.diagnostics = error.diagnostics
         except CliError as problem:
@@ -138,10 +137,10 @@ def check_files(
     return files
 
 
-def _wanted(unit: CompilationUnit, names: Sequence[str], *, alone: bool) -> list[Function]:
+def _wanted(found: Mapping[str, Function], names: Sequence[str], *, alone: bool) -> list[Function]:
     if names:
-        return [find_function(unit, name) for name in names if alone or name in unit]
-    return [f for f in unit.functions.values() if f.pair is not None and not f.name.endswith(SUFFIX)]
+        return [find_function(found, name) for name in names if alone or name in found]
+    return [f for f in found.values() if f.pair is not None and not f.name.endswith(SUFFIX)]
 
 
 # --- one process, or several ---

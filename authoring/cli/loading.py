@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -36,12 +38,34 @@ def load_unit(path: str) -> CompilationUnit:
     return CompilationUnit(source, "<stdin>")
 
 
-def find_function(unit: CompilationUnit, name: str) -> Function:
+def load_functions(path: str) -> Mapping[str, Function]:
+    """The functions in a file by name. Those of the library call each other wherever they stand, and are compiled as
+    the library is."""
+    from ...compiler.formulas.library import compile_formula, definition_of, examples_of, formula_names
+    from ...compiler.ir.graph import Callee
+    from ...runtime.face.function import Function
+    from ...stdlib_grads import formula_files, path_of
+
+    name = os.path.basename(path)
+    if name not in formula_files() or not os.path.exists(path) or not os.path.samefile(path, path_of(name)):
+        return load_unit(path).functions
+    found = {}
+    for formula in formula_names(name):
+        callee, examples = compile_formula(formula), examples_of(formula)
+        if examples is not None:
+            graph = callee.graph.copy()
+            graph.functions = {examples.schema.name: examples}
+            callee = Callee(callee.schema, graph, callee.pair)
+        found[formula] = Function(callee, definition=definition_of(formula))
+    return found
+
+
+def find_function(unit: Mapping[str, Function] | CompilationUnit, name: str) -> Function:
     """One function of a unit; CliError with the nearest name, or all names, if there is none."""
     from ...lang.diagnostics import did_you_mean
 
     if name in unit:
         return unit[name]
-    hint = "".join(f"; {note}" for note in did_you_mean(name, unit.functions))
-    names = ", ".join(unit.functions) or "none"
+    hint = "".join(f"; {note}" for note in did_you_mean(name, unit))
+    names = ", ".join(unit) or "none"
     raise CliError(f"there is no function '{name}'{hint or f'; there are: {names}'}")

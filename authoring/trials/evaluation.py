@@ -273,7 +273,7 @@ def _on_tensors(op: Any) -> bool:
 def _seed(output: Any, make: Callable[[Any], Any]) -> Any:
     if isinstance(output, list):
         items = [_seed(item, make) for item in output]
-        return None if all(item is None for item in items) else items
+        return None if items and all(item is None for item in items) else items
     return make(output) if is_floating(output) else None
 
 

@@ -6,19 +6,20 @@
         return [(torch.zeros([5, 3]), torch.tensor([0, 4, 1]))]
 
 A function `NAME_examples` without parameters returns the arguments of one call or more: a list or a tuple of tuples,
-or one bare tuple for a single call. A floating tensor whose elements are all equal stands for its shape: zeros are
-filled with numbers of either sign, others with numbers near theirs. Dtypes need no care: floating tensors become
-float64.
+or one bare tuple for a single call; what is keyword-only stands behind the rest. A floating tensor whose elements are
+all equal stands for its shape: zeros are filled with numbers of either sign, others with numbers near theirs. Dtypes
+need no care: floating tensors become float64.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ...compiler.formulas.library import EXAMPLES
 from ...runtime.face.function import Function
 from ...runtime.failures.failure import RuntimeFailure
 
-SUFFIX = "_examples"
+SUFFIX = EXAMPLES
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -32,7 +33,11 @@ def examples_beside(function: Function) -> list[Example] | None:
         found = Function(callee)()
     except RuntimeFailure:
         return None
-    return [(args, {}) for args in calls_of(found, len(function.schema.arguments))]
+    arguments = function.schema.arguments
+    named = [argument.name for argument in arguments if argument.keyword_only]
+    first = len(arguments) - len(named)
+    calls = calls_of(found, len(arguments))
+    return [(args[:first], dict(zip(named, args[first:], strict=False))) for args in calls]
 
 
 def calls_of(found: Any, count: int) -> list[tuple[Any, ...]]:

@@ -287,9 +287,11 @@ class InputSearch:
             yield from self.drawn(recipe)
 
     def with_other_numbers(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
-        """Examples with each number or flag another: what is neutral in all of them, such as one, is not then."""
+        """Examples with each number or flag another, if they say but one: where that is neutral, it is not then."""
         for i in (i for i in self.plain if strip_optional(self.arguments[i].type) in (FLOAT, NUMBER, BOOL)):
             said = [entry.value for entry in (r.entries[i] for r in given) if isinstance(entry, PlainEntry)]
+            if len(set(said)) > 1:
+                continue
             others = [value for value in self.choices[i] if value is not None and value not in said]
             varied = (recipe.with_entry(i, PlainEntry(value)) for value in others for recipe in given[:MAX_VARIED])
             yield from islice(filter(self.fits, varied), 1)

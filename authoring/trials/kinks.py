@@ -123,17 +123,21 @@ class KinkCheck:
         return None
 
     def _has_slope(self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]) -> bool:
-        """Whether the result has a finite slope in one element on some side, that does not change with the step."""
+        """Whether the result has a finite slope in one element on some side, that does not change with the step.
+
+        Where both sides have one, and another, there is no derivative.
+        """
         weighted = self._along(values, path, leaf, place, seeds)
+        slopes = []
         try:
             base = weighted(0.0)
             for sign in (1.0, -1.0):
                 first, second = ((weighted(sign * h) - base) / (sign * h) for h in _STEPS)
                 if np.isfinite(first) and abs(first - second) <= 1e-3 * max(abs(first), 1.0):
-                    return True
+                    slopes.append(first)
         except (RuntimeFailure, ValueError):
             return False
-        return False
+        return bool(slopes) and max(slopes) - min(slopes) <= 1e-3 * max(*map(abs, slopes), 1.0)
 
     def _ends_at(self, values: Sequence[Any]) -> bool:
         """Whether the result is not finite beside: with what is zero here a little more, or a little less."""

@@ -33,6 +33,8 @@ from ..types.schema import Argument, FunctionSchema
 from ..types.types import TENSOR, ListType, OptionalType, Type, VariableType, is_tensor, strip_optional
 from .lists import of_lists
 
+EXAMPLES = "_examples"
+"""What the name of a function ends in that returns arguments for another, of which no op is differentiated."""
 _COMPILING = RLock()
 """One unit compiles all formulas, one at a time."""
 _DEF = re.compile(r"^def (\w+)\(", re.MULTILINE)
@@ -141,9 +143,15 @@ def _closed(graph: Graph) -> Graph:
     return closed
 
 
-def formula_names() -> list[str]:
-    """Every function of the library, helpers included."""
-    return list(_index())
+def formula_names(filename: str = "") -> list[str]:
+    """Every function of the library, or of one of its files, helpers included and examples left out."""
+    entries = _index().items()
+    return [n for n, entry in entries if not n.endswith(EXAMPLES) and filename in ("", entry.filename)]
+
+
+def examples_of(name: str) -> Callee | None:
+    """What returns arguments for a function of the library, where there is such a one."""
+    return compile_formula(name + EXAMPLES) if name + EXAMPLES in _index() else None
 
 
 def formulas_named(base_name: str) -> list[str]:
