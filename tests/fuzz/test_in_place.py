@@ -90,9 +90,10 @@ def assert_equal(found: list[Any], expected: list[Any]) -> None:
 
 @pytest.mark.parametrize("start", range(0, len(SEEDS), 50))
 def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(start: int) -> None:
-    found = outcomes(SEEDS[start : start + 50])
+    seeds = SEEDS[start : start + 50]
+    found = outcomes(seeds)
     counted = found["equal"] + found["refused"]
-    assert counted >= 30
+    assert counted >= 0.6 * len(seeds)
     assert found["refused"] <= 2 * REFUSED_AT_MOST * counted
 
 
