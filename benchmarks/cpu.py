@@ -1,8 +1,9 @@
-"""`make bench-cpu`: forward and all gradients by kernels in C, beside eager torch, torch.jit.script and torch.compile.
+"""`make bench-cpu`: forward and all gradients by kernels in C, beside what else there is for a CPU.
 
-Contenders take turns on the same data, all with `--threads` threads; a time is the median of its turns. With `--small`
-the rows are a hundredth of their size, to see that everything runs; `--compile` has torch.compile take part, which
-needs seconds for each row.
+Contenders take turns on the same data, all with `--threads` threads; a time is the median of its turns. JAX and HIPS
+autograd take part where they are installed, torch.compile with `--compile`, which needs seconds for each row.
+`--resident` has the system's allocator keep memory, as our kernels do. With `--small` the rows are a hundredth of
+their size, to see that everything runs. `--keep` writes docs/benchmarks.md, with what `cpu_growth.py` measures.
 """
 
 from __future__ import annotations
@@ -11,130 +12,247 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from math import exp, log
+from dataclasses import dataclass
+from math import exp, log, prod
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
-    "bias+GELU [1024, 4096]": ("bias_gelu", ((1024, 4096), (4096,))),
-    "SwiGLU [1024, 4096]": ("swiglu", ((1024, 4096), (1024, 4096))),
-    "RMSNorm [2048, 1024]": ("rms_norm", ((2048, 1024), (1024,))),
-    "LayerNorm [2048, 1024]": ("layer_norm", ((2048, 1024), (1024,), (1024,))),
-    "LayerNorm, rows of 61": ("layer_norm", ((32_768, 61), (61,), (61,))),
-    "LayerNorm, rows of 100,000": ("layer_norm", ((20, 100_000), (100_000,), (100_000,))),
-    "cross-entropy [2048, 8192]": ("cross_entropy", ((2048, 8192),)),
-    "LSTM cell [512, 1024]": ("lstm_cell", ((512, 4096), (512, 1024))),
-    "chain of 12, 4M": ("chain", ((1 << 22,), (1 << 22,))),
-    "softmax [16, 512, 512]": ("softmax", ((16 * 512, 512),)),
-    "dropout+residual+LayerNorm [2048, 1024]": (
-        "dropout_add_layer_norm",
-        ((2048, 1024), (2048, 1024), (1024,), (1024,)),
+KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_THRESHOLD_": str(1 << 40)}
+"""What has glibc keep what is freed."""
+PEERS = ("torch eager", "torch.jit.script", "torch.compile", "jax.jit", "autograd", "NumPy by hand")
+FEW, MANY = 10_000, 200
+"""Elements up to which a turn is many calls, and how many."""
+ADAMW = (1e-3, 0.9, 0.999, 1e-8, 0.01, 10.0)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A row: a function, the shapes of its floating arguments, and of those that have no gradient the places."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    constant: tuple[int, ...] = ()
+    is_pointwise: bool = False
+
+
+_4M = (1 << 22,)
+ROWS: dict[str, Timed] = {
+    "bias+GELU [1024, 4096]": Timed("bias_gelu", ((1024, 4096), (4096,)), is_pointwise=True),
+    "SwiGLU [1024, 4096]": Timed("swiglu", ((1024, 4096), (1024, 4096)), is_pointwise=True),
+    "RMSNorm [2048, 1024]": Timed("rms_norm", ((2048, 1024), (1024,))),
+    "LayerNorm [2048, 1024]": Timed("layer_norm", ((2048, 1024), (1024,), (1024,))),
+    "LayerNorm, rows of 61": Timed("layer_norm", ((32_768, 61), (61,), (61,))),
+    "LayerNorm, rows of 100,000": Timed("layer_norm", ((20, 100_000), (100_000,), (100_000,))),
+    "cross-entropy [2048, 8192]": Timed("cross_entropy", ((2048, 8192),)),
+    "LSTM cell [512, 1024]": Timed("lstm_cell", ((512, 4096), (512, 1024)), is_pointwise=True),
+    "chain of 12, 4M": Timed("chain", (_4M, _4M), is_pointwise=True),
+    "softmax [16, 512, 512]": Timed("softmax", ((16 * 512, 512),)),
+    "masked softmax [16, 512, 512]": Timed("masked_softmax", ((16, 512, 512),)),
+    "dropout+residual+LayerNorm [2048, 1024]": Timed(
+        "dropout_add_layer_norm", ((2048, 1024), (2048, 1024), (1024,), (1024,))
     ),
-    "focal loss 4M": ("focal_loss", ((1 << 22,), (1 << 22,))),
-    "16 elements": ("chain", ((16,), (16,))),
+    "RoPE [8, 16, 512, 64]": Timed("rope", ((8, 16, 512, 64), (512, 64), (512, 64)), (1, 2), True),
+    "focal loss 4M": Timed("focal_loss", (_4M, _4M), is_pointwise=True),
+    "AdamW 4M, no gradient": Timed("adamw", (_4M, _4M, _4M, _4M), (0, 1, 2, 3), True),
+    "16 elements": Timed("chain", ((16,), (16,))),
 }
-"""What is shown → the function of suite.grad, and the shapes of its floating arguments."""
+"""What is shown → what is timed."""
 
 
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--rows", default="", help="those whose names begin so")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--resident", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args(arguments)
-    # Kernels ask for it once, when the first of them runs.
-    os.environ["OMP_NUM_THREADS"] = str(given.threads)
-    print("\n".join(measured(given.threads, given.turns, given.small, given.compile)))
+    if given.resident and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+        os.execve(sys.executable, [sys.executable, __file__, *arguments], {**os.environ, **KEEPING})
+    # Kernels ask for threads once, when the first of them runs; the backend is asked for when gradscript is imported.
+    os.environ |= {"OMP_NUM_THREADS": str(given.threads), "GRADSCRIPT_BACKEND": "c"}
+    if given.keep:
+        from cpu_growth import keep
+
+        keep(given.turns, given.compile)
+        return
+    print("\n".join(measured(given.threads, given.turns, given.small, given.compile, given.rows)))
 
 
-def measured(threads: int, turns: int, small: bool, compiles: bool) -> list[str]:
+def measured(threads: int, turns: int, small: bool, compiles: bool, rows: str = "") -> list[str]:
     """The lines of a Markdown table."""
-    import gradscript as gs
     import torch
     from harness import medians
-    from kernel_peers import TORCH
 
     torch.set_num_threads(threads)
-    unit = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
-    names = ["gradscript", "torch eager", "torch.jit.script", *(["torch.compile"] if compiles else [])]
-    lines = [f"| ms, {threads} threads | {' | '.join(names)} | × best peer |", "|---" * (len(names) + 2) + "|"]
+    functions = our_functions()
+    seconds_of_byte = _copy_time()
+    lines = [
+        f"| ms, {threads} threads | gradscript | {' | '.join(PEERS)} | × best peer | of copy bandwidth |",
+        "|---" * (len(PEERS) + 4) + "|",
+    ]
     factors = []
-    for shown, (name, shapes) in ROWS.items():
-        tensors = _tensors(name, [_smaller(shape) if small else shape for shape in shapes])
-        contenders = {"gradscript": _ours(gs, unit[name], tensors), "torch eager": _torch(TORCH[name], tensors)}
-        for peer, make in _made(torch, compiles).items():
-            compiled = _attempt(make, TORCH[name], tensors)
-            if compiled is not None:
-                contenders[peer] = compiled
-        found = medians(contenders, turns)
-        factors.append(min(time for peer, time in found.items() if peer != "gradscript") / found["gradscript"])
-        cells = [f"{1e3 * found[peer]:.3f}" if peer in found else "" for peer in names]
-        lines.append(f"| {shown} | {' | '.join(cells)} | {factors[-1]:.2f} |")
-    mean = exp(sum(map(log, factors)) / len(factors))
-    return [*lines, f"| geometric mean | {' | '.join('' for _ in names)} | {mean:.2f} |"]
+    for shown, row in ROWS.items():
+        if not shown.startswith(rows):
+            continue
+        arguments = arguments_of(row, small)
+        contenders = _contenders(functions[row.name], row, arguments, compiles)
+        calls = 1 if prod(row.shapes[0]) > FEW else MANY
+        found = {who: time / calls for who, time in medians(_repeated(contenders, calls), turns).items()}
+        best = min(time for peer, time in found.items() if peer != "gradscript")
+        factors.append(best / found["gradscript"])
+        cells = [f"{1e3 * found[peer]:.3g}" if peer in found else "" for peer in ("gradscript", *PEERS)]
+        moved = _least_bytes(functions[row.name], row, arguments) if row.is_pointwise else 0
+        share = f"{moved * seconds_of_byte / found['gradscript']:.0%}" if moved else ""
+        lines.append(f"| {shown} | {' | '.join(cells)} | {factors[-1]:.2f} | {share} |")
+    mean = exp(sum(map(log, factors)) / max(len(factors), 1))
+    return [*lines, f"| geometric mean {'| ' * (len(PEERS) + 1)}| {mean:.2f} | |"]
+
+
+def _repeated(contenders: Mapping[str, Callable[[], object]], calls: int) -> dict[str, Callable[[], object]]:
+    """The works, each so many times in a turn."""
+
+    def often(work: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(calls):
+                work()
+
+        return run
+
+    return {name: often(work) for name, work in contenders.items()}
+
+
+def our_functions() -> dict[str, Any]:
+    """The functions of both files by name."""
+    import gradscript as gs
+
+    found: dict[str, Any] = {}
+    for file in ("suite.grad", "cpu.grad"):
+        unit = gs.CompilationUnit((ROOT / "benchmarks" / file).read_text(encoding="utf-8"), file)
+        found |= {name: unit[name] for name in unit.functions}
+    return found
+
+
+def _copy_time() -> float:
+    """Seconds of a byte that torch copies, read or written, by all threads, to memory that is there."""
+    import torch
+    from harness import medians
+
+    source = torch.ones(1 << 24)
+    target = torch.ones(1 << 24)
+    return medians({"copy": lambda: target.copy_(source)}, 15)["copy"] / (2 * source.nbytes)
+
+
+def _least_bytes(function: Any, row: Timed, arguments: Sequence[Any]) -> int:
+    """What both passes must read of their arguments and write of their results."""
+    least = function.kernels(*arguments).least_bytes
+    return int(least[0] if len(row.constant) == len(row.shapes) else sum(least))
+
+
+def arguments_of(row: Timed, small: bool = False) -> list[Any]:
+    """Arrays, and what numbers come behind them."""
+    import numpy as np
+
+    rng = np.random.default_rng(1)
+    shapes = [_smaller(s) if small and i not in row.constant else s for i, s in enumerate(row.shapes)]
+    found: list[Any] = [rng.standard_normal(shape, np.float32) for shape in shapes]
+    if row.name == "focal_loss":
+        found[1] = 1 / (1 + np.exp(-found[1]))
+    if row.name == "cross_entropy":
+        found.append(rng.integers(0, shapes[0][1], shapes[0][0]))
+    if row.name == "masked_softmax":
+        found.append(np.tri(*shapes[0][-2:], dtype=bool))
+    if row.name == "adamw":
+        found[3] = np.abs(found[3])
+        found += ADAMW
+    return found
 
 
 def _smaller(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (max(shape[0] // 100, 16), *shape[1:]) if len(shape) > 1 else shape
 
 
-def _tensors(name: str, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    import torch
+# --- contenders ---
 
-    generator = torch.Generator().manual_seed(1)
-    found = [torch.randn(*shape, generator=generator) for shape in shapes]
-    if name == "focal_loss":
-        found[1] = found[1].sigmoid()
-    if name == "cross_entropy":
-        rows, classes = shapes[0]
-        found.append(torch.randint(0, classes, (rows,), generator=generator))
+
+def _contenders(
+    function: Any, row: Timed, arguments: Sequence[Any], compiles: bool
+) -> Mapping[str, Callable[[], object]]:
+    import torch
+    from array_peers import by_autograd, by_hand, by_jax
+    from kernel_peers import TORCH
+
+    wanted = [i for i in range(len(row.shapes)) if i not in row.constant]
+    theirs = TORCH[row.name]
+    makers: dict[str, Callable[[], Callable[[], object] | None]] = {
+        "torch eager": lambda: by_torch(theirs, arguments, wanted),
+        "torch.jit.script": lambda: by_torch(torch.jit.script(theirs), arguments, wanted),
+        "jax.jit": lambda: by_jax(row.name, arguments, wanted, _ones),
+        "autograd": lambda: by_autograd(row.name, arguments, wanted, _ones),
+        "NumPy by hand": lambda: by_hand(row.name, arguments),
+    }
+    if compiles:
+        makers["torch.compile"] = lambda: by_torch(torch.compile(theirs), arguments, wanted)
+    found = {"gradscript": by_us(function, arguments, wanted)}
+    for peer, make in makers.items():
+        work = _attempt(peer, make)
+        if work is not None:
+            found[peer] = work
     return found
 
 
-def _ours(gs: Any, function: Any, tensors: Sequence[Any]) -> Callable[[], object]:
-    arrays = [tensor.numpy() for tensor in tensors]
-    with gs.settings.backend("c"):
-        results = function(*arrays)
-    seeds = tuple(result * 0 + 1 for result in results) if isinstance(results, tuple) else results * 0 + 1
-
-    def run() -> object:
-        with gs.settings.backend("c"):
-            _, pull_back = gs.vjp(function, *arrays)
-            return pull_back(seeds)
-
-    return run
-
-
-def _torch(function: Callable[..., Any], tensors: Sequence[Any]) -> Callable[[], object]:
-    import torch
-
-    leaves = [t.clone().requires_grad_(t.is_floating_point()) for t in tensors]
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
-
-    def run() -> object:
-        results = function(*leaves)
-        results = results if isinstance(results, tuple) else (results,)
-        return torch.autograd.grad(results, wanted, [torch.ones_like(r) for r in results])
-
-    return run
-
-
-def _made(torch: Any, compiles: bool) -> Mapping[str, Callable[[Any], Any]]:
-    found: dict[str, Callable[[Any], Any]] = {"torch.jit.script": torch.jit.script}
-    return {**found, "torch.compile": torch.compile} if compiles else found
-
-
-def _attempt(make: Callable[[Any], Any], function: Any, tensors: Sequence[Any]) -> Callable[[], object] | None:
-    """A peer's function; None where the peer cannot compile it."""
+def _attempt(peer: str, make: Callable[[], Callable[[], object] | None]) -> Callable[[], object] | None:
+    """A peer's work; None where the peer is not here, or cannot do it."""
     try:
-        work = _torch(make(function), tensors)
-        work()
+        work = make()
+        if work is not None:
+            work()
     except Exception as error:
-        print(f"{getattr(make, '__name__', make)}: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"{peer}: {str(error).splitlines()[0]}", file=sys.stderr)
         return None
     return work
+
+
+def _ones(results: Any) -> Any:
+    return tuple(result * 0 + 1 for result in results) if isinstance(results, tuple) else results * 0 + 1
+
+
+def by_us(function: Any, arguments: Sequence[Any], wanted: Sequence[int]) -> Callable[[], object]:
+    """Forward and gradients on arrays."""
+    import gradscript as gs
+
+    if not wanted:
+        return lambda: function(*arguments)
+    seeds = _ones(function(*arguments))
+
+    def run() -> object:
+        _, pull_back = gs.vjp(function, *arguments)
+        return pull_back(seeds)
+
+    return run
+
+
+def by_torch(function: Callable[..., Any], arguments: Sequence[Any], wanted: Sequence[int]) -> Callable[[], object]:
+    """The same on tensors."""
+    import numpy as np
+    import torch
+
+    given = [torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a for a in arguments]
+    leaves = [given[i].requires_grad_() for i in wanted]
+    if not wanted:
+        return lambda: function(*given)
+    seeds: list[Any] = []
+
+    def run() -> object:
+        results = function(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        seeds[:] = seeds or [torch.ones_like(result) for result in results]
+        return torch.autograd.grad(results, leaves, seeds)
+
+    return run
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ def softmax(x: Tensor) -> Tensor:
     return F.softmax(x, -1)
 
 
+def masked_softmax(x: Tensor, mask: Tensor) -> Tensor:
+    return F.softmax(x.masked_fill(~mask, float("-inf")), -1)
+
+
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits, target, reduction="none")
 
@@ -80,8 +84,18 @@ def focal_loss(logits: Tensor, target: Tensor) -> Tensor:
     return (0.25 * target + 0.75 * (1 - target)) * (1 - hit) * (1 - hit) * entropy
 
 
-def adamw(p: Tensor, grad: Tensor, m: Tensor, v: Tensor, *numbers: float) -> tuple[Tensor, Tensor, Tensor]:
-    lr, beta1, beta2, eps, decay, step = numbers
+def adamw(
+    p: Tensor,
+    grad: Tensor,
+    m: Tensor,
+    v: Tensor,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    step: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     m_next = m * beta1 + grad * (1 - beta1)
     v_next = v * beta2 + grad * grad * (1 - beta2)
     m_hat = m_next / (1 - beta1**step)
@@ -98,6 +112,7 @@ TORCH: dict[str, Function] = {
     "layer_norm": layer_norm,
     "add_rms_norm": add_rms_norm,
     "softmax": softmax,
+    "masked_softmax": masked_softmax,
     "cross_entropy": cross_entropy,
     "dropout_add_layer_norm": dropout_add_layer_norm,
     "rope": rope,
