@@ -88,8 +88,8 @@ ADDRESSES := CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefine
 THREADS := CC="gcc -fsanitize=thread" TSAN_OPTIONS=halt_on_error=1 LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)"
 
 sanitize: .venv/dev.stamp
-	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py $(ARGS)
-	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py $(ARGS)
+	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py $(ARGS)
+	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py $(ARGS)
 	$(RUN) pytest tests/kernels/test_launcher_races.py
 	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/kernels/test_threads.py tests/kernels/test_arena.py -k "any_number or threads_share_it"
 
@@ -128,7 +128,8 @@ layers: .venv/dev.stamp
 bench: .venv/dev.stamp
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-# Forward and gradients by kernels in C; ARGS="--threads=1 --turns=15 --compile", of which none is needed.
+# Forward and gradients by kernels in C; ARGS="--threads=1 --turns=15 --compile", of which none is needed. It takes
+# minutes with --keep, which writes docs/benchmarks.md.
 bench-cpu: .venv/dev.stamp
 	@$(BIN)/python benchmarks/cpu.py $(ARGS)
 

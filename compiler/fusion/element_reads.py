@@ -10,6 +10,7 @@ from ..kernel_ir.index import constant
 from ..kernel_ir.index import value as index_value
 from ..kernel_ir.kernel import Condition, KernelConstant, Number
 from ..kernel_ir.layout import contiguous_strides
+from ..ops.arrays import is_element
 from ..ops.dims import wrap_dim
 from ..ops.families.creation import in_steps_of
 from ..ops.meta import Meta
@@ -108,7 +109,11 @@ def filled(group: Elements, node: Node, which: int, place: Place, guards: Guards
     dtype = register_dtype(group.known[node.output].dtype)
     name = node.schema.base_name  # type: ignore[union-attr]
     if "fill_value" in arguments or "s" in arguments:
-        return group.body.cast(KernelConstant(group.known[arguments.get("fill_value") or arguments["s"]]), dtype)
+        number = group.known[arguments.get("fill_value") or arguments["s"]]
+        if not group.known[node.output].dtype.is_half and not is_element(number, dtype):
+            # The op says what is wrong.
+            raise Incompatible
+        return group.body.cast(KernelConstant(number), dtype)
     return group.body.cast(KernelConstant(1 if "ones" in name else 0), dtype)
 
 

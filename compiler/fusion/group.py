@@ -183,6 +183,9 @@ class Group:
         if reduction.combine in ("argmax", "argmin"):
             return KernelConstant(0)
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
+        if reduction.combine == "sum" and reduction.accumulate.is_floating and not reduction.copies:
+            # The sum of a negative zero is a positive one.
+            operand = self.body.compute("", "add", reduction.accumulate, [operand, KernelConstant(0)])
         return as_dtype(self, self._scaled(operand, reduction), reduction.accumulate, self.known[value].dtype)
 
     def _scaled(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:

@@ -321,7 +321,8 @@ class Planner:
         reduction = self.memory.reductions.get(value)
         if reduction is not None:
             is_whole = not reduction.dims and reduction.divisor in (None, 1)
-            return defined[0] if is_whole and reduction.combine == "sum" else None
+            is_same = reduction.copies or not reduction.accumulate.is_floating
+            return defined[0] if is_whole and is_same and reduction.combine == "sum" else None
         alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
         keeps = node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
         return defined[0] if alone or keeps or self._views_whole(node) else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from ...lang.light_dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass, replace
 from ..ir.node import Node, Value
 from ..kernel_ir.kernel import Combine
 from ..ops.dims import axes_of
@@ -34,6 +34,8 @@ class Reduction:
     accumulate: DType
     divisor: int | None = None
     times: int = 1
+    copies: bool = False
+    """Whether a sum of one element is that element: another adds it to 0, where it is not zero's sign that counts."""
 
 
 def reduction_of(node: Node, known: Mapping[Value, Any]) -> Reduction | None:
@@ -83,7 +85,8 @@ def _to_size(node: Node, arguments: Mapping[str, Any], operand: Meta, result: Me
     extra = operand.rank - result.rank
     dims = [d for d in range(operand.rank) if d < extra or result.shape[d - extra] != operand.shape[d]]
     kept = [None if d in dims else d for d in range(extra, operand.rank)]
-    return _reduction(node.inputs[0], "sum", dims, kept, operand, result, None)
+    found = _reduction(node.inputs[0], "sum", dims, kept, operand, result, None)
+    return replace(found, copies=operand.rank == result.rank)
 
 
 def _reduction(

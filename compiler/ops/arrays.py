@@ -91,6 +91,19 @@ def compute_dtype(dtype: DType) -> DType:
     return FLOAT32 if dtype.is_half else dtype
 
 
+def is_element(value: bool | int | float, dtype: DType) -> bool:
+    """Whether a Python number fits into a tensor."""
+    target = _TO_NUMPY[dtype]
+    if dtype == BOOL_DTYPE:
+        return True
+    if dtype.is_floating:
+        largest = float(ml_dtypes.finfo(target).max)
+        return not isfinite(value) or -largest <= value <= largest
+    limits = np.iinfo(target)
+    lowest = -limits.max if dtype == UINT8 and not isinstance(value, float) else limits.min
+    return isfinite(value) and bool(lowest <= value <= limits.max)
+
+
 def element(value: bool | int | float, dtype: DType) -> Any:
     """A Python number as an element that a tensor is filled with; RuntimeError where it does not fit.
 
@@ -99,14 +112,7 @@ def element(value: bool | int | float, dtype: DType) -> Any:
     target = _TO_NUMPY[dtype]
     if dtype == BOOL_DTYPE:
         return np.bool_(value)
-    if dtype.is_floating:
-        largest = float(ml_dtypes.finfo(target).max)
-        fits = not isfinite(value) or -largest <= value <= largest
-    else:
-        limits = np.iinfo(target)
-        lowest = -limits.max if dtype == UINT8 and not isinstance(value, float) else limits.min
-        fits = isfinite(value) and lowest <= value <= limits.max
-    if not fits:
+    if not is_element(value, dtype):
         raise RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
     return np.asarray(value if dtype.is_floating else int(value)).astype(target)[()]
 

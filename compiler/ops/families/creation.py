@@ -227,10 +227,17 @@ def _eye_shape(a: Arguments) -> Shape:
 def _triangle_shape(a: Arguments) -> Shape:
     """One column for each element of the triangle."""
     rows, columns, offset = a["row"], a["col"], a["offset"]
-    lower = sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
     if a.schema.base_name == "tril_indices":
-        return 2, lower
-    return 2, rows * columns - sum(min(max(row + offset, 0), columns) for row in range(rows))
+        return 2, _below(rows, columns, offset)
+    return 2, rows * columns - _below(rows, columns, offset - 1)
+
+
+def _below(rows: int, columns: int, offset: int) -> int:
+    """Elements on and below a diagonal: rows without any, then one more in each row, then whole rows."""
+    first = min(max(-offset, 0), rows)
+    whole = min(max(columns - offset - 1, first), rows)
+    growing = whole - first
+    return growing * (first + whole + 1 + 2 * offset) // 2 + (rows - whole) * columns
 
 
 def _of_filling(a: Arguments) -> DType:
