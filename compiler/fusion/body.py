@@ -29,6 +29,7 @@ from ..kernel_ir.statements import used_names
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
+from ..types.sizes import is_open
 
 
 def register_dtype(dtype: DType) -> DType:
@@ -208,7 +209,7 @@ class Body:
         return name
 
     def _folded(self, primitive: str, dtype: DType, operands: Sequence[Operand]) -> KernelConstant | None:
-        if not all(isinstance(operand, KernelConstant) for operand in operands):
+        if not all(isinstance(operand, KernelConstant) and not is_open(operand.value) for operand in operands):
             return None
         numbers = [operand.value for operand in operands if isinstance(operand, KernelConstant)]
         kinds = PRIMITIVES[primitive].operands

@@ -6,7 +6,7 @@ from ...lang.trampoline import Walk
 from ..ir.node import Node, Value
 from ..kernel_ir.index import Index, constant
 from ..kernel_ir.kernel import Condition, KernelConstant, Operand
-from ..ops.dims import wrap_dim
+from ..ops.dims import slice_bounds, wrap_dim
 from ..types.dtypes import BOOL, DType
 from .body import register_dtype
 from .element_types import Elements, Guards, Known, Place, as_dtype
@@ -76,8 +76,8 @@ def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards:
     dim, start, end, step = (group.known[value] for value in rest)
     shape = group.known[tensor].shape
     dim = wrap_dim(dim, len(shape))
-    first, last, step = slice(start, end, step).indices(shape[dim])
-    count = len(range(first, last, step))
+    first, last = slice_bounds(start, end, shape[dim])
+    count = max(0, -(-(last - first) // step))
     if not count:
         return (yield group.element(tensor, place, guards))
     part = Condition(place[dim], first, first + (count - 1) * step + 1)

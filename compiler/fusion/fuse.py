@@ -22,7 +22,9 @@ from ..recompute.in_rounds import ChosenRounds
 from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
+from ..specialize.close import close_sizes
 from ..types.dtypes import DType
+from ..types.sizes import closed
 from .assemble import Split
 from .decompose import decompose, take_apart
 from .groups import Parts, create_fusion_groups
@@ -81,6 +83,17 @@ class FusedPair:
         self._name(graph)
         results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
         return _planned(graph, given, self.supports, f"{gradient.f.name}_backward", results, self.split)
+
+    def closed(self, atoms: Sequence[int]) -> FusedPair:
+        """With values for open sizes, given one for each atom: what the backward follows from, and no steps."""
+        layouts = {name: layout.closed(atoms) for name, layout in self.forward.layouts.items()}
+        outputs = closed(self.forward.outputs, atoms)
+        return replace(
+            self,
+            gradient=closed_gradient(self.gradient, atoms),
+            forward=replace(self.forward, layouts=layouts, outputs=outputs, steps=()),
+            arguments=tuple([_closed(given, atoms) for given in self.arguments]),
+        )
 
     def usual_seeds(self) -> list[Given | None]:
         """What gradients of the outputs usually are: contiguous, one for each that is a tensor."""
@@ -178,6 +191,17 @@ def _rounds(graph: Graph, metas: Sequence[Any], policy: Policy) -> ChosenRounds 
     if not policy.in_registers or not any(node.kind == "prim::Loop" for node in graph.all_nodes()):
         return None
     return ChosenRounds(metas, policy.may_recompute, minimum_cut, _decomposed)
+
+
+def closed_gradient(gradient: Gradient, atoms: Sequence[int]) -> Gradient:
+    """With values for open sizes, given one for each atom."""
+    return replace(gradient, f=close_sizes(gradient.f, atoms), df=close_sizes(gradient.df, atoms))
+
+
+def _closed(given: Given, atoms: Sequence[int]) -> Given:
+    if isinstance(given, list):
+        return [_closed(item, atoms) for item in given]
+    return given.closed(atoms) if isinstance(given, Layout) else closed(given, atoms)
 
 
 def _own_copy(graph: Graph) -> Graph:

@@ -20,7 +20,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import replace_node
-from ..ops.dims import wrap_dim
+from ..ops.dims import slice_bounds, wrap_dim
 from ..ops.meta import Meta
 
 MIN_RUN = 16
@@ -98,8 +98,8 @@ def _part(value: Value, known: Mapping[Value, Any]) -> _Part | None:
         start = index % meta.shape[dim]
         return _Part(dim, start, start + 1, source)
     dim = wrap_dim(arguments[0], meta.rank)
-    start, end, step = slice(*arguments[1:]).indices(meta.shape[dim])
-    return _Part(dim, start, end, source) if step == 1 else None
+    start, end = slice_bounds(arguments[1], arguments[2], meta.shape[dim])
+    return _Part(dim, start, end, source) if arguments[3] == 1 else None
 
 
 def _fills(parts: Sequence[_Part], shape: tuple[int, ...]) -> bool:

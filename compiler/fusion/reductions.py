@@ -59,7 +59,7 @@ def is_of_rows(shape: tuple[int, ...], dims: Sequence[int]) -> bool:
         return False
     columns = prod(shape[d] for d in dims)
     rows = prod(shape[d] for d in real if d not in dims)
-    return rows >= MIN_ROWS or columns <= MAX_COLUMNS
+    return columns <= MAX_COLUMNS or rows >= MIN_ROWS
 
 
 def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]:

@@ -24,6 +24,7 @@ from ..ops.arrays import numpy_dtype
 from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
+from ..types.sizes import at_hand
 from ..types.types import FLOAT, INT, NUMBER, leaf_of
 from .decompose import primitive_definition
 from .planner import Unfusable
@@ -104,12 +105,17 @@ def _is_number(op: Op, index: int) -> bool:
 
 
 def _kind(given: Any) -> Any:
-    """What an answer depends on, as a key; None for what is not known well enough."""
+    """What an answer depends on, as a key; None for what is not known well enough.
+
+    Open sizes count as they are at hand: which of the larger ones it is makes no difference.
+    """
     if given is UNKNOWN:
         return UNKNOWN
+    if isinstance(given, Meta):
+        return (Meta, Meta(tuple(map(at_hand, given.shape)), given.dtype))
     if not isinstance(given, list | tuple):
         # Zeros differ in their signs, which equality does not see.
-        return (type(given), repr(given) if isinstance(given, float) else given)
+        return (float, repr(given)) if isinstance(given, float) else (type(at_hand(given)), at_hand(given))
     if any(item is UNKNOWN or isinstance(item, list | tuple) for item in given):
         return None
     return (type(given), tuple([_kind(item) for item in given]))

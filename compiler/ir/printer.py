@@ -23,6 +23,7 @@ from typing import Any
 
 from ...lang.source import NO_SOURCE
 from ..types.schema import Argument
+from ..types.sizes import is_open
 from .constants import TensorConstant
 from .node import Block, Node, Value
 
@@ -76,7 +77,7 @@ def constant_text(value: Any) -> str:
         return value.text
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(constant_text, value))}]"
-    if isinstance(value, int) and value.bit_length() > _LONGEST_DECIMAL:
+    if isinstance(value, int) and not is_open(value) and value.bit_length() > _LONGEST_DECIMAL:
         return hex(value)
     return repr(value)
 

@@ -10,10 +10,11 @@ equal objects by value; `//` and `%` by a number simplify by the ranges of the a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from math import gcd, isinf
-from typing import TypeAlias
+from math import inf
+from typing import TypeAlias, cast
 
 from ...lang.light_dataclasses import dataclass
+from ..types.sizes import common_divisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Index:
         if coarse is not None:
             unit, units, _ = coarse
             return whole + units.divided(divisor // unit, sizes)
-        shared = gcd(divisor, *(c for c, _ in rest.terms))
+        shared = common_divisor(divisor, *(c for c, _ in rest.terms))
         if shared > 1:
             rest = Index(tuple((c // shared, atom) for c, atom in rest.terms), rest.constant // shared)
         return whole + _collected([(1, Quotient(rest, divisor // shared))], 0)
@@ -124,7 +125,8 @@ class Index:
 
     def range(self, sizes: Sizes) -> Range:
         """Bounds, from the sizes of the axes."""
-        low = high = float(self.constant)
+        low: float = self.constant
+        high = low
         for coefficient, atom in self.terms:
             ends = [coefficient * end for end in _atom_range(atom, sizes)]
             low, high = low + min(ends), high + max(ends)
@@ -219,7 +221,7 @@ def _coarse(index: Index, divisor: int, sizes: Sizes) -> tuple[int, Index, Index
 
     The one with the largest unit; None where only 1 is one.
     """
-    for unit in sorted({gcd(divisor, c) for c, _ in index.terms} - {1}, reverse=True):
+    for unit in sorted({common_divisor(divisor, c) for c, _ in index.terms} - {1}, reverse=True):
         fine = Index(tuple((c, a) for c, a in index.terms if c % unit), index.constant % unit)
         low, high = fine.range(sizes)
         if low >= 0 and high < unit:
@@ -239,9 +241,9 @@ def _of_remainder(index: Index, divisor: int) -> Remainder | None:
 def _only_quotient(index: Index, divisor: int, sizes: Sizes) -> int | None:
     """The quotient that all values of an index have; None where there are several."""
     low, high = index.range(sizes)
-    if isinf(low) or isinf(high) or low // divisor != high // divisor:
+    if -inf in (low, high) or inf in (low, high) or low // divisor != high // divisor:
         return None
-    return int(low // divisor)
+    return cast(int, low // divisor)
 
 
 def _atom_range(atom: Atom, sizes: Sizes) -> Range:
@@ -249,7 +251,7 @@ def _atom_range(atom: Atom, sizes: Sizes) -> Range:
         found = sizes[atom.name]
         return found if isinstance(found, tuple) else (0, max(found - 1, 0))
     if isinstance(atom, ValueAtom):
-        return float("-inf"), float("inf")
+        return -inf, inf
     low, high = atom.index.range(sizes)
     if isinstance(atom, Quotient):
         return _floored(low, atom.divisor), _floored(high, atom.divisor)
@@ -258,7 +260,7 @@ def _atom_range(atom: Atom, sizes: Sizes) -> Range:
 
 def _floored(end: float, divisor: int) -> float:
     """Python's inf // n is no number."""
-    return end if isinf(end) else end // divisor
+    return end if end in (-inf, inf) else end // divisor
 
 
 def _replaced(atom: Atom, replace: Callable[[Atom], Index | None], sizes: Sizes) -> Index:

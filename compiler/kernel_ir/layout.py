@@ -7,6 +7,7 @@ and is never read. So every op that is a view is understood, without a rule of i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...lang.light_dataclasses import dataclass
 from ..ops.meta import Meta
+from ..ops.open_arrays import OpenArray, Unanswered, contiguous_strides, has_open_sizes, open_stand_in
 from ..ops.registry import Op
 from ..types.dtypes import DType
+from ..types.sizes import closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,9 @@ class Layout:
     def meta(self) -> Meta:
         return Meta(self.shape, self.dtype)
 
-
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a tensor in row-major order."""
-    strides, stride = [], 1
-    for size in reversed(shape):
-        strides.append(stride)
-        stride *= max(size, 1)
-    return tuple(reversed(strides))
+    def closed(self, atoms: Sequence[int]) -> Layout:
+        """With values for open sizes, given one for each atom."""
+        return Layout(closed(self.shape, atoms), self.dtype, closed(self.strides, atoms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,9 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
     """
     if not all(layout.shape) or any(stride < 0 for stride in layout.strides):
         return None
+    if has_open_sizes([layout.shape, layout.strides, *arguments]):
+        with suppress(Unanswered):
+            return _open_views(op, arguments, position, layout)
     extent = 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides, strict=True))
     # Not touched: its pages are never there.
     memory = np.empty(extent, np.int8)
@@ -82,3 +83,22 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
             return None
         found.append(StridedView(array.shape, array.strides, array.__array_interface__["data"][0] - start))
     return found
+
+
+def _open_views(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[View] | None:
+    """As `views_of`, in terms of open sizes."""
+    given = [open_stand_in(argument) for argument in arguments]
+    given[position] = OpenArray(layout.shape, layout.strides, 0, np.dtype(np.int8))
+    try:
+        result = op.evaluate(*given)
+    except Unanswered:
+        raise
+    except Exception:
+        return None
+    results = list(result) if isinstance(result, list | tuple) else [result]
+    if any(not isinstance(array, OpenArray) or array.is_copy for array in results):
+        return None
+    return [View(array.shape, array.strides, array.offset) for array in results]
+
+
+__all__ = ["Layout", "View", "contiguous_strides", "views_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..ops.scalar import PRIMITIVES
@@ -112,8 +112,10 @@ class _KernelVerifier:
         conditions = tuple(part for condition in conditions for part in _followed(condition))
         ranges = within(self.kernel.sizes, conditions)
         if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
-            least, greatest = _bounds(index, conditions, ranges)
-            _require(low <= least and greatest <= high, f"elements {least:g} to {greatest:g} of {low} to {high}")
+            found = list(_bounds(index, conditions, ranges))
+            if not any(low <= least for least, _ in found) or not any(greatest <= high for _, greatest in found):
+                least, greatest = found[-1]
+                _require(False, f"elements {least:g} to {greatest:g} of {low} to {high}")
         return axes
 
     # --- statements ---
@@ -188,17 +190,16 @@ def _followed(condition: Condition) -> list[Condition]:
 
 def _bounds(
     index: Index, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
-) -> tuple[float, float]:
-    """The range of an index, of which multiples of conditions' own indices may be parts."""
-    least, greatest = index.range(ranges)
+) -> Iterator[tuple[float, float]]:
+    """Ranges that an index keeps to: what follows from conditions whose own indices are part of it, then from axes."""
     for number, condition in enumerate(conditions):
         factor = _multiple(condition.index, index)
         rest = index - condition.index * factor
         if factor and len(rest.terms) < len(index.terms):
-            low, high = _bounds(rest, conditions[number + 1 :], ranges)
-            ends = sorted((factor * condition.low, factor * (condition.high - 1)))
-            least, greatest = max(least, low + ends[0]), min(greatest, high + ends[1])
-    return least, greatest
+            ends = [factor * condition.low, factor * (condition.high - 1)]
+            for low, high in _bounds(rest, conditions[number + 1 :], ranges):
+                yield low + min(ends), high + max(ends)
+    yield index.range(ranges)
 
 
 def _multiple(part: Index, index: Index) -> int:

@@ -48,6 +48,17 @@ def along(dim: int, index: slice | int) -> tuple[slice | int, ...]:
     return (*(slice(None),) * dim, index)
 
 
+def slice_bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
+    """Where a slice forwards begins and ends in a dimension."""
+    return _within(start, size, 0), _within(end, size, size)
+
+
+def _within(place: int | None, size: int, default: int) -> int:
+    if place is None:
+        return default
+    return max(place + size, 0) if place < 0 else min(place, size)
+
+
 def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     """The sizes with a -1 filled in so that they hold `numel` elements; RuntimeError where they cannot."""
     sizes = list(shape)

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
+from ..types.sizes import at_hand
 from .prices import SCALE, price
 from .problem import Problem
 
@@ -54,7 +55,7 @@ class Network:
 
     def sink_side(self) -> set[int]:
         """The vertices on the sink's side of a minimum cut, as few as there can be. ValueError if none is finite."""
-        finite, bound = _in_range({edge: c for edge, c in self.edges.items() if c is not None})
+        finite, bound = _in_range({edge: at_hand(c) for edge, c in self.edges.items() if c is not None})
         flow, sink_side = _solve(self.count, {edge: finite.get(edge, bound) for edge in self.edges})
         if flow >= bound:
             raise ValueError("every cut has an edge without bound")

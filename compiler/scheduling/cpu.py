@@ -28,6 +28,7 @@ from ..kernel_ir.kernel import (
     Store,
 )
 from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
+from ..types.sizes import least
 from .split import ChunkLimits, split_reductions
 from .strides import extent, is_across, next_power, strides_along
 
@@ -138,13 +139,13 @@ def _axis_across(kernel: Kernel) -> Axis | None:
     found = [
         axis
         for axis in others
-        if axis.size >= TILE // 2
-        and any(
+        if any(
             isinstance(s, Load | Store)
             and abs(s.index.coefficient(last.name)) > 1
             and abs(s.index.coefficient(axis.name)) == 1
             for s in kernel.body
         )
+        and axis.size >= TILE // 2
     ]
     return found[0] if len(found) == 1 and last.size >= TILE // 2 else None
 
@@ -163,7 +164,7 @@ def program_counts(kernel: Kernel, schedule: CpuSchedule) -> list[int]:
 def points_of_program(kernel: Kernel, schedule: CpuSchedule) -> int:
     """Points that one program goes through."""
     sizes = kernel.sizes
-    return prod(min(schedule.block_of(name) or sizes[name], sizes[name]) for name in schedule.loops)
+    return prod(least(schedule.block_of(name) or sizes[name], sizes[name]) for name in schedule.loops)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from ..kernel_ir.kernel import (
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT64, DType
+from ..types.sizes import is_open
 
 CANDIDATES: tuple[Number, ...] = (0, float("-inf"), float("inf"), 1)
 """What a load may give outside, in the order in which they are tried."""
@@ -62,7 +63,7 @@ def outside(body: Iterable[Statement], over: frozenset[str]) -> dict[str, Number
 def needs_mask(statement: Reduce, known: Padding) -> bool:
     """Whether a reduction would see the padding."""
     operand = statement.operand
-    number = operand.value if isinstance(operand, KernelConstant) else known.get(operand)
+    number = _operand(operand, known)
     # The result of argmax is a position; what it compares starts from an infinity.
     dtype = FLOAT64 if statement.combine in ("argmax", "argmin") else statement.dtype
     return number is None or float(number) != float(identity(statement.combine, dtype))
@@ -122,7 +123,9 @@ def _number(
 
 
 def _operand(operand: Operand, known: Padding) -> Number | None:
-    return operand.value if isinstance(operand, KernelConstant) else known.get(operand)
+    if isinstance(operand, KernelConstant):
+        return None if is_open(operand.value) else operand.value
+    return known.get(operand)
 
 
 def _cast(number: Number | None, dtype: DType) -> Number | None:

@@ -126,8 +126,8 @@ def _itemsize(kernel: Kernel, statement: Statement) -> int:
 
 
 def _rows_of_chunk(size: int, programs: int, least: int) -> int:
-    """A power of two, so that blocks of any smaller power divide it."""
-    return max(next_power(-(-size // max(programs, 1))), least)
+    """A power of two, as `least` is, so that blocks of any smaller power divide it."""
+    return next_power(max(-(-size // max(programs, 1)), least))
 
 
 def _side_by_side(kernel: Kernel, across: list[Axis], finals: list[Reduce], limits: ChunkLimits) -> list[Kernel]:

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from math import prod
 
 from ..kernel_ir.kernel import Axis, Kernel, Load, Store
+from ..types.sizes import next_power
+
+__all__ = ["extent", "is_across", "next_power", "strides_along"]
 
 
 def extent(axes: Iterable[Axis]) -> int:
     return prod(axis.size for axis in axes)
-
-
-def next_power(number: int) -> int:
-    """The least power of two that is not below; 1 for 0."""
-    return 1 << max(number - 1, 0).bit_length()
 
 
 def strides_along(kernel: Kernel, first: Iterable[Axis], second: Iterable[Axis]) -> tuple[int, int]:

@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -23,8 +24,10 @@ from ..ops.arrays import numpy_dtype
 from ..ops.families.control import fit_gradients
 from ..ops.families.prim import sum_to_size
 from ..ops.meta import UNKNOWN, Meta, are_alike, is_defined, is_known, join
+from ..ops.open_arrays import OpenArray, Unanswered, has_open_sizes, open_stand_in
 from ..ops.registry import Op, Trait
 from ..ops.shapes import all_broadcast
+from ..types.dtypes import BY_NAME
 from ..types.types import (
     BOOL,
     FLOAT,
@@ -216,7 +219,15 @@ def _numbers(op: Op, inputs: Sequence[Any]) -> Results:
     decided = op.has(Trait.SHAPE_ONLY) or not has_tensor
     if not decided or op.has(Trait.RANDOM) or not all(map(is_known, inputs)):
         return [UNKNOWN] * count
-    return _unpacked(op.evaluate(*map(_stand_in, inputs)), count)
+    return _unpacked(_evaluated(op, inputs), count)
+
+
+def _evaluated(op: Op, inputs: Sequence[Any]) -> Any:
+    """What an op gives for arrays that stand for tensors: of open sizes as they are, else as they are at hand."""
+    if has_open_sizes(inputs):
+        with suppress(Unanswered):
+            return op.evaluate(*map(open_stand_in, inputs))
+    return op.evaluate(*map(_stand_in, inputs))
 
 
 def _leaves(values: Sequence[Any]) -> list[Any]:
@@ -254,7 +265,7 @@ def _tensors(op: Op, a: Arguments, count: int) -> Results:
     if op.shape is not None:
         return _by_rule(op, a, op.shape(a), count)
     if op.has(Trait.VIEW) and all(map(is_known, a.values)):
-        return [_abstract(result) for result in _unpacked(op.evaluate(*map(_stand_in, a.values)), count)]
+        return [_abstract(result) for result in _unpacked(_evaluated(op, a.values), count)]
     return [UNKNOWN] * count
 
 
@@ -283,6 +294,8 @@ def _stand_in(value: Any) -> Any:
 
 
 def _abstract(value: Any) -> Any:
+    if isinstance(value, OpenArray):
+        return Meta(value.shape, BY_NAME[value.dtype.name])
     if isinstance(value, np.ndarray):
         return Meta.of(value)
     return type(value)(map(_abstract, value)) if isinstance(value, list | tuple) else value

@@ -82,7 +82,7 @@ def f(x, n: int):
         y = x[i:]
         if float(total) > 1e9:
             y = y * 2
-        total = total + (y * y).exp().sum()
+        total = total + (y.unsqueeze(0) * (y.size(0) ** 0.5)).exp().sum()
     return total
 """)
     with gs.settings.backend("c"), pytest.warns(RuntimeWarning, match="more than 16 shapes"):

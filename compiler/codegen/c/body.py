@@ -30,6 +30,7 @@ from ...ops.scalar import PRIMITIVES
 from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start
 from ...scheduling.padding import identity
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
+from ...types.sizes import is_open
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .positions import CPositions
@@ -228,6 +229,8 @@ class CBody:
     def _operand(self, operand: Operand, dtype: DType) -> Text:
         if isinstance(operand, Total):
             return cast(Text(self.positions.parameter(operand.size_of)), INT64, dtype)
+        if isinstance(operand, KernelConstant) and is_open(operand.value):
+            return cast(Text(self.positions.number(operand.value)), INT64, dtype)
         if isinstance(operand, KernelConstant):
             return literal(operand.value, dtype)
         if operand in self._declared:

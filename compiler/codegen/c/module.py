@@ -26,12 +26,13 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Condition, Kernel
+from ...kernel_ir.kernel import Condition, Kernel, Number
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
 from ...types.dtypes import DType
+from ...types.sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from .body import INDENT, CBody
@@ -71,6 +72,8 @@ class CFunction:
     schedule: CpuSchedule
     points: int
     """Points of one program."""
+    numbers: tuple[Number, ...] = ()
+    """What is passed behind the sizes of the kernel."""
 
 
 def program_count(kernel: Kernel, schedule: CpuSchedule) -> int:
@@ -133,7 +136,7 @@ class _Function:
         for program in schedule.programs:
             for word in ("first", "end", "block"):
                 names.take(f"{axes[program.axis]}_{word}")
-        self.positions = CPositions(kernel, schedule, ends, axes, self.sizes)
+        self.positions = CPositions(kernel, schedule, ends, axes, self.sizes, names)
         extents = {a.name: self.positions.extent_of(a.name) for a in kernel.axes}
         nest = nest_of(kernel, schedule.loops, extents, MOST_KEPT)
         self.items = nest.items
@@ -162,12 +165,12 @@ class _Function:
             scratch,
             self.schedule,
             points_of_program(self.kernel, self.schedule),
+            tuple(self.positions.numbers),
         )
 
     def _comment(self) -> list[str]:
-        shown = (
-            " × ".join(f"{a.name} < {'size' if a.dynamic else a.size}" for a in self.kernel.axes) or "a single point"
-        )
+        sizes = [(a.name, "size" if a.dynamic or is_open(a.size) else a.size) for a in self.kernel.axes]
+        shown = " × ".join(f"{name} < {size}" for name, size in sizes) or "a single point"
         lines = [f"/* {self.name} over {shown}."]
         sources = dict.fromkeys(
             f"{span.source.filename}:{span.line}: {span.source.line(span.line).strip()}" for span in self.kernel.sources

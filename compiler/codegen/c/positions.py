@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
-from ...kernel_ir.kernel import Condition, Kernel
+from ...kernel_ir.kernel import Condition, Kernel, Number
 from ...kernel_ir.passed import open_sizes, strides
 from ...scheduling.cpu import CpuSchedule
+from ...types.sizes import is_open
+from ..naming import Names
 from ..text import ATOM, Text
 from .primitives import PRODUCT, SUM, UNARY
 
@@ -22,7 +24,8 @@ class CPositions:
         schedule: CpuSchedule,
         ends: Mapping[str, Condition],
         axes: Mapping[str, str],
-        sizes: Mapping[str, str],
+        sizes: dict[str, str],
+        names: Names,
     ) -> None:
         self._sizes = kernel.sizes
         self._open = open_sizes(kernel)
@@ -30,6 +33,8 @@ class CPositions:
         self._schedule = schedule
         self._ends = ends
         self._size_parameters = sizes
+        self._names = names
+        self.numbers: list[Number] = []
         self.axes = axes
         self.helpers: dict[str, None] = {}
 
@@ -45,9 +50,9 @@ class CPositions:
                 continue
             parts.append(f"{sign} {text}" if parts else f"-{text}" if coefficient < 0 else text)
         if index.constant or not parts:
-            number = abs(index.constant)
+            constant = self.number(abs(index.constant))
             sign = "-" if index.constant < 0 else "+"
-            parts.append(f"{sign} {number}" if parts else str(index.constant))
+            parts.append(f"{sign} {constant}" if parts else f"-{constant}" if index.constant < 0 else constant)
         level = SUM if len(parts) > 1 else self._level(index)
         return Text(" ".join(parts), level)
 
@@ -56,6 +61,17 @@ class CPositions:
         other = copy(self)
         other.axes = {**self.axes, **moved}
         return other.text(index, {}).text
+
+    def number(self, number: Number) -> str:
+        """A number; one that is open is passed, behind the sizes."""
+        if not is_open(number):
+            return str(number)
+        found = next((axis for axis, size in self._dynamic.items() if size is number), None)
+        key = found if found in self._size_parameters else repr(number)
+        if key not in self._size_parameters:
+            self._size_parameters[key] = self._names.take("number")
+            self.numbers.append(number)
+        return self._size_parameters[key]
 
     def _level(self, index: Index) -> int:
         if not index.terms:
@@ -68,7 +84,7 @@ class CPositions:
     def _term(self, number: int, atom: Atom, values: Mapping[str, Text], sizes: Sequence[str] = ()) -> str:
         """A multiple of an atom, by a number and by sizes that are passed."""
         text = self._atom(atom, values)
-        first = text.at(PRODUCT) if number == 1 else f"{number} * {text.at(UNARY)}"
+        first = text.at(PRODUCT) if number == 1 else f"{self.number(number)} * {text.at(UNARY)}"
         return " * ".join([first, *(self._size_parameters[name] for name in sizes)])
 
     def _atom(self, atom: Atom, values: Mapping[str, Text]) -> Text:
@@ -80,10 +96,10 @@ class CPositions:
         is_quotient = isinstance(atom, Quotient)
         low, _ = atom.index.range(self._open)
         if low >= 0:
-            return Text(f"{inner.at(PRODUCT)} {'/' if is_quotient else '%'} {atom.divisor}", PRODUCT)
+            return Text(f"{inner.at(PRODUCT)} {'/' if is_quotient else '%'} {self.number(atom.divisor)}", PRODUCT)
         name = "gs_quotient" if is_quotient else "gs_rest"
         self.helpers[name] = None
-        return Text(f"{name}({inner.text}, {atom.divisor})")
+        return Text(f"{name}({inner.text}, {self.number(atom.divisor)})")
 
     def condition(self, conditions: Sequence[Condition], values: Mapping[str, Text]) -> str:
         """Whether conditions hold; nothing where they always do."""
@@ -91,14 +107,14 @@ class CPositions:
         for condition in conditions:
             low, high = condition.index.range(self._open)
             text = self.text(condition.index, values).at(SUM)
-            found += [f"({text} >= {condition.low})"] if low < condition.low else []
+            found += [f"({text} >= {self.number(condition.low)})"] if low < condition.low else []
             found += [f"({text} < {self._high(condition)})"] if high >= condition.high else []
         if len(found) == 1:
             return found[0][1:-1]
         return " & ".join(found)
 
     def _high(self, condition: Condition) -> str:
-        return self.parameter(condition.size_of) if condition.size_of else str(condition.high)
+        return self.parameter(condition.size_of) if condition.size_of else self.number(condition.high)
 
     def parameter(self, axis: str) -> str:
         """The variable of a size that is passed."""
@@ -128,7 +144,7 @@ class CPositions:
         return f"{self._high(condition)} - {self._term(number, chunk, {}, sizes)}"
 
     def size_of(self, axis: str) -> str:
-        return self._size_parameters.get(axis, str(self._sizes[axis]))
+        return self._size_parameters[axis] if axis in self._size_parameters else self.number(self._sizes[axis])
 
     def extent_of(self, axis: str) -> int:
         """Points of an axis that an array has to have room for: a whole block where the size is passed."""

@@ -292,7 +292,7 @@ def _reduced_count(size: Sequence[int], dim: Sequence[int] | int | None) -> int:
 
 def _broadcast_numel(left: Sequence[int], right: Sequence[int]) -> int:
     """The number of elements of two tensors of these sizes, broadcast together."""
-    return prod(np.broadcast_shapes(tuple(left), tuple(right)))
+    return prod(shapes.broadcast(left, right))
 
 
 declare("gs::kept_size(int[] size, int[1]? dim) -> int[]", _kept_size)

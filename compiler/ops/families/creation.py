@@ -78,17 +78,18 @@ def arange_length(start: Number, end: Number, step: Number, dtype: int | None) -
     asked = None if dtype is None else BY_CODE[dtype]
     if asked == BOOL:
         raise RuntimeError("arange: bools have no steps; make it of ints, and convert it with .bool()")
-    if not isfinite(start) or not isfinite(end):
+    if not all(isinstance(end_, int) or isfinite(end_) for end_ in (start, end)):
         raise RuntimeError(f"arange: unsupported range: {start} -> {end}")
-    counted = in_steps_of(dtype, start, end, step) if asked == INT64 else [start, end, step]
+    is_whole = all(isinstance(number, int) for number in (start, end, step))
+    counted = in_steps_of(dtype, start, end, step) if asked == INT64 and not is_whole else [start, end, step]
     for first, last, pace in ([start, end, step], counted):
         if last != first and (last > first) != (pace > 0):
             raise RuntimeError(f"arange: no way from {start} to {end} in steps of {step}")
     first, last, pace = counted
     if pace == 0:
         raise RuntimeError(f"arange: step must be nonzero, but is {step}; in int64 it must be 1 at least")
-    if all(isinstance(number, int) for number in counted):
-        return -int((first - last) // pace)
+    if isinstance(first, int) and isinstance(last, int) and isinstance(pace, int):
+        return -((first - last) // pace)
     rounds = (last - first) / pace
     if not isfinite(rounds):
         raise RuntimeError(f"arange: steps of {step} do not lead from {start} to {end}")

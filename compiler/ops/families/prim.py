@@ -59,7 +59,7 @@ def _size_summed_to(a: Arguments) -> Shape:
 def _dtype_summed_to(a: Arguments) -> DType:
     """A tensor that has the size already stays what it is, but for a 0-d one."""
     size, tensor = a["size"], a.tensor("self")
-    is_kept = size is None or (bool(size) and tuple(size) == tensor.shape)
+    is_kept = size is None or (bool(size) and len(size) == tensor.rank and tuple(size) == tensor.shape)
     return tensor.dtype if is_kept else shapes.summed(a)
 
 

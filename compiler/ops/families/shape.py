@@ -92,7 +92,7 @@ def _movedim_int(self: Array, source: int, destination: int) -> Array:
 
 def _expand(self: Array, size: Sequence[int], implicit: bool = False) -> Array:
     del implicit
-    if not self.ndim and self.dtype in plain_floats() and all(s >= 0 for s in size):
+    if type(self) is np.ndarray and not self.ndim and self.dtype in plain_floats() and all(s >= 0 for s in size):
         # One number everywhere, as the gradient of a sum is: np.broadcast_to takes ten times as long for the same view.
         view: Array = np.ndarray(tuple(size), self.dtype, self, 0, (0,) * len(size))
         view.flags.writeable = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -87,8 +87,8 @@ def _split(self: Array, split_size: int, dim: int) -> list[Array]:
     size = self.shape[axis]
     if split_size < 0 or (split_size == 0 and size):
         raise RuntimeError(f"split: cannot split dimension {axis} of size {size} into pieces of size {split_size}")
-    starts = list(range(0, size, split_size or 1)) or [0]
-    return _split_at(self, [*starts, size], axis)
+    pieces = -(-size // split_size) if split_size else 1
+    return _split_at(self, [*(i * split_size for i in range(max(pieces, 1))), size], axis)
 
 
 def _split_sizes(self: Array, split_sizes: Sequence[int], dim: int) -> list[Array]:
@@ -98,7 +98,7 @@ def _split_sizes(self: Array, split_sizes: Sequence[int], dim: int) -> list[Arra
             f"split_with_sizes expects split_sizes to sum exactly to {self.shape[axis]} "
             f"(input tensor's size at dimension {axis}), but got split_sizes={list(split_sizes)}"
         )
-    return _split_at(self, [0, *np.cumsum(split_sizes, dtype=int).tolist()], axis)
+    return _split_at(self, [0, *accumulate(split_sizes)], axis)
 
 
 def _chunk(self: Array, chunks: int, dim: int) -> list[Array]:

@@ -6,6 +6,7 @@ It has the methods of `Differentiated` that a pullback needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from threading import RLock
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -22,9 +23,11 @@ from ....compiler.fusion.seeds import open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.ops.meta import UNKNOWN
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
+from ....compiler.types.sizes import Guards, Symbols, values_of_atoms
 from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.compiled import Compiled
@@ -34,12 +37,15 @@ from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ...failures.failure import RuntimeFailure
 from ..notices import tell_of_ops
-from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, layout_of, loaded
+from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, loaded
 from .kernel import thread_count
 from .program import IN_VAIN, CProgram, OutOfRange
+from .size_classes import MAX_CLOSED, SizeClasses, layout_of
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
+MAX_KINDS = 16
+"""Of gradients, for which a backward is planned with open sizes."""
 _PLANNING = RLock()
 
 
@@ -48,7 +54,11 @@ class Pair(Protocol):
 
     @property
     def gradient(self) -> Gradient:
-        """What they compute."""
+        """What they compute; sizes in it may be open."""
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        """The same for the sizes at hand, to be run by ops."""
 
     @property
     def forward(self) -> Run:
@@ -75,29 +85,122 @@ class CPair:
         self.gradient = pair.gradient
         self.settled = settled
         self.forward = forward
-        self._pair = pair
+        self._exact_pair = pair
         self._backward: dict[Hashable, CProgram | None] = {}
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        """The gradient for the sizes at hand, to be run by ops."""
+        return self.gradient
 
     def usual_seeds(self) -> list[Any]:
         """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
-        return [
-            np.empty(seed.shape, numpy_dtype(seed.dtype))
-            if isinstance(seed, Layout) and seed.dtype.is_floating
-            else None
-            for seed in self._pair.usual_seeds()
-        ]
+        return _like(self._fused().usual_seeds())
+
+    def _fused(self) -> FusedPair:
+        """What both passes are planned from, for the sizes at hand."""
+        return self._exact_pair
 
     def backward(self, seeds: Sequence[Any]) -> CProgram | None:
         """The program of the gradients, for one per output; None where none can be made."""
         key = described(seeds, True)
         if key not in self._backward:
             with _PLANNING, collection_paused():
-                given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-                self._backward.setdefault(key, loaded(lambda: CProgram(self._pair.backward(given)), self._refused))
+                if key not in self._backward:
+                    self._backward[key] = self._made(seeds)
         return self._backward[key]
+
+    def _made(self, seeds: Sequence[Any]) -> CProgram | None:
+        given = [None if seed is None else layout_of(seed, True) for seed in seeds]
+        return loaded(lambda: CProgram(self._fused().backward(given)), self._refused)
 
     def _refused(self, refusal: Exception) -> None:
         tell_of_ops(self.gradient.df, refusal)
+
+
+class ClosedPair(CPair):
+    """A pair for sizes that were put in the place of open ones."""
+
+    def __init__(self, pair: OpenPair, atoms: Sequence[int]) -> None:
+        self.gradient = pair.pair.gradient
+        self.settled = pair.settled
+        self.forward = pair.forward.closed(atoms)
+        self._open = pair
+        self._atoms = atoms
+        self._backward = {}
+
+    def _fused(self) -> FusedPair:
+        return self._closed
+
+    @cached_property
+    def _closed(self) -> FusedPair:
+        return self._open.pair.closed(self._atoms)
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        return self._closed.gradient
+
+    def usual_seeds(self) -> list[Any]:
+        return _like([seed and seed.closed(self._atoms) for seed in self._open.pair.usual_seeds()])
+
+    def _made(self, seeds: Sequence[Any]) -> CProgram | None:
+        found = self._open.backward(seeds, self._atoms)
+        return super()._made(seeds) if found is None else found
+
+
+class OpenPair:
+    """Both passes for open sizes: the forward, and the backward for each kind of gradients that was met."""
+
+    def __init__(self, pair: FusedPair, symbols: Symbols, *, settled: bool) -> None:
+        self.pair = pair
+        self.settled = settled
+        self.forward = CProgram(pair.forward, symbols)
+        self._symbols = symbols
+        self._usual = pair.usual_seeds()
+        self._backwards: list[tuple[list[Any], Guards | None, CProgram]] = []
+        self._backwards.append((self._usual, None, CProgram(pair.backward(self._usual), symbols)))
+        self._guards = symbols.noted
+
+    def closed(self, atoms: Sequence[int]) -> ClosedPair:
+        """The pair for given sizes."""
+        return ClosedPair(self, atoms)
+
+    def backward(self, seeds: Sequence[Any], atoms: Sequence[int]) -> CProgram | None:
+        """The program of the gradients for given sizes; None where there is none for open ones."""
+        wanted = [self._opened(*pair, atoms) for pair in zip(seeds, self._usual, strict=True)]
+        given = atoms[: self._symbols.count]
+        for found, guards, program in self._backwards:
+            if found == wanted:
+                atoms = values_of_atoms(self._symbols, given)
+                if guards is None or guards.hold(atoms):
+                    return program.closed(atoms)
+        if UNKNOWN in wanted or len(self._backwards) >= MAX_KINDS:
+            return None
+        with self._symbols.for_others(given, self._guards):
+            try:
+                program = CProgram(self.pair.backward(wanted), self._symbols)
+            except Exception:
+                # Whatever was in the way, the program for the sizes as they are tells.
+                return None
+            self._backwards.append((wanted, self._symbols.noted, program))
+        return program.closed(values_of_atoms(self._symbols, given))
+
+    def _opened(self, seed: Any, usual: Layout | None, atoms: Sequence[int]) -> Any:
+        """A gradient in terms of open sizes: of elements in order, or the same along some dimensions; else UNKNOWN."""
+        if seed is None:
+            return None
+        if usual is None or not isinstance(seed, np.ndarray):
+            return UNKNOWN
+        found, plain = layout_of(seed, True), usual.closed(atoms)
+        if (found.shape, found.dtype) != (plain.shape, plain.dtype):
+            return UNKNOWN
+        strides = zip(found.strides, plain.strides, usual.strides, found.shape, strict=True)
+        opened = []
+        for own, other, stride, size in strides:
+            if size > 1 and own not in (0, other):
+                return UNKNOWN
+            opened.append(0 if size > 1 and own == 0 else stride)
+        return Layout(usual.shape, usual.dtype, tuple(opened))
 
 
 class CParts:
@@ -107,6 +210,11 @@ class CParts:
         self.gradient = gradient
         self.forward = _Pass(gradient.f, gradient.f)
         self._backward = _Pass(gradient.df, gradient.f)
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        """The gradient."""
+        return self.gradient
 
     def backward(self, seeds: Sequence[Any]) -> _Pass:
         """What gives the gradients, whichever are there."""
@@ -131,6 +239,23 @@ class _Pass:
         if results is None:
             raise OutOfRange
         return results
+
+
+def _has_gradient(known: Any) -> bool:
+    """Whether what is known of an argument says that it may have a gradient."""
+    if isinstance(known, list):
+        return any(map(_has_gradient, known))
+    return isinstance(known, Layout) and known.dtype.is_floating
+
+
+def _like(layouts: Sequence[Any]) -> list[Any]:
+    """An array like each layout of floats; None for anything else."""
+    return [
+        np.empty(layout.shape, numpy_dtype(layout.dtype))
+        if isinstance(layout, Layout) and layout.dtype.is_floating
+        else None
+        for layout in layouts
+    ]
 
 
 def residuals_of(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -171,7 +296,7 @@ class CDifferentiated:
         if found is not None:
             return fitted_gradients(self.pair.gradient, values, found)
         if not may_run_again(self.pair.gradient.f):
-            return Differentiated(self.pair.gradient).pull_back(values, seeds, residuals)
+            return Differentiated(self.pair.exact_gradient).pull_back(values, seeds, residuals)
         # What is wrong, the ops of the source say best.
         _, residuals = self._otherwise().run(values)
         return self._otherwise().pull_back(values, seeds, residuals)
@@ -194,6 +319,8 @@ class CDerivatives:
         self._graph = flatten_signature(graph)
         self._open = open_inputs(self._graph)
         self._pairs: dict[Hashable, Pair | None] = {}
+        self._closed: dict[Hashable, ClosedPair] = {}
+        self._classes: SizeClasses[OpenPair] = SizeClasses()
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -212,12 +339,36 @@ class CDerivatives:
 
     def _kept(self, values: Sequence[Any], *, settled: bool) -> Pair | None:
         key = (settled, described(values, settled))
-        if key not in self._pairs:
+        found = self._closed.get(key)
+        if found is not None:
+            return found
+        if key not in self._pairs and not self._close(key, self._classes.find(values, settled)):
             with _PLANNING, collection_paused():
+                found = self._close(key, self._classes.plan(values, settled, self._open_pair(settled)))
+                if found is not None:
+                    return found
                 if len(self._pairs) >= MAX_SHAPES:
                     del self._pairs[next(iter(self._pairs))]
                 self._pairs.setdefault(key, self._made(values, settled))
-        return self._pairs[key]
+        return self._closed.get(key) or self._pairs[key]
+
+    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair]:
+        def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair:
+            absent = tuple([i for i, value in enumerate(given) if value is None])
+            wanted = [_has_gradient(known) for known in given]
+            gradient = pair_gradient(specialize_optionals(self._graph, absent), given, wanted)
+            return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
+
+        return plan
+
+    def _close(self, key: Hashable, found: tuple[OpenPair, list[int]] | None) -> ClosedPair | None:
+        """Keep the pair for the sizes at hand, where there is one for open sizes."""
+        if found is None:
+            return None
+        if len(self._closed) >= MAX_CLOSED:
+            self._closed.pop(next(iter(self._closed)), None)
+        pair, atoms = found
+        return self._closed.setdefault(key, pair.closed(atoms))
 
     def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
         absent = tuple([i for i, value in enumerate(values) if value is None])

@@ -20,12 +20,10 @@ from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ....compiler.fusion.refusals import Unsettled, keep_refusing
 from ....compiler.fusion.seeds import open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
-from ....compiler.kernel_ir.layout import Layout
-from ....compiler.ops.meta import UNKNOWN
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.dtypes import BY_NAME
+from ....compiler.types.sizes import Symbols
 from ....lang.collection import collection_paused
 from ...execution.function_executor import FORGETTING
 from ...plans.build import build_plan
@@ -38,6 +36,7 @@ from .compiler import WITHOUT, compiler
 from .entry import entry_of
 from .kernel import thread_count
 from .program import IN_VAIN, CProgram
+from .size_classes import MAX_CLOSED, SizeClasses, layout_of
 
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
@@ -57,12 +56,16 @@ class CGraph:
         self._graph = keep_refusing(flatten_signature(graph))
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
+        self._closed: dict[Hashable, CProgram] = {}
+        self._classes: SizeClasses[CProgram] = SizeClasses()
         self._refusals: dict[Hashable, Exception] = {}
         _GRAPHS.add(self)
 
     def forget(self) -> None:
         """Drop what was planned."""
         self._programs.clear()
+        self._closed.clear()
+        self._classes.clear()
         self._refusals.clear()
 
     def run(self, values: Sequence[Any]) -> list[Any] | None:
@@ -113,19 +116,42 @@ class CGraph:
 
     def _kept(self, values: Sequence[Any], *, settled: bool) -> CProgram | CPlan | None:
         key = (settled, described(values, settled))
+        found = self._closed.get(key)
+        if found is not None:
+            return found
         if key not in self._programs:
             self._plan(values, key, settled)
-        return self._programs.get(key)
+        return self._closed.get(key) or self._programs.get(key)
 
     def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> None:
+        if self._close(key, self._classes.find(values, settled)):
+            return
         with _PLANNING, collection_paused():
-            if key not in self._programs and self._has_room():
+            if key in self._programs or self._close(key, self._classes.plan(values, settled, self._open_program)):
+                return
+            if self._has_room():
                 absent = tuple([i for i, value in enumerate(values) if value is None])
                 given = [layout_of(value, settled) for value in values]
                 graph = specialize_optionals(self._graph, absent)
                 self._programs[key] = loaded(
                     lambda: self._made(graph, given), lambda refusal: self._refusals.setdefault(key, refusal)
                 )
+
+    def _open_program(self, given: Sequence[Any], symbols: Symbols) -> CProgram:
+        """The program for open sizes. Raises whatever stands against it."""
+        absent = tuple([i for i, value in enumerate(given) if value is None])
+        graph = specialize_optionals(self._graph, absent)
+        return CProgram(fuse(graph, given, supports, split_for_cpu), symbols)
+
+    def _close(self, key: Hashable, found: tuple[CProgram, list[int]] | None) -> bool:
+        """Keep the program for the sizes at hand, where there is one for open sizes."""
+        if found is None:
+            return False
+        if len(self._closed) >= MAX_CLOSED:
+            self._closed.pop(next(iter(self._closed)), None)
+        program, atoms = found
+        self._closed[key] = program.closed(atoms)
+        return True
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
@@ -238,20 +264,6 @@ def _addressable(value: Any) -> Any:
 def has_tuples(values: Sequence[Any]) -> bool:
     """Whether there are tuples, which have not been taken apart: they might have been None, or are in lists."""
     return any(isinstance(value, tuple) or (isinstance(value, list) and has_tuples(value)) for value in values)
-
-
-def layout_of(value: Any, settled: bool) -> Any:
-    """What is known of an argument before it runs: the layout of an array; of a float nothing, unless `settled`."""
-    if isinstance(value, list):
-        return [layout_of(item, settled) for item in value]
-    if isinstance(value, np.ndarray):
-        return Layout(value.shape, BY_NAME[value.dtype.name], _strides(value))
-    return UNKNOWN if isinstance(value, float) and not settled else value
-
-
-def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    size = array.itemsize
-    return tuple([stride // size for stride in array.strides])
 
 
 def described(values: Sequence[Any], settled: bool) -> Hashable:

@@ -13,7 +13,9 @@ import numpy as np
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
+from ....compiler.kernel_ir.kernel import Number as Literal
 from ....compiler.kernel_ir.passed import passed_sizes
+from ....compiler.types.sizes import closed
 from ....lang.light_dataclasses import dataclass
 from ...settings.modes import NUM_THREADS
 from .launcher import Launch, Number, launcher
@@ -27,10 +29,15 @@ PIECE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class CModule:
-    """The functions of some kernels, one for each, and the text that holds them, each once."""
+    """The functions of some kernels, one for each, and the text that holds them, each once.
+
+    `programs` has how many programs each has, `sizes` what is passed of its sizes; either may be open.
+    """
 
     kernels: tuple[Kernel, ...]
     functions: tuple[CFunction, ...]
+    programs: tuple[int, ...]
+    sizes: tuple[tuple[Literal, ...], ...]
     text: str
 
 
@@ -40,7 +47,9 @@ def module_of(kernels: Sequence[Kernel]) -> CModule:
     names = _names([*distinct.values()])
     made = {key: emit_function(kernel, name) for (key, kernel), name in zip(distinct.items(), names, strict=True)}
     functions = tuple([made[id(kernel)] for kernel in kernels])
-    return CModule(tuple(kernels), functions, emit_c([*made.values()]))
+    programs = [program_count(kernel, f.schedule) for kernel, f in zip(kernels, functions, strict=True)]
+    sizes = [(*passed_sizes(kernel).values(), *f.numbers) for kernel, f in zip(kernels, functions, strict=True)]
+    return CModule(tuple(kernels), functions, tuple(programs), tuple(sizes), emit_c([*made.values()]))
 
 
 def _names(kernels: Sequence[Kernel]) -> list[str]:
@@ -73,22 +82,23 @@ class Kernels:
     """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's.
 
     `launches` and `sizes` are what the launcher takes; `integers` says which numbers are such; `shares` whether threads
-    have something to share out.
+    have something to share out. `atoms` are values for what is open in the module.
     """
 
-    def __init__(self, module: CModule) -> None:
+    def __init__(self, module: CModule, atoms: Sequence[int] = ()) -> None:
         library = load_module(module.text, [function.name for function in module.functions])
         self.module = module
         self.launches = (Launch * len(module.functions))()
         buffers = sizes = numbers = 0
         passed: list[int] = []
-        for launch, kernel, function in zip(self.launches, module.kernels, module.functions, strict=True):
-            programs = program_count(kernel, function.schedule)
+        each = zip(self.launches, module.kernels, module.functions, module.programs, module.sizes, strict=True)
+        for launch, kernel, function, programs, own_sizes in each:
+            programs, points = closed(programs, atoms), closed(function.points, atoms)
             launch.function = ctypes.cast(getattr(library, function.name), ctypes.c_void_p).value
             launch.buffers, launch.sizes, launch.numbers = buffers, sizes, numbers
-            launch.programs, launch.scratch = programs, function.scratch
-            launch.grain = _grain(programs, function.points)
-            passed += passed_sizes(kernel).values()
+            launch.programs, launch.scratch = programs, closed(function.scratch, atoms)
+            launch.grain = _grain(programs, points)
+            passed += closed(own_sizes, atoms)
             buffers += len(kernel.buffers)
             sizes = len(passed)
             numbers += len(kernel.parameters)

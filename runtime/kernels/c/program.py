@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
+from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref, Step, names_in
 from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
+from ....compiler.types.sizes import Symbols, at_hand, closed, values_of_atoms
 from ....lang.light_dataclasses import dataclass, replace
 from ...failures.failed_node import failure_at
 from ...values.arena import ARENA
-from .kernel import IN_VAIN, Kernels, OutOfRange, module_of
+from .kernel import IN_VAIN, Kernels, Module, OutOfRange, module_of
 
 __all__ = ["IN_VAIN", "CProgram", "OutOfRange"]
 
@@ -35,11 +37,27 @@ class Stretch:
     buffers: Sequence[int]
     numbers: Sequence[int]
 
+    def closed(self, atoms: Sequence[int]) -> Stretch:
+        """With values for what is open."""
+        made = [(number, closed(shape, atoms), dtype) for number, shape, dtype in self.made]
+        return Stretch(Kernels(self.kernels.module, atoms), made, self.buffers, self.numbers)
+
     def __call__(self, slots: Slots, threads: int) -> None:
         for number, shape, dtype in self.made:
             slots[number] = ARENA.empty(shape, dtype)
         arrays = [slots[number] for number in self.buffers]
         self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """An op of the library."""
+
+    step: ExternStep
+    run: Run
+
+    def __call__(self, slots: Slots, threads: int) -> None:
+        self.run(slots, threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +72,12 @@ class Straight:
 class CProgram:
     """A program for values of given layouts, with a slot per value; an array leaves its slot after its last use.
 
-    May run in several threads at once.
+    May run in several threads at once. One of open sizes, those of `symbols`, is not run: `closed` makes of it one for
+    given sizes.
     """
 
-    def __init__(self, program: Program) -> None:
-        with _SHARING:
-            program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
+    def __init__(self, program: Program, symbols: Symbols | None = None) -> None:
+        program = replace(program, steps=tuple(_shared(program, symbols)))
         self.program = program
         self._asked = 0
         names = [*program.constants, *program.input_names]
@@ -71,13 +89,30 @@ class CProgram:
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
         kernels = [[step for step in part if isinstance(step, KernelStep)] for part in parts]
         self.modules = [module_of([step.kernel for step in part]) for part in kernels if part]
+        self._atoms = values_of_atoms(symbols, [at_hand(size) for size in symbols.sizes]) if symbols else []
         modules = iter(self.modules)
         self._steps = [
-            (self._stretch(part, Kernels(next(modules))) if part else self._extern(steps[0]), self._slots(free))
+            (self._stretch(part, next(modules)) if part else self._extern(steps[0]), self._slots(free))
             for part, steps, free in zip(kernels, parts, program.last_uses(parts), strict=True)
         ]
         self._results = [self._reader(output) for output in program.outputs]
         self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
+
+    def closed(self, atoms: Sequence[int]) -> CProgram:
+        """The program for sizes at which atoms have these values."""
+        found = copy(self)
+        names = {name for output in self.program.outputs for name in names_in(output)}
+        names.update(name for step in self.program.steps if isinstance(step, ExternStep) for name in step.results)
+        layouts = {name: layout.closed(atoms) for name, layout in self.program.layouts.items() if name in names}
+        found.program = replace(self.program, layouts=layouts, outputs=closed(self.program.outputs, atoms))
+        found._asked = 0
+        found._atoms = list(atoms)
+        found._results = [found._reader(output) for output in found.program.outputs]
+        found._steps = [
+            (step.closed(atoms) if isinstance(step, Stretch) else found._extern(step.step), free)
+            for step, free in self._steps
+        ]
+        return found
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input."""
@@ -120,7 +155,7 @@ class CProgram:
 
     # --- steps ---
 
-    def _stretch(self, steps: Sequence[KernelStep], kernels: Kernels) -> Stretch:
+    def _stretch(self, steps: Sequence[KernelStep], module: Module) -> Stretch:
         buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
         numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
         made: list[tuple[int, tuple[int, ...], Any]] = []
@@ -130,13 +165,13 @@ class CProgram:
                 if name not in self._made:
                     self._made.add(name)
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
-        return Stretch(kernels, made, buffers, numbers)
+        return Stretch(Kernels(module, self._atoms), made, buffers, numbers)
 
-    def _extern(self, step: KernelStep | ExternStep) -> Run:
+    def _extern(self, step: KernelStep | ExternStep) -> Extern:
         assert isinstance(step, ExternStep)
         op = OPS.of(step.node.schema)
         assert op is not None
-        readers = [self._reader(argument) for argument in step.arguments]
+        readers = [self._reader(closed(argument, self._atoms)) for argument in step.arguments]
         results = [self._slot[name] for name in step.results]
         layouts = [self.program.layouts.get(name) for name in step.results]
         is_single = len(step.node.outputs) == 1 and len(results) == 1
@@ -156,7 +191,7 @@ class CProgram:
             for number, layout, value in zip(results, layouts, found, strict=True):
                 slots[number] = value if is_view or layout is None else np.ascontiguousarray(value).reshape(value.shape)
 
-        return run
+        return Extern(step, run)
 
     def _slots(self, names: Sequence[str]) -> list[int]:
         return [self._slot[name] for name in names]
@@ -169,6 +204,15 @@ class CProgram:
             readers, kind = [self._reader(item) for item in argument], type(argument)
             return lambda slots: kind([read(slots) for read in readers])
         return lambda slots: argument
+
+
+def _shared(program: Program, symbols: Symbols | None) -> list[Step]:
+    """The steps, with equal kernels the same; those of open sizes are so within their program."""
+    if symbols is not None:
+        with symbols.named():
+            return SharedKernels().steps(program.steps)
+    with _SHARING:
+        return _SHARED.steps(program.steps)
 
 
 def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:

@@ -1,0 +1,202 @@
+"""Plans for classes of sizes: what was planned for some sizes serves all for which the same was found of them.
+
+    f(x[64, 256])     planned for these sizes
+    f(x[80, 256])     planned with the first size open: what planning asks of it becomes guards
+    f(x[96, 256])     looked up: the guards hold, and 96 is put in the place of the open size
+
+A size is open once two calls differ in it. Calls of one family are alike in all but sizes and strides: in dtypes, in
+ranks, in whether elements lie in order, and in what else arguments are. In a class some sizes are open, and the others
+are what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ....compiler.kernel_ir.layout import Layout, contiguous_strides
+from ....compiler.ops.meta import UNKNOWN
+from ....compiler.types.dtypes import BY_NAME
+from ....compiler.types.sizes import LEAST, Guards, Symbols, values_of_atoms
+from ....lang.light_dataclasses import dataclass, field
+
+MAX_CLASSES = 32
+"""Of one family; beyond, sizes are planned for as they are, for they decide too much."""
+MAX_ALONE = 4
+"""Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone."""
+MAX_CLOSED = 4096
+"""What is kept of plans for given sizes, made from those for open ones."""
+
+
+class Closable(Protocol):
+    """A plan for open sizes."""
+
+    def closed(self, atoms: Sequence[int]) -> Any:
+        """The plan for given sizes, by a value for each atom."""
+
+
+P = TypeVar("P", bound=Closable)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass(Generic[P]):
+    """A plan, and for which sizes it is right: `places` has the symbol of each open one, `others` what the rest are."""
+
+    plan: P
+    symbols: Symbols
+    guards: Guards
+    places: dict[int, int]
+    others: dict[int, int]
+
+    def atoms(self, sizes: Sequence[int]) -> list[int] | None:
+        """The value of each atom; None for sizes of another class."""
+        if any(sizes[place] != size for place, size in self.others.items()):
+            return None
+        given = [0] * self.symbols.count
+        for place, symbol in self.places.items():
+            given[symbol] = sizes[place]
+        if any(given[symbol] != sizes[place] for place, symbol in self.places.items()):
+            return None
+        atoms = values_of_atoms(self.symbols, given)
+        return atoms if self.guards.hold(atoms) else None
+
+
+@dataclass(slots=True)
+class Family(Generic[P]):
+    """The sizes of a call that came first, which of them other calls differ in, and the classes."""
+
+    first: Sequence[int]
+    varying: set[int] = field(default_factory=set)
+    classes: list[SizeClass[P]] = field(default_factory=list)
+    alone: int = 0
+    """How often sizes were asked for as they are."""
+
+
+class SizeClasses(Generic[P]):
+    """Every family of calls of one function. `plan` makes a plan for what is known of arguments, with open sizes among
+    it; what it raises, the plan for the very sizes is to tell."""
+
+    def __init__(self) -> None:
+        self._families: dict[Hashable, Family[P]] = {}
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._families.clear()
+
+    def find(self, values: Sequence[Any], settled: bool) -> tuple[P, list[int]] | None:
+        """A plan with open sizes, and what they are for these values; None where each is planned for as it is."""
+        key, sizes = family_of(values, settled)
+        family = self._families.get(key)
+        if family is None:
+            return None
+        for found in family.classes:
+            atoms = found.atoms(sizes)
+            if atoms is not None:
+                return found.plan, atoms
+        return None
+
+    def plan(
+        self, values: Sequence[Any], settled: bool, plan: Callable[[Sequence[Any], Symbols], P]
+    ) -> tuple[P, list[int]] | None:
+        """As `find`, with a new class where sizes vary that have not been open."""
+        key, sizes = family_of(values, settled)
+        family = self._families.get(key)
+        if family is None:
+            self._families[key] = Family(sizes)
+            return None
+        family.varying |= {i for i, (a, b) in enumerate(zip(family.first, sizes, strict=True)) if a != b}
+        made = self._open(family, values, sizes, settled, plan)
+        if made is None:
+            return None
+        family.classes.insert(0, made)
+        atoms = made.atoms(sizes)
+        return None if atoms is None else (made.plan, atoms)
+
+    def _open(
+        self,
+        family: Family[P],
+        values: Sequence[Any],
+        sizes: Sequence[int],
+        settled: bool,
+        plan: Callable[[Sequence[Any], Symbols], P],
+    ) -> SizeClass[P] | None:
+        if len(family.classes) >= MAX_CLASSES or family.alone >= MAX_ALONE:
+            return None
+        varying = [place for place in sorted(family.varying) if sizes[place] >= LEAST]
+        # Sizes that were equal so far are taken for one.
+        alike = {place: (family.first[place], sizes[place]) for place in varying}
+        numbers = {pair: number for number, pair in enumerate(dict.fromkeys(alike.values()))}
+        if not numbers:
+            return None
+        family.alone += 1
+        symbols = Symbols([size for _, size in numbers])
+        places = {place: numbers[pair] for place, pair in alike.items()}
+        opened = list(sizes)
+        for place, symbol in places.items():
+            opened[place] = symbols.sizes[symbol]
+        try:
+            made = plan(_known(values, iter(opened), settled), symbols)
+        except Exception:
+            # Whatever was in the way, the plan for the sizes as they are is asked next, and tells.
+            return None
+        family.alone -= not symbols.noted.are_exact
+        others = {place: size for place, size in enumerate(sizes) if place not in places}
+        return SizeClass(made, symbols, symbols.noted, places, others)
+
+
+def family_of(values: Sequence[Any], settled: bool) -> tuple[Hashable, list[int]]:
+    """What calls of a family have in common, and the sizes in which they may differ."""
+    key: list[Hashable] = [settled]
+    sizes: list[int] = []
+    _describe(values, settled, key, sizes)
+    return tuple(key), sizes
+
+
+def _describe(values: Sequence[Any], settled: bool, key: list[Hashable], sizes: list[int]) -> None:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            is_plain = value.flags.c_contiguous
+            key += (value.dtype, value.ndim, is_plain)
+            sizes += value.shape
+            if not is_plain:
+                sizes += _strides(value)
+        elif isinstance(value, list):
+            key += (list, len(value))
+            _describe(value, settled, key, sizes)
+        elif isinstance(value, float):
+            # Zeros differ in their signs, which equality does not see.
+            key += (float, value.hex() if settled else None)
+        else:
+            key.append((type(value), value))
+
+
+def _known(values: Sequence[Any], sizes: Any, settled: bool) -> list[Any]:
+    """What is known of arguments, with sizes from an iterator in the place of their own."""
+    return [_known_of(value, sizes, settled) for value in values]
+
+
+def _known_of(value: Any, sizes: Any, settled: bool) -> Any:
+    if isinstance(value, list):
+        return _known(value, sizes, settled)
+    if not isinstance(value, np.ndarray):
+        return layout_of(value, settled)
+    shape = tuple([next(sizes) for _ in value.shape])
+    if value.flags.c_contiguous:
+        return Layout(shape, BY_NAME[value.dtype.name], contiguous_strides(shape))
+    return Layout(shape, BY_NAME[value.dtype.name], tuple([next(sizes) for _ in value.shape]))
+
+
+def layout_of(value: Any, settled: bool) -> Any:
+    """What is known of an argument before it runs: the layout of an array; of a float nothing, unless `settled`."""
+    if isinstance(value, list):
+        return [layout_of(item, settled) for item in value]
+    if isinstance(value, np.ndarray):
+        return Layout(value.shape, BY_NAME[value.dtype.name], _strides(value))
+    return UNKNOWN if isinstance(value, float) and not settled else value
+
+
+def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    size = array.itemsize
+    return tuple([stride // size for stride in array.strides])

@@ -1,0 +1,177 @@
+"""Sizes that vary: plans are made for classes of them, and give what a plan for the very sizes does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from amounts import some_of
+from gradscript.runtime.kernels.c import compiler as compilers
+from gradscript.runtime.kernels.c import program
+from gradscript.runtime.kernels.c.size_classes import SizeClasses
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.usefixtures("in_c"),
+]
+TEXT = """
+def normed(x, w):
+    return F.layer_norm(x, [x.size(-1)], w)
+
+def attended(x, w):
+    q = x * w
+    scores = q @ q.t() / 8.0
+    mask = torch.tril(torch.ones([x.size(0), x.size(0)]))
+    return torch.softmax(scores.masked_fill(mask == 0, -1e9), -1) @ x
+
+def in_heads(x, w):
+    h = x.view(x.size(0), 4, -1).transpose(0, 1)
+    return torch.softmax(h * 2.0, -1).transpose(0, 1).reshape(x.size(0), -1) * w
+
+def halves(x, w):
+    n = x.size(0) // 2
+    return torch.cat([x[:n].exp(), x[n:].tanh()], 0) * w
+
+def turned(x, w):
+    return x.flip([0]) * w + torch.cat([x[-1:], x[:-1]])
+
+def first(x, w):
+    return x[:40] * w + x[x.size(0) - 1]
+
+def standardized(x, w):
+    return (x - x.mean(0)) / torch.sqrt(x.var(0) + 1e-5) * w
+
+def mean_loss(x, w):
+    return F.mse_loss(x * w, x.detach() + 1.0) + (x * w).sum() / x.numel()
+
+def by_size(x, w):
+    if x.size(0) > 50:
+        return x * w
+    return torch.exp(x) + w
+
+def counted(x, w):
+    return x * w + torch.arange(x.size(0)).float().unsqueeze(1)
+
+def in_pairs(x, w):
+    a, b = torch.chunk(x * w, 2, 0)
+    return a.sum(0) * b.sum(0)
+
+def padded(x, w):
+    return F.pad(x[::2] * w, [1, 2, 3, 0])
+
+def in_rounds(x, w):
+    for i in range(3):
+        x = torch.tanh(x * w) + x
+    return x
+"""
+UNIT = gs.CompilationUnit(TEXT)
+SIZES = (48, 64, 65, 51, 40, 39, 7, 97, 4, 1, 300)
+needs_compiler = pytest.mark.skipif(compilers.compiler() is None, reason="needs a compiler of C")
+
+
+@pytest.fixture
+def in_c(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path_factory.getbasetemp() / "classes"))
+    with gs.settings.backend("c"):
+        yield
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """One for each program that is planned, whether its sizes are open or not."""
+    found: list[object] = []
+    init = program.CProgram.__init__
+    monkeypatch.setattr(program.CProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
+    return found
+
+
+def arguments(size: int) -> list[np.ndarray]:
+    draw = np.random.default_rng(size)
+    return [draw.standard_normal((size, 16)).astype(np.float32), draw.standard_normal(16).astype(np.float32)]
+
+
+def results_of(f: Any, given: list[np.ndarray]) -> list[np.ndarray] | str:
+    """What a function gives by two roads, with its gradients for two kinds of seeds; or the error that it ends in."""
+    try:
+        y, pull_back = gs.vjp(f, *given)
+        plain = f(*given)
+    except gs.RuntimeFailure as error:
+        return str(error).splitlines()[0]
+    seeds = [np.linspace(-1, 1, y.size, dtype=np.float32).reshape(y.shape), np.broadcast_to(np.float32(0.5), y.shape)]
+    return [y, plain, *pull_back(seeds[0]), *pull_back(seeds[1])]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", some_of(UNIT.functions))
+def test_results_are_those_of_a_plan_for_the_very_sizes_to_the_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {size: results_of(UNIT[name], arguments(size)) for size in SIZES}
+    monkeypatch.setattr(SizeClasses, "find", lambda *given: None)
+    monkeypatch.setattr(SizeClasses, "plan", lambda *given: None)
+    other = gs.CompilationUnit(TEXT)
+    for size, have in found.items():
+        want = results_of(other[name], arguments(size))
+        if isinstance(want, str):
+            assert have == want, size
+            continue
+        assert [(a.shape, a.dtype, a.tobytes()) for a in have] == [(a.shape, a.dtype, a.tobytes()) for a in want], size
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", some_of(["normed", "turned", "standardized", "in_rounds", "counted", "mean_loss"]))
+def test_sizes_of_a_class_are_planned_for_once(name: str, planned: list[object]) -> None:
+    f = gs.CompilationUnit(TEXT)[name]
+    for size in (64, 80, 60, 96):
+        results_of(f, arguments(size))
+    before = len(planned)
+    for size in range(66, 96):
+        if size != 80:
+            results_of(f, arguments(size))
+    assert len(planned) == before
+
+
+@needs_compiler
+def test_gradients_of_torch_are_met_for_every_size() -> None:
+    for size in SIZES[:6]:
+        x, w = (torch.tensor(a, requires_grad=True) for a in arguments(size))
+        wanted = (x - x.mean(0)) / torch.sqrt(x.var(0) + 1e-5) * w
+        wanted.backward(torch.ones_like(wanted) * 0.5)
+        y, pull_back = gs.vjp(UNIT.standardized, *arguments(size))
+        for have, want in zip([y, *pull_back(np.full_like(y, 0.5))], [wanted, x.grad, w.grad], strict=True):
+            np.testing.assert_allclose(have, want.detach().numpy(), rtol=3e-4, atol=3e-5)
+
+
+@needs_compiler
+def test_a_size_that_does_not_fit_is_told_as_for_the_first() -> None:
+    unit = gs.CompilationUnit("def product(x, y):\n    return torch.tanh(x @ y) * 2.0\n")
+    for size in (8, 10, 12):
+        assert unit.product(np.ones((4, size)), np.ones((size, 3))).shape == (4, 3)
+    with pytest.raises(gs.RuntimeFailure, match="do not fit"):
+        unit.product(np.ones((4, 14)), np.ones((13, 3)))
+
+
+@needs_compiler
+def test_sizes_that_were_equal_may_differ_later() -> None:
+    unit = gs.CompilationUnit("def added(x, y):\n    return torch.tanh(x) + y\n")
+    for sizes in ((8, 8), (10, 10), (12, 12), (12, 1), (1, 12), (9, 9)):
+        x, y = (np.arange(size, dtype=np.float64) for size in sizes)
+        np.testing.assert_allclose(unit.added(x, y), np.tanh(x) + y)
+    with pytest.raises(gs.RuntimeFailure):
+        unit.added(np.ones(12), np.ones(11))
+
+
+@needs_compiler
+def test_lists_and_strided_arguments_have_classes_too(planned: list[object]) -> None:
+    unit = gs.CompilationUnit("""
+def joined(parts: List[Tensor], x):
+    return torch.cat(parts, 0) * 2.0 + torch.sin(x.t())
+""")
+    for size in range(20, 40):
+        draw = np.random.default_rng(size)
+        parts = [draw.standard_normal((size, 6)), draw.standard_normal((size, 6))]
+        x = draw.standard_normal((2 * size, 6)).T
+        np.testing.assert_allclose(unit.joined(parts, x), np.concatenate(parts) * 2.0 + np.sin(x.T), rtol=1e-12)
+    assert len(planned) <= 4
