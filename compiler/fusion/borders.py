@@ -21,6 +21,7 @@ from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, is_known
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import has_rule
+from ..types.sizes import is_open as is_open_size
 from ..types.types import FLOAT, UNDEFINED, ListType, Type, is_tensor, leaf_of
 from .decompose import primitive_definition
 from .seeds import is_open
@@ -128,8 +129,8 @@ class Borders:
 
 
 def is_free(node: Node) -> bool:
-    """Whether a node is known before a run: each group has its own."""
-    return has(node, KindTrait.KNOWN)
+    """Whether a node is known before a run: each group has its own. What follows from open sizes is given to groups."""
+    return has(node, KindTrait.KNOWN) and not is_open_size(node.attrs.get("value"))
 
 
 def is_work(node: Node) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir.graph import Graph
+from ..ir.rewrite import CONSTANT
 from ..types.sizes import closed, is_open
 
 
@@ -16,3 +18,14 @@ def close_sizes(graph: Graph, atoms: Sequence[int]) -> Graph:
             if is_open(value):
                 node.attrs[name] = closed(value, atoms)
     return copied
+
+
+def take_open_sizes(graph: Graph) -> tuple[Graph, list[Any]]:
+    """A copy that takes what follows from open sizes as further inputs, and what these are."""
+    copied = graph.copy()
+    found: list[Any] = []
+    for node in [node for node in copied.all_nodes() if node.kind == CONSTANT and is_open(node.attrs["value"])]:
+        found.append(node.attrs["value"])
+        node.output.replace_uses_with(copied.body.add_input(node.output.type))
+        node.destroy()
+    return copied, found

@@ -175,3 +175,54 @@ def joined(parts: List[Tensor], x):
         x = draw.standard_normal((2 * size, 6)).T
         np.testing.assert_allclose(unit.joined(parts, x), np.concatenate(parts) * 2.0 + np.sin(x.T), rtol=1e-12)
     assert len(planned) <= 4
+
+
+LOOPED = """
+def recurrent(xs, w):
+    h = xs[0] * 0.0
+    total = torch.zeros([])
+    for t in range(xs.size(0)):
+        h = torch.tanh(xs[t] + h @ w)
+        total = total + h.mean()
+    return total, h
+
+def branched(xs, w):
+    x = xs[0]
+    y = torch.softmax(x * 2.0, -1) @ w if float(x.sum()) > 0.0 else torch.exp(x) @ w
+    return y.view(x.size(0), 2, -1).transpose(0, 1).reshape(x.size(0), -1) * 2.0
+"""
+
+
+def looped(f: Any, size: int) -> list[np.ndarray]:
+    draw = np.random.default_rng(size)
+    given = [draw.standard_normal((5, size, 8)) * 0.3, draw.standard_normal((8, 8)) * 0.3]
+    y, pull_back = gs.vjp(f, *given)
+    outputs = y if isinstance(y, tuple) else (y,)
+    return [*outputs, *pull_back(*[np.full_like(output, 0.25) for output in outputs])]
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["recurrent", "branched"])
+def test_groups_between_loops_and_branches_have_classes_too(name: str, planned: list[object]) -> None:
+    f, counts = gs.CompilationUnit(LOOPED)[name], []
+    for size in (16, 20, 24, 33, 40, 41):
+        have = looped(f, size)
+        counts.append(len(planned))
+        with gs.settings.backend("numpy"):
+            for a, b in zip(have, looped(f, size), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert len(set(counts[-3:])) == 1, counts
+
+
+@needs_compiler
+def test_integers_that_decide_on_sizes_are_open_as_sizes_are(planned: list[object]) -> None:
+    unit = gs.CompilationUnit("""
+def columns(x, k: int):
+    return x[:, :k] * 2.0 + x[:, k : 2 * k].exp() + torch.full([1, k], 0.5)
+""")
+    x, counts = np.random.default_rng(0).standard_normal((6, 80)), []
+    for k in (20, 24, 30, 17, 39, 1, 0):
+        wanted = x[:, :k] * 2.0 + np.exp(x[:, k : 2 * k]) + 0.5
+        np.testing.assert_allclose(unit.columns(x, k), wanted, rtol=1e-12)
+        counts.append(len(planned))
+    assert len(set(counts[1:5])) == 1, counts

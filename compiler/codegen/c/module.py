@@ -252,9 +252,10 @@ class _Function:
             return [] if text == name else [f"const int64_t {name} = {text};"]
         first, end = f"{name}_first", f"{name}_end"
         at = f"({text})" if is_product else text
+        points = self.positions.number(block)
         return [
-            f"const int64_t {first} = {block} * {at};",
-            f"const int64_t {end} = gs_least({first} + {block}, {self.positions.size_of(axis)});",
+            f"const int64_t {first} = {points} * {at};",
+            f"const int64_t {end} = gs_least({first} + {points}, {self.positions.size_of(axis)});",
         ]
 
     def _count(self, axis: str, block: int) -> str:
@@ -262,8 +263,8 @@ class _Function:
         if not block:
             return size
         if size.isdigit():
-            return str(-(-int(size) // block))
-        return f"(({size} + {block - 1}) / {block})"
+            return self.positions.number(-(-int(size) // block))
+        return f"(({size} + {self.positions.number(block - 1)}) / {self.positions.number(block)})"
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ from ....compiler.autodiff.flatten import flatten_signature, leaves
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
-from ....compiler.fusion.fuse import FusedPair, Unfusable, pair_gradient, planned_pair
+from ....compiler.fusion.fuse import FusedPair, Unfusable, closed_gradient, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
@@ -26,8 +26,9 @@ from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
+from ....compiler.specialize.close import take_open_sizes
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Guards, Symbols, values_of_atoms
+from ....compiler.types.sizes import Guards, Symbols, closed, values_of_atoms
 from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.compiled import Compiled
@@ -208,8 +209,8 @@ class CParts:
 
     def __init__(self, gradient: Gradient) -> None:
         self.gradient = gradient
-        self.forward = _Pass(gradient.f, gradient.f)
-        self._backward = _Pass(gradient.df, gradient.f)
+        self.forward = _Pass(CGraph(gradient.f), gradient.f)
+        self._backward = _Pass(CGraph(gradient.df), gradient.f)
 
     @property
     def exact_gradient(self) -> Gradient:
@@ -221,17 +222,53 @@ class CParts:
         return self._backward
 
 
-class _Pass:
-    """One pass, planned for what it meets. What fails is told by a second run, where the `forward` may have one."""
+class OpenParts:
+    """Both passes as plans that take what follows from open sizes."""
 
-    def __init__(self, graph: Graph, forward: Graph) -> None:
-        self._graph = CGraph(graph)
+    def __init__(self, gradient: Gradient) -> None:
+        self.gradient = gradient
+        forward, self.taken = take_open_sizes(gradient.f)
+        backward, self.taken_back = take_open_sizes(gradient.df)
+        self.forward, self.backward = CGraph(forward), CGraph(backward)
+
+    def closed(self, atoms: Sequence[int]) -> ClosedParts:
+        """For given sizes."""
+        return ClosedParts(self, atoms)
+
+
+class ClosedParts(CParts):
+    """Parts for sizes that were put in the place of open ones."""
+
+    def __init__(self, parts: OpenParts, atoms: Sequence[int]) -> None:
+        self.gradient = parts.gradient
+        self._atoms = atoms
+        self.forward = _Pass(parts.forward, self.gradient.f, closed(parts.taken, atoms))
+        self._backward = _Pass(parts.backward, self.gradient.f, closed(parts.taken_back, atoms))
+
+    @cached_property
+    def _exact(self) -> Gradient:
+        return closed_gradient(self.gradient, self._atoms)
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        return self._exact
+
+
+class _Pass:
+    """One pass, planned for what it meets. What fails is told by a second run, where the `forward` may have one.
+
+    `taken` are further inputs of its graph.
+    """
+
+    def __init__(self, graph: CGraph, forward: Graph, taken: Sequence[Any] = ()) -> None:
+        self._graph = graph
         self._forward = forward
+        self._taken = taken
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The results. What is wrong with the data, the function's own ops are to say."""
         try:
-            results = self._graph.run(values)
+            results = self._graph.run([*values, *self._taken])
         except RuntimeFailure as failure:
             if not may_run_again(self._forward):
                 raise
@@ -319,8 +356,8 @@ class CDerivatives:
         self._graph = flatten_signature(graph)
         self._open = open_inputs(self._graph)
         self._pairs: dict[Hashable, Pair | None] = {}
-        self._closed: dict[Hashable, ClosedPair] = {}
-        self._classes: SizeClasses[OpenPair] = SizeClasses()
+        self._closed: dict[Hashable, ClosedPair | ClosedParts] = {}
+        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses()
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -352,16 +389,23 @@ class CDerivatives:
                 self._pairs.setdefault(key, self._made(values, settled))
         return self._closed.get(key) or self._pairs[key]
 
-    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair]:
-        def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair:
+    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
+        def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair | OpenParts:
             absent = tuple([i for i, value in enumerate(given) if value is None])
             wanted = [_has_gradient(known) for known in given]
             gradient = pair_gradient(specialize_optionals(self._graph, absent), given, wanted)
-            return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
+            try:
+                return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
+            except Unsettled:
+                raise
+            except Unfusable:
+                return OpenParts(gradient)
 
         return plan
 
-    def _close(self, key: Hashable, found: tuple[OpenPair, list[int]] | None) -> ClosedPair | None:
+    def _close(
+        self, key: Hashable, found: tuple[OpenPair | OpenParts, list[int]] | None
+    ) -> ClosedPair | ClosedParts | None:
         """Keep the pair for the sizes at hand, where there is one for open sizes."""
         if found is None:
             return None

@@ -6,6 +6,7 @@ What is a straight line for them is one program; of any other, each straight str
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
@@ -23,8 +24,9 @@ from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Symbols
+from ....compiler.types.sizes import Symbols, closed
 from ....lang.collection import collection_paused
+from ....lang.light_dataclasses import replace
 from ...execution.function_executor import FORGETTING
 from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
@@ -56,8 +58,8 @@ class CGraph:
         self._graph = keep_refusing(flatten_signature(graph))
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
-        self._closed: dict[Hashable, CProgram] = {}
-        self._classes: SizeClasses[CProgram] = SizeClasses()
+        self._closed: dict[Hashable, CProgram | CPlan] = {}
+        self._classes: SizeClasses[CProgram | CPlan] = SizeClasses()
         self._refusals: dict[Hashable, Exception] = {}
         _GRAPHS.add(self)
 
@@ -137,13 +139,12 @@ class CGraph:
                     lambda: self._made(graph, given), lambda refusal: self._refusals.setdefault(key, refusal)
                 )
 
-    def _open_program(self, given: Sequence[Any], symbols: Symbols) -> CProgram:
-        """The program for open sizes. Raises whatever stands against it."""
+    def _open_program(self, given: Sequence[Any], symbols: Symbols) -> CProgram | CPlan:
+        """What is planned for open sizes. Raises whatever stands against it."""
         absent = tuple([i for i, value in enumerate(given) if value is None])
-        graph = specialize_optionals(self._graph, absent)
-        return CProgram(fuse(graph, given, supports, split_for_cpu), symbols)
+        return self._made(specialize_optionals(self._graph, absent), given, symbols)
 
-    def _close(self, key: Hashable, found: tuple[CProgram, list[int]] | None) -> bool:
+    def _close(self, key: Hashable, found: tuple[CProgram | CPlan, list[int]] | None) -> bool:
         """Keep the program for the sizes at hand, where there is one for open sizes."""
         if found is None:
             return False
@@ -161,9 +162,9 @@ class CGraph:
             self._refusals.pop(first, None)
         return True
 
-    def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram | CPlan:
+    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> CProgram | CPlan:
         try:
-            return CProgram(fuse(graph, given, supports, split_for_cpu))
+            return CProgram(fuse(graph, given, supports, split_for_cpu), symbols)
         except Unsettled:
             raise
         except Unfusable:
@@ -178,6 +179,12 @@ class CPlan:
 
     def __init__(self, graph: Graph) -> None:
         self.plan = plan_with_kernels(graph, CGroup)
+
+    def closed(self, atoms: Sequence[int]) -> CPlan:
+        """The plan for given sizes, by a value for each atom; its groups are the same."""
+        found = copy(self)
+        found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
+        return found
 
     def run(self, values: Sequence[Any], threads: int) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
@@ -202,8 +209,8 @@ class CGroup(CGraph):
         tell_of_ops(self._graph, TOO_MANY_SHAPES)
         return False
 
-    def _made(self, graph: Graph, given: Sequence[Any]) -> CProgram:
-        return CProgram(fuse(graph, given, supports, split_for_cpu))
+    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> CProgram:
+        return CProgram(fuse(graph, given, supports, split_for_cpu), symbols)
 
 
 _GRAPHS: WeakSet[CGraph] = WeakSet()

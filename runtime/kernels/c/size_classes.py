@@ -4,9 +4,9 @@
     f(x[80, 256])     planned with the first size open: what planning asks of it becomes guards
     f(x[96, 256])     looked up: the guards hold, and 96 is put in the place of the open size
 
-A size is open once two calls differ in it. Calls of one family are alike in all but sizes and strides: in dtypes, in
-ranks, in whether elements lie in order, and in what else arguments are. In a class some sizes are open, and the others
-are what they are.
+A size is open once two calls differ in it, and so is an argument that is an integer. Calls of one family are alike in
+all but sizes, strides and integers: in dtypes, in ranks, in whether elements lie in order, and in what else arguments
+are. In a class some sizes are open, and the others are what they are.
 """
 
 from __future__ import annotations
@@ -168,6 +168,9 @@ def _describe(values: Sequence[Any], settled: bool, key: list[Hashable], sizes: 
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
             key += (float, value.hex() if settled else None)
+        elif type(value) is int:
+            key.append(int)
+            sizes.append(value)
         else:
             key.append((type(value), value))
 
@@ -180,6 +183,8 @@ def _known(values: Sequence[Any], sizes: Any, settled: bool) -> list[Any]:
 def _known_of(value: Any, sizes: Any, settled: bool) -> Any:
     if isinstance(value, list):
         return _known(value, sizes, settled)
+    if type(value) is int:
+        return next(sizes)
     if not isinstance(value, np.ndarray):
         return layout_of(value, settled)
     shape = tuple([next(sizes) for _ in value.shape])
