@@ -85,7 +85,7 @@ def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) ->
     return found
 
 
-def _open_views(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[View] | None:
+def _open_views(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[StridedView] | None:
     """As `views_of`, in terms of open sizes."""
     given = [open_stand_in(argument) for argument in arguments]
     given[position] = OpenArray(layout.shape, layout.strides, 0, np.dtype(np.int8))
@@ -98,7 +98,7 @@ def _open_views(op: Op, arguments: Sequence[Any], position: int, layout: Layout)
     results = list(result) if isinstance(result, list | tuple) else [result]
     if any(not isinstance(array, OpenArray) or array.is_copy for array in results):
         return None
-    return [View(array.shape, array.strides, array.offset) for array in results]
+    return [StridedView(array.shape, array.strides, array.offset) for array in results]
 
 
-__all__ = ["Layout", "View", "contiguous_strides", "views_of"]
+__all__ = ["Layout", "StridedView", "contiguous_strides", "views_of"]

@@ -38,7 +38,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Quotient:
+class SizeQuotient:
     """An atom that is no symbol: one polynomial by another, rounded down."""
 
     dividend: Polynomial
@@ -46,21 +46,21 @@ class Quotient:
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class SizePower:
     """An atom that is no symbol: the least power of two that is not below a polynomial."""
 
     above: Polynomial
 
 
 @dataclass(frozen=True, slots=True)
-class Lesser:
+class LesserSize:
     """An atom that is no symbol: the lesser of two polynomials."""
 
     one: Polynomial
     other: Polynomial
 
 
-Made: TypeAlias = Quotient | Power | Lesser
+Made: TypeAlias = SizeQuotient | SizePower | LesserSize
 
 
 class Symbols:
@@ -73,7 +73,7 @@ class Symbols:
         self.count = len(given)
         self.made: list[Made] = []
         self._atoms: dict[Made, int] = {}
-        self._sizes: dict[Polynomial, Size] = {}
+        self._sizes: dict[Polynomial, OpenSize] = {}
         self.are_named = False
         self._begin(given, [(LEAST, inf)] * len(given))
 
@@ -113,14 +113,14 @@ class Symbols:
             self.are_named = False
 
     def size(self, polynomial: Polynomial) -> int:
-        """What a polynomial is: a number where it has no atoms, else a Size, always the same."""
+        """What a polynomial is: a number where it has no atoms, else an OpenSize, always the same."""
         if not polynomial:
             return 0
         if len(polynomial) == 1 and not polynomial[0][0]:
             return polynomial[0][1]
         found = self._sizes.get(polynomial)
         if found is None:
-            found = self._sizes[polynomial] = Size(self, polynomial)
+            found = self._sizes[polynomial] = OpenSize(self, polynomial)
         return cast(int, found)
 
     def value(self, polynomial: Polynomial) -> int:
@@ -147,7 +147,7 @@ class Symbols:
             return _ordered(whole)
         rounded = self._rounded(tuple(rest), divisor)
         if rounded is None:
-            rounded = (((self._atom(Quotient(tuple(rest), divisor)),), 1),)
+            rounded = (((self._atom(SizeQuotient(tuple(rest), divisor)),), 1),)
         return _sum(_ordered(whole), rounded)
 
     def _rounded(self, rest: Polynomial, divisor: Polynomial) -> Polynomial | None:
@@ -163,11 +163,11 @@ class Symbols:
 
     def least(self, one: Polynomial, other: Polynomial) -> Polynomial:
         """The lesser of the two."""
-        return (((self._atom(Lesser(one, other)),), 1),)
+        return (((self._atom(LesserSize(one, other)),), 1),)
 
     def power(self, above: Polynomial) -> Polynomial:
         """The least power of two that is not below."""
-        return (((self._atom(Power(above)),), 1),)
+        return (((self._atom(SizePower(above)),), 1),)
 
     def _atom(self, made: Made) -> int:
         if made not in self._atoms:
@@ -235,10 +235,10 @@ class Symbols:
         if atom < self.count:
             return self.bounds[atom]
         made = self.made[atom - self.count]
-        if isinstance(made, Lesser):
+        if isinstance(made, LesserSize):
             pairs = [self._bounds_of(made.one), self._bounds_of(made.other)]
             return min(low for low, _ in pairs), min(high for _, high in pairs)
-        if isinstance(made, Power):
+        if isinstance(made, SizePower):
             low, high = self._bounds_of(made.above)
             return max(low, 1), max(2 * high, 1)
         low, high = self._bounds_of(made.dividend)
@@ -278,9 +278,9 @@ def values_of_atoms(symbols: Symbols, given: Sequence[int]) -> list[int]:
 
 def _value(made: Made, values: Sequence[int]) -> int:
     """By nothing, nothing is divided: that no divisor is 0 is among the guards."""
-    if isinstance(made, Power):
+    if isinstance(made, SizePower):
         return 1 << max(evaluate(made.above, values) - 1, 0).bit_length()
-    if isinstance(made, Lesser):
+    if isinstance(made, LesserSize):
         return min(evaluate(made.one, values), evaluate(made.other, values))
     divisor = evaluate(made.divisor, values)
     return evaluate(made.dividend, values) // divisor if divisor else 0
@@ -355,7 +355,7 @@ def _times(a: Polynomial, b: Polynomial) -> Polynomial:
     return _ordered(terms)
 
 
-class Size:
+class OpenSize:
     """A polynomial that counts as an int, of which each question is noted."""
 
     __slots__ = ("polynomial", "symbols")
@@ -412,7 +412,7 @@ class Size:
 
     def _other(self, other: object) -> Polynomial | None:
         """What stands for an operand; None where it is no whole number."""
-        if type(other) is Size:
+        if type(other) is OpenSize:
             return other.polynomial if other.symbols is self.symbols else None
         if type(other) is int or type(other) is bool:
             return (((), int(other)),) if other else ()
@@ -514,7 +514,7 @@ class Size:
 
     def _by_number(self, other: Any, how: str) -> Any:
         """An operand that is no whole number is given the number; an endless one needs none."""
-        if type(other) is Size:
+        if type(other) is OpenSize:
             return getattr(other, how)(self.__index__())
         if isinstance(other, float) and isinf(other) and how in ("__radd__", "__rsub__", "__sub__"):
             return getattr(other, how)(0)
@@ -556,7 +556,7 @@ class Size:
 
 def is_open(value: object) -> bool:
     """Whether something is an open size, or a list or tuple with one in it."""
-    if type(value) is Size:
+    if type(value) is OpenSize:
         return True
     return isinstance(value, list | tuple) and any(map(is_open, value))
 
@@ -589,8 +589,8 @@ def common_divisor(*numbers: int) -> int:
     return found
 
 
-def _open(number: Any) -> Size | None:
-    return number if type(number) is Size else None
+def _open(number: Any) -> OpenSize | None:
+    return number if type(number) is OpenSize else None
 
 
 def _common(a: Polynomial, b: Polynomial) -> Polynomial:
@@ -609,7 +609,7 @@ def at_hand(number: int) -> int:
 
 def closed(value: Any, atoms: Sequence[int]) -> Any:
     """A value with numbers for its open sizes, given one for each atom; lists and tuples are gone through."""
-    if type(value) is Size:
+    if type(value) is OpenSize:
         return evaluate(value.polynomial, atoms)
     if type(value) is tuple or type(value) is list:
         return type(value)([closed(item, atoms) for item in value]) if is_open(value) else value

@@ -155,7 +155,10 @@ class CPositions:
 
     def known_extent_of(self, axis: str) -> int | None:
         """Points of an axis that a program goes through at most; None where that is passed."""
-        return None if axis in self._dynamic and not self._schedule.block_of(axis) else self.extent_of(axis)
+        if axis in self._dynamic and not self._schedule.block_of(axis):
+            return None
+        extent = self.extent_of(axis)
+        return None if is_open(extent) else extent
 
     def element(self, array: str, axes: Sequence[str]) -> Text:
         """The element of an array at the present positions."""

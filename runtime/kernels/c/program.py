@@ -17,7 +17,7 @@ from ....compiler.types.sizes import Symbols, at_hand, closed, values_of_atoms
 from ....lang.light_dataclasses import dataclass, replace
 from ...failures.failed_node import failure_at
 from ...values.arena import ARENA
-from .kernel import IN_VAIN, Kernels, Module, OutOfRange, module_of
+from .kernel import IN_VAIN, CModule, Kernels, OutOfRange, module_of
 
 __all__ = ["IN_VAIN", "CProgram", "OutOfRange"]
 
@@ -155,7 +155,7 @@ class CProgram:
 
     # --- steps ---
 
-    def _stretch(self, steps: Sequence[KernelStep], module: Module) -> Stretch:
+    def _stretch(self, steps: Sequence[KernelStep], module: CModule) -> Stretch:
         buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
         numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
         made: list[tuple[int, tuple[int, ...], Any]] = []
