@@ -153,12 +153,24 @@ class Checker:
         self.report.coverage = self._survey.coverage(self._trials)
         if not self._trials:
             return
+        if not self.report.failures:
+            self._require_elements()
         for side in self._survey.missing():
             text = " ".join(side.span.text.split())
             what = f"`{text}`" if len(text) <= 60 else f"`{text[:57]}...`"
             notes = [f"give arguments that do: `def {self.report.function}_examples(): return [(…), …]`"]
             message = f"{what} was never {way_text(side)}: what follows from that is not checked"
             self._fail(None, "unreached", message, side.span, notes)
+
+    def _require_elements(self) -> None:
+        """A gradient that only ever had no elements was not compared with anything."""
+        compared: dict[int, bool] = {}
+        for trial in self._trials:
+            for path, leaf in floating_leaves(trial.values).items():
+                compared[path[0]] = compared.get(path[0], False) or bool(leaf.size)
+        empty = [self.names[i] for i, has_elements in compared.items() if not has_elements]
+        if empty:
+            self._no_inputs(f"no arguments were found with elements in {' and '.join(map(repr, empty))}")
 
     # --- arguments ---
 

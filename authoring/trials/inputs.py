@@ -79,15 +79,20 @@ class InputSearch:
         """The first recipe on which the forward runs, and the backward too if there is such a one."""
         start = time.monotonic()
         forward_only: Recipe | None = None
+        empty: Recipe | None = None
         for families in (self._candidates(len(self.tensors)), mixed(len(self.tensors)) if self.tensors else ()):
             for recipe, status in self._attempts(list(families)):
+                if status == "fits" and any(0 in shape for shape in recipe.shapes):
+                    # What has no elements shows nothing, and runs where others would not.
+                    empty = empty or recipe
+                    continue
                 if status == "fits" and self._goes_back(recipe):
                     return recipe
                 if status == "fits" and forward_only is None:
                     forward_only = recipe
                 if time.monotonic() - start > (SECONDS if self._may_come(forward_only) else SECONDS / 6):
-                    return forward_only
-        return forward_only
+                    return forward_only or empty
+        return forward_only or empty
 
     def _may_come(self, forward_only: Recipe | None) -> bool:
         return forward_only is None and not self.gives_no_numbers

@@ -55,8 +55,8 @@ _OF_ELEMENTS = ("the other way round", "with the other sign", " of `")
 _COUNTING = ("mul", "add", "sub", "div", "rsub", "pow", "gt", "lt", "ge", "le")
 _SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like")
 """What asks a tensor for its sizes only: another of the same sizes is no mistake."""
-_NOT_OF_NUMBERS = (*_SIZES, "isnan", "isinf", "isfinite")
-"""And what is true, or false, of every number: what is none is given no gradient that could be compared."""
+_NOT_OF_NUMBERS = (*_SIZES, "dtype", "isnan", "isinf", "isfinite")
+"""And what asks for its dtype, or is true, or false, of every number: what is none is given no gradient to compare."""
 _NUMBERS: tuple[Callable[[Any], Any], ...] = (lambda n: n + 1, lambda n: -n, lambda n: 2 * n)
 
 
@@ -122,9 +122,12 @@ def _is_zero(value: Value) -> bool:
 
 
 def _leaves_out_zero(what: str, node: Node) -> bool:
-    """Whether what is left out of a sum is zero."""
+    """Whether what is left out of a sum is zero, or of a product that is zero without it."""
     head, _, operand = what.partition(" without its operand ")
-    return head in ("`add`", "`sub`") and bool(operand) and _is_zero(node.inputs[int(operand)])
+    if head not in ("`add`", "`sub`", "`mul`") or not operand:
+        return False
+    left_out = int(operand)
+    return _is_zero(node.inputs[1 - left_out if head == "`mul`" else left_out])
 
 
 def _is_even_only(node: Node) -> bool:

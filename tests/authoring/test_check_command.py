@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import gradscript as gs
 import pytest
 from click.testing import CliRunner, Result
 from gradscript.authoring.cli.main import main
@@ -123,3 +124,11 @@ def test_github(folder: Path) -> None:
     (error,) = [line for line in lines if line.startswith("::error ")]
     assert "inner/b.gs,line=3,endLine=3,col=20,endColumn=21,title=gradient of treble (value)::" in error
     assert "`3` should be 2%0Atried with" in error
+
+
+def test_files_of_the_library_are_compiled_as_the_library_is() -> None:
+    # Its functions call those of other files, and the examples beside them give what a search does not find.
+    library = Path(gs.__file__).parent / "stdlib_grads"
+    result = invoke(str(library / "primitives.grad"), str(library / "convolution.grad"), "conv_weight", "--json")
+    assert result.exit_code == 0, result.stdout
+    assert "conv_weight" in result.stdout

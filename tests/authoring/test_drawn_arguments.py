@@ -167,3 +167,42 @@ def f(x, n: int):
     assert report.ok, str(report)
     assert any("no gradient for four" in note for note in report.notes)
     assert not checked(source.replace("if n == 4", "if x.dim() >= 0")).ok
+
+
+GATHER = """
+def f(x, idx: Tensor):
+    def backward(g):
+        return torch.zeros_like(x).SCATTER(1, idx, g), None
+
+    assert x.dim() == 2 and idx.dim() == 2
+    return x.gather(1, idx), backward
+"""
+
+
+@pytest.mark.parametrize("scatter", ["scatter_add", "scatter"])
+def test_what_runs_without_elements_only_does_not_stand_for_the_rest(scatter: str) -> None:
+    # Floating numbers fit as indices where there are none of them.
+    report = checked(GATHER.replace("SCATTER", scatter))
+    assert report.ok is (scatter == "scatter_add"), str(report)
+
+
+def test_a_gradient_that_never_had_elements_is_not_right() -> None:
+    head = "def f(x):\n    def backward(g):\n        return g * 3\n\n"
+    (failure,) = checked(f"{head}    assert x.numel() == 0\n    return x * 2, backward\n").failures
+    assert failure.kind == "no_inputs" and "with elements in 'x'" in failure.message
+
+
+def test_examples_give_keyword_only_arguments_behind_the_others() -> None:
+    source = """
+def f(x, *, factor: float, how: Optional[str]):
+    def backward(g):
+        return g if how is None else g * factor, None, None
+
+    return x * 1 if how is None else x * factor, backward
+
+
+def f_examples():
+    return ((torch.zeros([3]), 2.0, "much"), (torch.zeros([3]), 3.0, None))
+"""
+    report = checked(source)
+    assert report.ok and report.coverage.plain["how"] == ["much", None], str(report)
