@@ -10,15 +10,18 @@ from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import walk
 from ...compiler.lift import callee_of
 from ...compiler.types.schema import FunctionSchema
-from ...compiler.unparse import unparse_function
+from ...compiler.unparse import function_lines, unparse_function
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source
 from ...runtime.face.function import Function
 from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
+from .authored import authored
 from .joined import closures_of, joined
+from .merged import merged
 from .nested import nested
+from .placing import stands_for
 from .simplify import simplify
 from .splice import spliced
 from .tidy import name_gradients, name_terms, tidy
@@ -70,8 +73,23 @@ def derivation_of(function: Function, order: int = 1) -> Derivation:
     callee, text = _printed(function, graph)
     if order > 1:
         _require_source(text, function.name, order)
-    kept = spliced(function, graph, text)
+    kept = spliced(function, graph, text) or _laid_out(function, callee, text)
     return Derivation(function.name, kept or text, callee, kept is not None)
+
+
+def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
+    """The derived function as its author laid it out; None where that says something else."""
+    definition = function.definition
+    layout = authored(definition) if definition is not None and function.calls_own_source else None
+    if layout is None or definition is None:
+        return None
+    plain, derived = function_lines(function.callee), function_lines(callee)
+    for verbatim in (True, False):
+        lines = merged(layout, definition.span.source, plain, derived, order_of(function), verbatim=verbatim)
+        made = _spaced("\n".join(lines).splitlines())
+        if stands_for(made, function, text):
+            return made
+    return None
 
 
 def _require_source(text: str, name: str, order: int) -> None:
@@ -104,9 +122,12 @@ def _spaced(lines: Sequence[str]) -> str:
     made = [lines[0]]
     ends: list[int] = []
     for before, line in pairwise(lines):
+        if not line:
+            made += [""] if made[-1] else []
+            continue
         margin = len(line) - len(line.lstrip())
         while ends and margin <= ends[-1]:
-            made.append("")
+            made += [""] if made[-1] else []
             ends.pop()
         if line.lstrip().startswith("def "):
             made += [""] if not before.endswith(":") and made[-1] else []

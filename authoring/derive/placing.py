@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...lang.diagnostics import Diagnostics
+from ...lang.diagnostics import CompileError, Diagnostics
 from ...lang.parser import parse
 from ...lang.source import Source
+from ...runtime.face.function import Function
+from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
+from .meaning import same_meaning
 
 
 def replaced(source: Source, texts: Mapping[str, str]) -> str:
@@ -22,3 +25,18 @@ def replaced(source: Source, texts: Mapping[str, str]) -> str:
         end = start + len(source_text(definition).rstrip("\n"))
         text = text[:start] + texts[definition.name].rstrip("\n") + text[end:]
     return text
+
+
+def stands_for(made: str, function: Function, text: str) -> bool:
+    """Whether a text in the place of a function, in its file, compiles to what another text does."""
+    definition = function.definition
+    assert definition is not None
+    whole = definition.span.source.text
+    old = source_text(definition)
+    start = definition.span.start
+    try:
+        mine = functions_of(Source(whole[:start] + made + whole[start + len(old) :]))[function.name]
+        other = functions_of(Source(text))[function.name]
+    except CompileError:
+        return False
+    return mine.pair is not None and other.pair is not None and same_meaning(mine.pair, other.pair)

@@ -19,14 +19,12 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import PARAM, Block, Value
 from ...compiler.types.types import is_tensor
 from ...lang import ast
-from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
-from ...lang.source import Source, Span
+from ...lang.source import Span
 from ...runtime.face.function import Function
-from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
 from .joined import closures_of
-from .meaning import same_meaning
+from .placing import stands_for
 from .simplify import costs_nothing
 
 
@@ -62,7 +60,7 @@ def spliced(function: Function, graph: Graph, text: str) -> str | None:
     old = source_text(whole)
     start = definition.span.start - whole.span.start
     made = old[:start] + inner + old[start + len(source_text(definition)) :]
-    return made if _means(made, function, text) else None
+    return made if stands_for(made, function, text) else None
 
 
 def _around(definition: ast.FunctionDef) -> list[ast.FunctionDef]:
@@ -213,18 +211,3 @@ class _DefinitionText:
                 break
             first, last = first - 1, last + 1
         return first, last
-
-
-def _means(made: str, function: Function, text: str) -> bool:
-    """Whether the text compiles to what the derived function is."""
-    definition = function.definition
-    assert definition is not None
-    whole = definition.span.source.text
-    old = source_text(definition)
-    start = definition.span.start
-    try:
-        mine = functions_of(Source(whole[:start] + made + whole[start + len(old) :]))[function.name]
-        other = functions_of(Source(text))[function.name]
-    except CompileError:
-        return False
-    return mine.pair is not None and other.pair is not None and same_meaning(mine.pair, other.pair)

@@ -15,7 +15,7 @@ from .expressions import ExpressionText
 from .literals import annotation, parameters, triple_quoted
 from .names import SourceNames
 from .shape import FunctionShape
-from .statements import INDENT, StatementWriter
+from .statements import INDENT, Line, StatementWriter
 
 _SEPARATOR = "\n\n\n"
 
@@ -26,12 +26,18 @@ def unparse_function(callee: Callee, beside: Iterable[str] = (), docstring: str 
     A function without a closure is written with every type, as the halves of a lifted pair are, so that a pair's text
     compiles to the same text; one with a closure as its author writes it.
     """
+    lines = [str(line) for line in function_lines(callee, beside)]
+    if docstring is not None:
+        lines.insert(1, INDENT + triple_quoted(docstring))
+    return "\n".join(lines)
+
+
+def function_lines(callee: Callee, beside: Iterable[str] = ()) -> list[Line]:
+    """The lines of `unparse_function`, each with the node that it says."""
     beside = beside or (callee.schema.name, *callee.graph.functions)
     writer = _writer(callee.graph, beside)
     _define(writer, callee.schema, callee.graph, annotated=not callee.graph.returns_closure)
-    if docstring is not None:
-        writer.lines.insert(1, INDENT + triple_quoted(docstring))
-    return "\n".join(writer.lines)
+    return writer.lines
 
 
 def unparse_unit(callees: Mapping[str, Callee], docstrings: Mapping[str, str | None] | None = None) -> str:
@@ -96,12 +102,16 @@ def unparse_closure_stage(callee: Callee) -> str:
 
     writer.closure = replaced
     _define(writer, callee.schema, callee.graph, annotated=True)
-    parts = ["\n".join(writer.lines)]
+    parts = [_text(writer)]
     for name, node in codes:
         writer.lines = []
         _code(writer, name, node)
-        parts.append("\n".join(writer.lines))
+        parts.append(_text(writer))
     return _joined(parts + [unparse_function(other, taken) for other in called.values()])
+
+
+def _text(writer: StatementWriter) -> str:
+    return "\n".join(map(str, writer.lines))
 
 
 def _joined(parts: list[str]) -> str:
@@ -111,7 +121,7 @@ def _joined(parts: list[str]) -> str:
 def _function(schema: FunctionSchema, graph: Graph, beside: Iterable[str], *, annotated: bool) -> str:
     writer = _writer(graph, beside)
     _define(writer, schema, graph, annotated=annotated)
-    return "\n".join(writer.lines)
+    return _text(writer)
 
 
 def _writer(graph: Graph, beside: Iterable[str]) -> StatementWriter:

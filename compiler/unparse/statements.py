@@ -23,6 +23,21 @@ Closure = Callable[["StatementWriter", Node, int], bool]
 """Writes a closure where it stands; False to have it written as it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of source, how many levels in it stands, and the node that it says.
+
+    What moves values from name to name, or opens the other side of a branch, says no node.
+    """
+
+    depth: int
+    text: str
+    node: Node | None = None
+
+    def __str__(self) -> str:
+        return INDENT * self.depth + self.text
+
+
 @dataclass(slots=True)
 class StatementWriter:
     """The lines of one function so far."""
@@ -31,10 +46,10 @@ class StatementWriter:
     names: SourceNames
     text: ExpressionText
     closure: Closure | None = None
-    lines: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
-    def add(self, depth: int, line: str) -> None:
-        self.lines.append(INDENT * depth + line)
+    def add(self, depth: int, line: str, node: Node | None = None) -> None:
+        self.lines.append(Line(depth, line, node))
 
     def body(self, block: Block, depth: int, *, parenthesized: bool = False) -> None:
         """A function's statements, `return` included."""
@@ -44,7 +59,8 @@ class StatementWriter:
         yield self._statements(block, depth)
         if not raises(block):
             values = ", ".join(self.text.of(v) for v in block.outputs)
-            self.add(depth, f"return ({values})" if parenthesized and len(block.outputs) > 1 else f"return {values}")
+            is_tuple = parenthesized and len(block.outputs) > 1
+            self.add(depth, f"return ({values})" if is_tuple else f"return {values}", block.ret)
 
     def _written(self, block: Block) -> list[Node]:
         """The nodes that are statements of their own."""
@@ -64,22 +80,22 @@ class StatementWriter:
 
     def _simple(self, node: Node, depth: int) -> None:
         if node.kind == "prim::RaiseException":
-            self.add(depth, self._raise(node))
+            self.add(depth, self._raise(node), node)
             return
         if is_bare(node):
-            self.add(depth, self.text.node(node))
+            self.add(depth, self.text.node(node), node)
             return
         names = [self.names[v] for v in node.outputs]
         if node.kind in _UNPACKED:
             if names:
-                self.add(depth, f"{', '.join(names)}, = {self.text.of(node.inputs[0])}")
+                self.add(depth, f"{', '.join(names)}, = {self.text.of(node.inputs[0])}", node)
         elif node.kind == "prim::unchecked_cast":
-            self.add(depth, f"{names[0]}: {annotation(node.output.type)} = {self.text.of(node.inputs[0])}")
+            self.add(depth, f"{names[0]}: {annotation(node.output.type)} = {self.text.of(node.inputs[0])}", node)
         elif len(names) == 1:
             typed = f": {annotation(node.output.type)}" if _is_wider(node) else ""
-            self.add(depth, f"{names[0]}{typed} = {self.text.node(node)}")
+            self.add(depth, f"{names[0]}{typed} = {self.text.node(node)}", node)
         else:
-            self.add(depth, f"{', '.join(names)}, = {self.text.node(node)}")
+            self.add(depth, f"{', '.join(names)}, = {self.text.node(node)}", node)
 
     def _raise(self, node: Node) -> str:
         message, name = node.inputs[0], node.inputs[1].node.attrs["value"]
@@ -92,7 +108,7 @@ class StatementWriter:
         if self.closure is not None and self.closure(self, node, depth):
             return
         (block,) = node.blocks
-        self.add(depth, f"def {self.names[node.output]}({self.parameters(block.inputs)}):")
+        self.add(depth, f"def {self.names[node.output]}({self.parameters(block.inputs)}):", node)
         yield self._function(block, depth + 1, False)
 
     def parameters(self, values: Iterable[Value]) -> str:
@@ -109,11 +125,11 @@ class StatementWriter:
         test, keyword = self.text.of(node.inputs[0]), "if"
         message = self._assertion(node)
         if message is not None:
-            self.add(depth, f"assert {test}{message}")
+            self.add(depth, f"assert {test}{message}", node)
             return
         while True:
             then, otherwise = node.blocks
-            self.add(depth, f"{keyword} {test}:")
+            self.add(depth, f"{keyword} {test}:", node)
             yield self._side(node, 0, then, depth + 1)
             following = self._only_branch(node, otherwise)
             if following is None:
@@ -178,9 +194,9 @@ class StatementWriter:
                 test = self.text.of(header.test, OR, renamed)
         self._end_of_round(node, entry, test, depth, "0")
         if header.is_while:
-            self.add(depth, f"while {test}:")
+            self.add(depth, f"while {test}:", node)
         else:
-            self.add(depth, f"for {self.names[block.inputs[0]]} in {self._iterable(node)}:")
+            self.add(depth, f"for {self.names[block.inputs[0]]} in {self._iterable(node)}:", node)
         count = len(self.lines)
         yield self._statements(block, depth + 1)
         if not raises(block):
