@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...compiler.ir.builder import Builder
+from ...compiler.ir.kinds import is_loop
 from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
@@ -308,10 +309,30 @@ def _exp_of_log(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     return None
 
 
-def _at_least_one(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
-    """max(count, 1), where the count of what was reduced divides: where it is 0, nothing is divided."""
+def _larger(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
+    """max(count, 1), where the count of what was reduced divides: where it is 0, nothing is divided; max(0, len(xs)).
+
+    Nor is max(0, n) but n how often a loop runs, and inside of it.
+    """
+    numbers = [_number(value) for value in node.inputs]
     counts = [value for value in node.inputs if value.node.kind in ("gs::reduced_count", "aten::numel")]
-    return counts[0] if counts and 1 in map(_number, node.inputs) else None
+    if counts and 1 in numbers:
+        return counts[0]
+    others = [value for value, number in zip(node.inputs, numbers, strict=True) if number != 0]
+    if len(others) != 1:
+        return None
+    is_length = others[0].node.kind in ("aten::len.t", "aten::numel")
+    return others[0] if is_length or all(_is_of_rounds(use.user, node) for use in node.output.uses) else None
+
+
+def _is_of_rounds(user: Node, count: Node) -> bool:
+    """Whether a node is a loop that runs so often, or inside of one."""
+    inside: Node | None = user
+    while inside is not None:
+        if is_loop(inside) and inside.inputs[0] is count.output and count.output not in inside.inputs[1:]:
+            return True
+        inside = inside.owner.node if inside.owner is not None else None
+    return False
 
 
 def _count(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
@@ -340,7 +361,7 @@ RULES: dict[str, Rule] = {
     "aten::size": _size,
     "prim::dtype": _size,
     "aten::exp": _exp_of_log,
-    "prim::max.int": _at_least_one,
+    "prim::max.int": _larger,
     "gs::reduced_count": _count,
 }
 """What each kind of node may be written as instead."""

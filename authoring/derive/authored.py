@@ -1,7 +1,7 @@
-"""The text of a function as its author laid it out: statements in their order, each with the comments that belong to it.
+"""The text of a function as its author laid it out: statements in their order, each with its comments.
 
-A comment behind a statement is its own; one on a line of its own belongs to what follows, or closes the block that it is
-as deep as.
+A comment behind a statement is its own; one on a line of its own belongs to what follows, or closes the block that it
+is as deep as.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...compiler.autodiff.derived import derived_halves
+from ...compiler.autodiff.derived import derived_halves, open_lists
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.kinds import carried, is_loop
@@ -20,6 +20,7 @@ from ...compiler.ir.rewrite import replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
+from .lists import write_lists
 
 
 def joined(callee: Callee) -> Graph:
@@ -41,7 +42,11 @@ def written(graph: Graph) -> Graph:
     closure = closures_of(graph)[-1]
     _leave_out_zeros(closure)
     _take_lists(graph, closure)
-    _write_zeros(parameters_of(graph, closure), closure)
+    parameters = parameters_of(graph, closure)
+    write_lists(parameters, closure)
+    _write_zeros(parameters, closure)
+    while open_lists(graph, set(closure.inputs)):
+        pass
     eliminate_dead_code(graph)
     _write_sums(closure)
     return graph

@@ -9,7 +9,7 @@ def f(x, n: int):                      def f(x, n: int):
                                                x = x * x
                                            …
 
-Each printed line is of one statement of the author's: the one of which it says a part, or which assigns what it assigns.
+Each printed line is of one statement of the author's: the one of which it says a part, or which assigns the same name.
 A statement that prints the same with the backward and without it stays as it is written; comments stay anyway.
 """
 
@@ -87,7 +87,7 @@ class _Owners:
         return place if inside else -1
 
     def _assigned(self, lines: Sequence[_Owned]) -> list[_Owned]:
-        """Lines without a statement, given to the one between those around them that assigns the same name, or is `else`."""
+        """Lines without a statement, given to one between those around them that assigns the same, or is `else`."""
         found: list[_Owned] = []
         following = len(self._statements)
         ahead: list[int] = []

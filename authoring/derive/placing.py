@@ -34,9 +34,13 @@ def stands_for(made: str, function: Function, text: str) -> bool:
     whole = definition.span.source.text
     old = source_text(definition)
     start = definition.span.start
+    return stands_alone(whole[:start] + made + whole[start + len(old) :], function.name, text)
+
+
+def stands_alone(whole: str, name: str, text: str) -> bool:
+    """Whether a function with a backward is the same in two texts."""
     try:
-        mine = functions_of(Source(whole[:start] + made + whole[start + len(old) :]))[function.name]
-        other = functions_of(Source(text))[function.name]
+        mine, other = functions_of(Source(whole))[name], functions_of(Source(text))[name]
     except CompileError:
         return False
     return mine.pair is not None and other.pair is not None and same_meaning(mine.pair, other.pair)

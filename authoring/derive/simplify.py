@@ -20,9 +20,10 @@ from ...compiler.types.types import ListType, is_tensor
 from .algebra import RULES
 from .facts import facts_of
 from .joined import closures_of
+from .rounds import ask_again
 
 _MOST_SWEEPS = 30
-_CHEAP = frozenset(("prim::ListConstruct", "prim::TupleConstruct", "prim::max.int", "prim::min.int"))
+_CHEAP = frozenset(("aten::len.t", "prim::ListConstruct", "prim::TupleConstruct", "prim::max.int", "prim::min.int"))
 _UNPURE = Trait.RANDOM | Trait.SIDE_EFFECT
 
 
@@ -30,7 +31,8 @@ def simplify(graph: Graph) -> None:
     """Rewrite the innermost closure of a graph; what is around it stays, but for what nothing needs any more."""
     closure = closures_of(graph)[-1]
     for _ in range(_MOST_SWEEPS):
-        changed = _through_branches(closure) | _sink(closure) | _rewrite(graph, closure) | _share(graph, closure)
+        changed = ask_again(closure) | _through_branches(closure) | _sink(closure)
+        changed |= _rewrite(graph, closure) | _share(graph, closure)
         if not eliminate_dead_code(graph) and not changed:
             return
 

@@ -12,13 +12,15 @@ from functools import partial
 from ...compiler.analysis.captures import captures
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.kinds import entering, is_loop
-from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
+from ...compiler.ir.node import PARAM, RETURN, Block, Node, Value, copy_node, walk
+from ...compiler.ir.printer import base_name
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.spelling.overloads import Resolver
 from ...compiler.types.types import is_tensor
 from ...compiler.unparse.infix import InfixOperators
 from ...lang.trampoline import Walk, run
 from .joined import closures_of, parameters_of
+from .rounds import keep_early, kept_of
 
 _LONG = 5
 """Operations in one expression that may be parted."""
@@ -43,9 +45,11 @@ def tidy(graph: Graph, names: Iterable[str]) -> None:
     _spread_sizes(closure)
     _name_items(closure)
     _order_all(closure)
+    keep_early(closure)
     for block in (graph.body, *around):
         _name_kept(block, closure, known)
         _return_last(block)
+    _name_rounds(closure)
 
 
 def name_gradients(graph: Graph) -> None:
@@ -62,12 +66,13 @@ def name_terms(graph: Graph) -> bool:
     closure = closures_of(graph)[-1]
     sizes: dict[Node, int] = {}
     roots: list[tuple[int, Node]] = []
-    nodes = [*walk(closure.nodes), closure.ret]
-    for node in nodes:
+    inside = list(walk(closure.nodes))
+    for node in [*inside, *(block.ret for holder in inside for block in holder.blocks), closure.ret]:
         inner = [v.node for v in node.inputs if v.node in sizes and not _is_statement(v.node)]
         sizes[node] = 1 + sum(sizes[n] for n in inner)
-        if node is closure.ret or _is_statement(node):
-            roots.append((max([sizes[n] for n in inner], default=0) if node is closure.ret else sizes[node], node))
+        is_end = node.kind == RETURN
+        if is_end or _is_statement(node):
+            roots.append((max([sizes[n] for n in inner], default=0) if is_end else sizes[node], node))
     most, root = max(roots, key=lambda found: found[0], default=(0, closure.ret))
     if most < _LONG:
         return False
@@ -270,6 +275,31 @@ def _name_kept(around: Block, closure: Block, names: set[str]) -> None:
                 value.name_hint = ""
             if not value.name_hint and any(id(use.user) in inside for use in value.uses):
                 value.name_hint = _suggested(value)
+
+
+def _name_rounds(closure: Block) -> None:
+    """Names for lists of what each round keeps, `kept_x` after x, and for their items."""
+    for value in captures(closure):
+        item = kept_of(value)
+        if item is None:
+            continue
+        name = base_name(item.name_hint) or _name_of_item(item)
+        if not name:
+            continue
+        value.name_hint = f"kept_{name}"
+        for use in value.uses:
+            got = use.user.output if use.user.kind == "aten::__getitem__.t" else None
+            if got is not None and base_name(got.name_hint) == "item":
+                got.name_hint = name
+
+
+def _name_of_item(item: Value) -> str:
+    """A name for what a round keeps without one."""
+    if is_tensor(item.type):
+        item.name_hint = _suggested(item) if item.node.kind != PARAM else ""
+        return base_name(item.name_hint)
+    of = base_name(item.node.inputs[0].name_hint) if _is_size(item.node) else ""
+    return f"{of}_{item.node.kind.rpartition('::')[2]}" if of else ""
 
 
 def _suggested(value: Value) -> str:

@@ -19,7 +19,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.kinds import open_flow_of, sources
 from ..ir.node import PARAM, Value, copy_nodes
-from ..ir.rewrite import replace_by_constant, replace_node, splice
+from ..ir.rewrite import program_order, replace_by_constant, replace_node, splice
 from ..ops.registry import OPS
 from ..pipeline import run_recipe
 from ..types.dtypes import DEFAULT_FLOAT
@@ -134,58 +134,68 @@ def _with_gradients(df: Graph, count: int) -> Graph:
         if is_tensor(value.type):
             value.type = TensorType(DEFAULT_FLOAT)
     given = {value for value in copied.inputs[:count] if isinstance(value.type, ListType)}
-    while run_recipe(copied, "follow_gradients") | _open_lists(copied, given):
+    while run_recipe(copied, "follow_gradients") | open_lists(copied, given):
         pass
     run_recipe(copied, "settle_gradients")
     return copied
 
 
-def _open_lists(df: Graph, given: set[Value]) -> bool:
+def open_lists(df: Graph, given: set[Value]) -> bool:
     """Put in its place what is computed from lists of gradients that are there, which no type says of a list."""
-    states = Definedness(df)
-    for node in post_order(df):
-        states.visit(node)
+    there = _there(df, given)
     changed = False
-    for node in list(df.nodes):
-        if node.kind == "prim::GradOf" and any(_is_there(value, given, states) for value in node.inputs):
+    for node in list(post_order(df)):
+        if node.kind == "prim::GradOf" and any(value in there for value in node.inputs):
             splice(node, node.blocks[0])
             changed = True
-        elif node.kind == "prim::grad_defined" and _is_there(node.inputs[0], given, states):
+        elif node.kind == "prim::grad_defined" and node.inputs[0] in there:
             replace_by_constant(node, True)
+            changed = True
+        elif node.kind == "prim::AutogradAdd" and is_tensor(node.output.type) and there.issuperset(node.inputs):
+            assert node.owner is not None
+            replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
             changed = True
     return changed
 
 
-def _is_there(value: Value, given: set[Value], states: Definedness) -> bool:
-    """Whether a list is one that was given, or made of what is there."""
-    if not isinstance(value.type, ListType):
-        return False
-    pending, seen = [value], {value}
-    while pending:
-        found = pending.pop()
-        if found in given:
-            continue
-        following = _made_of(found, states)
-        if following is None:
-            return False
-        pending += [each for each in following if each not in seen]
-        seen.update(following)
-    return True
+def _there(df: Graph, given: set[Value]) -> set[Value]:
+    """Gradients, and lists of them, that surely are there: what nothing speaks against, rounds of loops included."""
+    states = Definedness(df)
+    for node in post_order(df):
+        states.visit(node)
+    made = [value for node in program_order(df) for value in node.outputs]
+    there = {value for value in made if is_tensor(value.type) or isinstance(value.type, ListType)}
+    sure = given | {value for value in there if states[value] is State.NONZERO}
+    open_ = [value for value in made if value in there and value not in sure]
+    while True:
+        refuted = [value for value in open_ if not _may_be_there(value, there)]
+        if not refuted:
+            return there
+        there.difference_update(refuted)
+        open_ = [value for value in open_ if value in there]
 
 
-def _made_of(value: Value, states: Definedness) -> list[Value] | None:
-    """The lists of which a list is one; None where something that it holds may not be there."""
+def _may_be_there(value: Value, there: set[Value]) -> bool:
+    """Whether a value is there if all of these are."""
     node = value.node
+    if node.kind == "prim::GradOf":
+        return any(given in there for given in node.inputs) and node.blocks[0].outputs[value.index] in there
+    if node.kind == "prim::AutogradAdd":
+        return any(given in there for given in node.inputs)
     if node.kind == PARAM or open_flow_of(node) is not None:
         handed = sources(value)
-        return handed if handed and node.kind != "prim::GradOf" else None
-    elements = {"prim::ListConstruct": node.inputs, "aten::append.t": node.inputs[1:]}.get(node.kind)
-    if elements is not None:
-        sure = all(states[element] is State.NONZERO for element in elements)
-        return node.inputs[: len(node.inputs) - len(elements)] if sure else None
+        return bool(handed) and there.issuperset(handed)
+    if node.kind in _OF_INPUTS:
+        return all(given in there for given in node.inputs if is_tensor(given.type) or isinstance(given.type, ListType))
     op = OPS.of(node.schema)
     declared = op.schema.returns[value.index].type if op is not None and node.kind.startswith("aten::") else None
-    return [] if declared == ListType(TENSOR) else None
+    return declared == ListType(TENSOR)
+
+
+_OF_INPUTS = frozenset(
+    ("prim::ListConstruct", "prim::unchecked_cast", "aten::append.t", "aten::slice.t", "aten::__getitem__.t")
+)
+"""What holds, or is, what it is given."""
 
 
 def _plain(type: Type) -> Type:

@@ -1,0 +1,164 @@
+"""What a loop keeps of each round, where the backward can have it otherwise: sizes, lengths, items of lists.
+
+for x in xs:                                        for x in xs:
+    kept_x = torch.append(kept_x, x)                    ...
+    ...                                     ─▶
+def backward(grad):                                 def backward(grad):
+    ... kept_x[i] ...                                   ... xs[i] ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ...compiler.analysis.captures import captures
+from ...compiler.ir.kinds import Carried, carried, is_loop
+from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.types.types import is_tensor
+
+_ITEM = "aten::__getitem__.t"
+_DEEPEST = 4
+"""Computations in each other that are made again for one item."""
+
+
+def kept_of(value: Value) -> Value | None:
+    """What each round adds to a list that a loop gives, one item in every round; None for what is no such list."""
+    place = _place(value)
+    return place.result.node.inputs[1] if place is not None else None
+
+
+def _place(value: Value) -> Carried | None:
+    if not is_loop(value.node):
+        return None
+    place = carried(value.node)[value.index]
+    added, begun = place.result.node, place.initial.node
+    is_list = added.kind == "aten::append.t" and added.inputs[0] is place.parameter
+    is_alone = is_list and added.owner is value.node.blocks[0] and place.parameter.use_count == 1
+    return place if is_alone and begun.kind == "prim::ListConstruct" and not begun.inputs else None
+
+
+def keep_early(closure: Block) -> None:
+    """Keep what a round keeps as soon as it is there, so that names may take their next value behind that.
+
+    The lists begin before it is asked how often the loop runs: `for x in xs` is one line.
+    """
+    for value in captures(closure):
+        if is_loop(value.node) and _is_count(carried(value.node)[value.index]):
+            block = value.node.blocks[0]
+            carried(value.node)[value.index].result.node.unlink().insert_after(_opening(block))
+        place = _place(value)
+        item = kept_of(value)
+        if place is None or item is None:
+            continue
+        loop, added = value.node, place.result.node
+        block = loop.blocks[0]
+        begun = place.initial.node
+        if begun.owner is loop.owner and place.initial.use_count == 1:
+            begun.unlink().insert_before(_header(loop))
+        if item.node.owner is not block:
+            continue
+        behind = item.node if item.node.kind != PARAM else _opening(block)
+        if _is_free(item.node) and item.use_count == 1 and all(_is_early(v, block) for v in item.node.inputs):
+            behind = item.node.unlink().insert_after(_opening(block))
+        added.unlink().insert_after(behind)
+
+
+def _is_count(place: Carried) -> bool:
+    """Whether a loop counts its rounds there, in a number that nothing else reads."""
+    node = place.result.node
+    return node.kind == "aten::add.int" and node.inputs[0] is place.parameter and place.parameter.use_count == 1
+
+
+def _header(loop: Node) -> Node:
+    """The first of what a loop's header says."""
+    trips, test = (value.node for value in loop.inputs[:2])
+    for asked in (trips, test):
+        is_said = asked.kind != "prim::Constant" and not asked.blocks and asked.owner is loop.owner
+        if is_said and len(asked.outputs) == 1 and asked.output.use_count == 1 and not is_tensor(asked.output.type):
+            return asked
+    return loop
+
+
+def _opening(block: Block) -> Node:
+    """What a round begins with: taking its item of the list that the loop goes through."""
+    first = block.param.next
+    while first is not None and first.kind == "prim::Constant":
+        first = first.next
+    is_item = first is not None and first.kind == _ITEM and first.inputs[1] is block.inputs[0]
+    return first if is_item and first is not None else block.param
+
+
+def _is_early(value: Value, block: Block) -> bool:
+    return value.node is block.param or value.node.owner is not block
+
+
+def ask_again(closure: Block) -> bool:
+    """Have items of lists from what is there anyway; what nothing asks of a loop any more goes with dead code."""
+    lists = {value: item for value in captures(closure) if (item := kept_of(value)) is not None}
+    changed = False
+    for node in [node for node in walk(closure.nodes) if node.kind == _ITEM and node.inputs[0] in lists]:
+        kept, at = node.inputs
+        loop = kept.node
+        known = {item: other for other, item in lists.items() if other.node is loop and other is not kept}
+        found = _Again(loop, at, known, node).made(lists[kept], _DEEPEST)
+        if found is not None:
+            node.output.replace_uses_with(found)
+            node.destroy()
+            changed = True
+    return changed
+
+
+class _Again:
+    """Values of one round of a loop, computed where a backward stands in that round."""
+
+    def __init__(self, loop: Node, at: Value, known: Mapping[Value, Value], before: Node) -> None:
+        self._block = loop.blocks[0]
+        self._at = at
+        self._known = known
+        self._before = before
+
+    def made(self, value: Value, depth: int) -> Value | None:
+        """The value, if it costs nothing of what is outside of the loop, of which round it is, and of what is kept."""
+        if value is self._block.inputs[0]:
+            return self._at
+        if value.node.owner is not self._block:
+            return value if self._is_outside(value) else None
+        node = value.node
+        if not depth or node.kind == PARAM or not _is_free(node):
+            return None
+        env: dict[Value, Value] = {}
+        for given in node.inputs:
+            again = self._item(given) or self.made(given, depth - 1)
+            if again is None:
+                return None
+            env[given] = again
+        copy_node(node, env, partial(_put_before, self._before))
+        return env[value]
+
+    def _item(self, value: Value) -> Value | None:
+        """The item that is kept of it."""
+        kept = self._known.get(value)
+        if kept is None:
+            return None
+        env = {self._before.inputs[0]: kept}
+        copy_node(self._before, env, partial(_put_before, self._before))
+        return env[self._before.output]
+
+    def _is_outside(self, value: Value) -> bool:
+        """Whether a value is there before the loop begins, and not only inside another block."""
+        owner = value.node.owner
+        loop = self._block.node
+        return loop is not None and owner is loop.owner
+
+
+def _is_free(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    is_size = op is not None and op.has(Trait.SHAPE_ONLY)
+    is_number = node.kind in ("prim::Constant", "aten::len.t", _ITEM)
+    return len(node.outputs) == 1 and (is_number or (is_size and not is_tensor(node.output.type)))
+
+
+def _put_before(node: Node, made: Node) -> Node:
+    return made.insert_before(node)
