@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -75,13 +75,11 @@ def derivation_of(function: Function, order: int = 1) -> Derivation:
     callee, text = _printed(function, graph)
     if order > 1:
         _require_source(text, function.name, order)
-    kept = spliced(function, graph, text)
+    kept = spliced(function, graph, text) or _laid_out(function, callee, text)
     if kept is not None:
-        kept = _first_that(partial(stands_for, function=function, text=text), [_written(kept), kept])
-    else:
-        kept = _laid_out(function, callee, text)
+        kept = with_writes(kept, partial(stands_for, function=function, text=text))
     stands = partial(stands_alone, name=function.name, text=text)
-    return Derivation(function.name, kept or _first_that(stands, [_written(text)]) or text, callee, kept is not None)
+    return Derivation(function.name, kept or with_writes(text, stands), callee, kept is not None)
 
 
 def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
@@ -91,21 +89,12 @@ def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
     if layout is None or definition is None:
         return None
     plain, derived = function_lines(function.callee), function_lines(callee)
-    candidates: list[str] = []
     for verbatim in (True, False):
         lines = merged(layout, definition.span.source, plain, derived, order_of(function), verbatim=verbatim)
         made = _spaced("\n".join(lines).splitlines())
-        candidates += [_written(made), made]
-    return _first_that(partial(stands_for, function=function, text=text), candidates)
-
-
-def _written(text: str) -> str:
-    return "\n".join(with_writes(text.splitlines())) + "\n"
-
-
-def _first_that(stands: Callable[[str], bool], candidates: Sequence[str]) -> str | None:
-    """The first text that says what it has to."""
-    return next((text for text in candidates if stands(text)), None)
+        if stands_for(made, function, text):
+            return made
+    return None
 
 
 def _require_source(text: str, name: str, order: int) -> None:

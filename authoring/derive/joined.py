@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...compiler.autodiff.derived import derived_halves, open_lists
+from ...compiler.autodiff.derived import derived_halves
+from ...compiler.autodiff.given_lists import open_lists
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.kinds import carried, is_loop
 from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
-from ...compiler.ir.rewrite import replace_node
+from ...compiler.ir.rewrite import constant_of, replace_by_constant, replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.passes.fold_constants import fold_constants
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
-from .lists import write_lists
+from .lists import take_by_index, write_lists
+from .rounds import ask_again
 
 
 def joined(callee: Callee) -> Graph:
@@ -43,13 +46,26 @@ def written(graph: Graph) -> Graph:
     _leave_out_zeros(closure)
     _take_lists(graph, closure)
     parameters = parameters_of(graph, closure)
-    write_lists(parameters, closure)
-    _write_zeros(parameters, closure)
-    while open_lists(graph, set(closure.inputs)):
+    while ask_again(closure):
         pass
+    _settle(graph, closure)
+    while write_lists(parameters, closure):
+        _settle(graph, closure)
+    _write_zeros(parameters, closure)
+    _settle(graph, closure)
+    take_by_index(closure)
     eliminate_dead_code(graph)
     _write_sums(closure)
     return graph
+
+
+def _settle(graph: Graph, closure: Block) -> None:
+    """Leave out what asks whether gradients are there that surely are."""
+    while open_lists(graph, set(closure.inputs)):
+        for node in [node for node in walk(closure.nodes) if node.kind == "aten::__or__.bool"]:
+            if any(constant_of(value) is True for value in node.inputs):
+                replace_by_constant(node, True)
+        fold_constants(graph)
 
 
 def _leave_out_zeros(closure: Block) -> None:

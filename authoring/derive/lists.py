@@ -1,6 +1,6 @@
 """The gradient of a list as its author would write it: a list of zeros in which items are added to.
 
-    gs.autograd_add(grad_xs, torch._set_item(torch.no_grads([g], n), i, g))     ─▶     grad_xs[i] = grad_xs[i] + g
+    gs.autograd_add(grad_xs, torch._set_item(torch.no_grads([g], len(xs)), i, g))     ─▶     grad_xs[i] = grad_xs[i] + g
 
 The derivative has a list of which most is missing for each item that is taken; source has no such lists.
 """
@@ -9,105 +9,159 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...compiler.autodiff.given_lists import ITEM, SET_ITEM, with_item_added
 from ...compiler.ir.builder import Builder
-from ...compiler.ir.kinds import handed_to, open_flow_of, sources
-from ...compiler.ir.node import PARAM, RETURN, Block, Node, Value
-from ...compiler.ir.rewrite import replace_node
+from ...compiler.ir.kinds import Carried, carried, handed_to, is_loop, open_flow_of, sources
+from ...compiler.ir.node import PARAM, RETURN, Block, Node, Use, Value, walk
+from ...compiler.ir.rewrite import constant_of, replace_node
 from ...compiler.types.types import INT, TENSOR, ListType
 
-_SET = "aten::_set_item.t"
+_ADD, _MISSING, _ZERO, _FILLED = "prim::AutogradAdd", "prim::no_grads", "prim::AutogradZero", "prim::grad_list"
 _TENSORS = ListType(TENSOR)
+_Part = dict[Value, None]
+"""Lists that become each other, through sums, branches and loops."""
 
 
-def write_lists(parameters: Sequence[Value], closure: Block) -> None:
-    """Write the gradients that a closure returns of parameters that are lists of tensors."""
-    for place, parameter in enumerate(parameters):
-        if parameter.type == _TENSORS and closure.outputs[place].type == _TENSORS:
-            _write(parameter, place, closure)
+def write_lists(parameters: Sequence[Value], closure: Block) -> bool:
+    """Write one gradient of a list in which some may be missing, parameters' last; False where there is none."""
+    returned = dict(zip(closure.outputs, parameters, strict=True))
+    starts = [node.output for node in walk(closure.nodes) if node.kind == _MISSING and node.output.use_count]
+    starts += [value for value in closure.outputs if value.type == _TENSORS]
+    parts = [_part_of(start, closure) for start in starts]
+    parts.sort(key=lambda part: any(value in returned for value in part))
+    for part in parts:
+        of = _primal(part, returned)
+        if of is not None and _is_around(of, closure) and _write(part, of, closure):
+            return True
+    return False
 
 
-def _write(parameter: Value, place: int, closure: Block) -> None:
-    found = _made_of(closure.outputs[place])
-    if not all(_is_only(value, found, closure, place) for value in found if value.node.kind != "prim::AutogradZero"):
-        return
-    missing = [value for value in found if value.node.kind in ("prim::AutogradZero", "prim::no_grads")]
-    sums = [value.node for value in found if value.node.kind == "prim::AutogradAdd"]
-    if not missing and not sums:
-        return
-    zeros = _zeros(parameter, closure)
-    for value in missing:
-        for use in [use for use in value.uses if _hands(use.user, use.index, found)]:
-            use.user.set_input(use.index, zeros)
-    for value in found:
-        value.type = _TENSORS if value.node.kind != "prim::AutogradZero" else value.type
-    for node in sums:
-        assert node.owner is not None
-        replace_node(node, [_sum(Builder(node.owner, node, node.span), zeros, *node.inputs)])
+def take_by_index(closure: Block) -> None:
+    """Take items by their places, last one first: `grads[-1 - i]` for the end of a list that gets shorter."""
+    for loop in [node for node in walk(closure.nodes) if is_loop(node)]:
+        for place in carried(loop):
+            if not _is_taken_apart(place):
+                continue
+            index = loop.blocks[0].inputs[0]
+            for use in list(place.parameter.uses):
+                if use.user.kind == ITEM:
+                    assert use.user.owner is not None
+                    b = Builder(use.user.owner, use.user, use.user.span)
+                    use.user.replace_inputs([place.initial, b.op("aten::sub.int", b.constant(-1), index)])
 
 
-def _made_of(value: Value) -> dict[Value, None]:
-    """What a list of gradients is made of: sums, and lists in which one item is there, through branches and loops."""
-    found, waiting = {value: None}, [value]
+def _is_taken_apart(place: Carried) -> bool:
+    """Whether a list is handed on without its last item, and nothing but that item is taken of it."""
+    rest = place.result.node
+    if rest.kind != "aten::slice.t" or rest.inputs[0] is not place.parameter or place.result.use_count != 1:
+        return False
+    if [constant_of(bound) for bound in rest.inputs[1:]] != [None, -1, 1] or place.output.use_count:
+        return False
+    others = [use.user for use in place.parameter.uses if use.user is not rest]
+    return all(user.kind == ITEM and constant_of(user.inputs[1]) == -1 for user in others)
+
+
+def _part_of(start: Value, closure: Block) -> _Part:
+    found: _Part = {start: None}
+    waiting = [start]
     while waiting:
-        current = waiting.pop()
-        node = current.node
-        if node.kind == PARAM or open_flow_of(node) is not None:
-            following = sources(current)
-        elif node.kind == "prim::AutogradAdd":
-            following = list(node.inputs)
-        else:
-            following = [node.inputs[0]] if node.kind == _SET else []
+        value = waiting.pop()
+        following = [*_made_of(value), *_becomes(value, closure)]
         waiting += [v for v in following if v not in found]
         found |= dict.fromkeys(following)
     return found
 
 
-def _is_only(value: Value, found: dict[Value, None], closure: Block, place: int) -> bool:
-    """Whether a value is used for nothing but the gradient that it is a part of."""
-    if value.node.kind == "prim::GradOf":
+def _made_of(value: Value) -> list[Value]:
+    node = value.node
+    if node.kind == PARAM or open_flow_of(node) is not None:
+        return sources(value)
+    return [*node.inputs] if node.kind == _ADD else [node.inputs[0]] if node.kind == SET_ITEM else []
+
+
+def _becomes(value: Value, closure: Block) -> list[Value]:
+    """What is the same list, or one with more in it. That nothing is there may become the gradient of anything."""
+    if value.node.kind == _ZERO:
+        return []
+    return [found for use in value.uses for found in _handed(use.user, use.index, closure)]
+
+
+def _handed(user: Node, index: int, closure: Block) -> list[Value]:
+    if user.kind == _ADD or (user.kind == SET_ITEM and index == 0):
+        return [user.output]
+    is_flow = user.kind == RETURN or open_flow_of(user) is not None
+    return handed_to(user, index) if is_flow and user is not closure.ret else []
+
+
+def _primal(part: _Part, returned: dict[Value, Value]) -> Value | None:
+    """The list whose gradient it is: it is returned for it, filled up for it, or as long."""
+    found: _Part = {returned[value]: None for value in part if value in returned}
+    for value in part:
+        found |= {use.user.inputs[1]: None for use in value.uses if use.user.kind == _FILLED and use.index == 0}
+        count = value.node.inputs[1].node if value.node.kind == _MISSING else None
+        found |= {count.inputs[0]: None} if count is not None and count.kind == "aten::len.t" else {}
+    lists = [value for value in found if value.type == _TENSORS]
+    return lists[0] if len(lists) == 1 else None
+
+
+def _is_around(value: Value, closure: Block) -> bool:
+    """Whether it is there at the closure's outermost level."""
+    block: Block | None = closure
+    while block is not None and block is not value.node.owner:
+        holder = block.node
+        block = holder.owner if holder is not None else None
+    return block is not None
+
+
+def _write(part: _Part, of: Value, closure: Block) -> bool:
+    missing = [(use.user, use.index) for value in part for use in value.uses if _is_missing(value, use, part, closure)]
+    sums = [value.node for value in part if value.node.kind == _ADD]
+    if not missing and not sums:
         return False
-    uses = [(use.user, use.index) for use in value.uses]
-    return all((user is closure.ret and index == place) or _hands(user, index, found) for user, index in uses)
+    zeros = _zeros(of, closure)
+    for user, index in missing:
+        user.set_input(index, zeros)
+    for value in part:
+        value.type = value.type if value.node.kind == _ZERO else _TENSORS
+    for node in sums:
+        assert node.owner is not None
+        replace_node(node, [_sum(Builder(node.owner, node, node.span), zeros, *node.inputs)])
+    for node in [node for node in walk(closure.nodes) if node.kind == _FILLED and node.inputs[1] is of]:
+        if node.inputs[0].type == _TENSORS:
+            replace_node(node, [node.inputs[0]])
+    return True
 
 
-def _hands(user: Node, index: int, found: dict[Value, None]) -> bool:
-    """Whether what a node is given becomes, or is added to, one of these values."""
-    if user.kind in ("prim::AutogradAdd", _SET):
-        return user.output in found and (user.kind != _SET or index == 0)
-    is_handed = user.kind == RETURN or open_flow_of(user) is not None
-    handed = handed_to(user, index) if is_handed else []
-    return bool(handed) and all(value in found for value in handed)
+def _is_missing(value: Value, use: Use, part: _Part, closure: Block) -> bool:
+    """Whether a list of nothing, or nothing at all, becomes one of these lists."""
+    if value.node.kind not in (_ZERO, _MISSING):
+        return False
+    is_returned = use.user is closure.ret and value.node.kind == _MISSING
+    return is_returned or any(v in part for v in _handed(use.user, use.index, closure))
 
 
-def _zeros(parameter: Value, closure: Block) -> Value:
+def _zeros(of: Value, closure: Block) -> Value:
     """Zeros like each item of a list."""
-    first = closure.param.next
-    b = Builder(closure, first, first.span if first is not None else closure.ret.span)
-    trips, empty = b.op("aten::len.t", parameter), b.list([], TENSOR)
-    loop = b.node("prim::Loop", [trips, b.constant(True), empty], [_TENSORS], blocks=1)
+    before = of.node.next if of.node.owner is closure else closure.param.next
+    return _listed(Builder(closure, before, closure.ret.span), [of], "aten::zeros_like")
+
+
+def _listed(b: Builder, lists: Sequence[Value], op: str) -> Value:
+    """The list of what an op gives for each item of a list, or of several together."""
+    trips = b.op("aten::len.t", lists[0])
+    loop = b.node("prim::Loop", [trips, b.constant(True), b.list([], TENSOR)], [_TENSORS], blocks=1)
     (block,) = loop.blocks
     index, made = block.add_input(INT), block.add_input(_TENSORS)
     inner = Builder(block, span=loop.span)
-    item = inner.op("aten::__getitem__.t", parameter, index)
+    items = [inner.op(ITEM, each, index) for each in lists]
     block.ret.add_input(inner.constant(True))
-    block.ret.add_input(inner.op("aten::append.t", made, inner.op("aten::zeros_like", item)))
+    block.ret.add_input(inner.op("aten::append.t", made, inner.op(op, *items)))
     return loop.output
 
 
 def _sum(b: Builder, zeros: Value, left: Value, right: Value) -> Value:
-    """The sum of two lists: where one of them has one item that is there, that is added to the other's."""
+    """The sum of two lists: where one of them has one item that is not zero, that is added to the other's."""
     for whole, single in ((left, right), (right, left)):
-        node = single.node
-        if node.kind == _SET and node.inputs[0] is zeros and single.use_count == 1:
-            _, index, item = node.inputs
-            if whole is zeros:
-                return single
-            return b.op(_SET, whole, index, b.op("aten::add.Tensor", b.op("aten::__getitem__.t", whole, index), item))
-    loop = b.node("prim::Loop", [b.op("aten::len.t", left), b.constant(True), b.list([], TENSOR)], [_TENSORS], blocks=1)
-    (block,) = loop.blocks
-    index, made = block.add_input(INT), block.add_input(_TENSORS)
-    inner = Builder(block, span=loop.span)
-    items = [inner.op("aten::__getitem__.t", each, index) for each in (left, right)]
-    block.ret.add_input(inner.constant(True))
-    block.ret.add_input(inner.op("aten::append.t", made, inner.op("aten::add.Tensor", *items)))
-    return loop.output
+        if single.node.kind == SET_ITEM and single.node.inputs[0] is zeros and single.use_count == 1:
+            return single if whole is zeros else with_item_added(b, whole, single)
+    return _listed(b, [left, right], "aten::add.Tensor")

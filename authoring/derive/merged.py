@@ -159,8 +159,9 @@ class _Merge:
             self._left.append((statement.depth, statement.below))
         if place < len(statements):
             self._close(statements[place].depth)
-            self._comments(statements[place].above, depth)
-            self._left.append((depth, statements[place].below))
+            deep = depth + self._around(place)
+            self._comments(statements[place].above, deep)
+            self._left.append((deep, statements[place].below))
         else:
             self._close(0)
         self._next = place + 1
@@ -197,9 +198,9 @@ class _Merge:
             if line.text == before[-1]:
                 self._add(statement.text(), line.depth + self._around(place))
             return
-        returned = self._returned(statement, before, line.text)
-        if returned is not None:
-            self._add(returned, line.depth)
+        returned = self._returned(statement, before, after)
+        if returned is not None and (line.text in before or line.text == after[-1]):
+            self._add(returned if line.text == after[-1] else [], line.depth)
             return
         behind = f"  {statement.behind}" if statement.behind and line.text == after[-1] else ""
         self._add([line.text + behind], line.depth)
@@ -212,16 +213,17 @@ class _Merge:
             for i, s in enumerate(self.layout.statements)
         )
 
-    def _returned(self, statement: Statement, before: Sequence[str], text: str) -> list[str] | None:
-        """A `return` as it is written, and the closure."""
+    def _returned(self, statement: Statement, before: Sequence[str], after: Sequence[str]) -> list[str] | None:
+        """A `return` as it is written, and the closure; None where it returns anything else than it did."""
         value = statement.syntax.value if isinstance(statement.syntax, ast.Return) else None
-        if not self.verbatim or value is None or not before or not text.startswith(f"{before[-1]}, "):
+        if not self.verbatim or value is None or not before or not after[-1].startswith(f"{before[-1]}, "):
             return None
-        if isinstance(value, ast.TupleExpr) and value.span.text.startswith("("):
+        is_tuple = isinstance(value, ast.TupleExpr) and value.span.text.startswith("(")
+        if is_tuple or not set(before[:-1]) <= set(after):
             return None
         *lines, last = statement.lines
         behind = f"  {statement.behind}" if statement.behind else ""
-        return [*lines, f"{last}{text.removeprefix(before[-1])}{behind}"]
+        return [*lines, f"{last}{after[-1].removeprefix(before[-1])}{behind}"]
 
     def _comments(self, comments: Sequence[str], depth: int) -> None:
         for comment in comments:

@@ -96,7 +96,8 @@ def _is_early(value: Value, block: Block) -> bool:
 
 def ask_again(closure: Block) -> bool:
     """Have items of lists from what is there anyway; what nothing asks of a loop any more goes with dead code."""
-    lists = {value: item for value in captures(closure) if (item := kept_of(value)) is not None}
+    own = [value for node in closure.nodes if is_loop(node) for value in node.outputs]
+    lists = {value: item for value in (*captures(closure), *own) if (item := kept_of(value)) is not None}
     changed = False
     for node in [node for node in walk(closure.nodes) if node.kind == _ITEM and node.inputs[0] in lists]:
         kept, at = node.inputs

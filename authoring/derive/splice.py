@@ -181,7 +181,7 @@ class _DefinitionText:
         indent = self._indent(last)
         extra = [indent + line.removeprefix("    ") if line else line for line in closure]
         head = "".join(made)
-        blank = "" if head.rstrip(" ").endswith(":\n") else "\n"
+        blank = "" if head.rstrip(" ").endswith((":\n", "\n\n")) else "\n"
         value = self._render(last.value.span.start, last.value.span.end)
         body = head.rstrip(" ") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, {name}"
         tail = source_text(self._definition)[last.span.end - start :]

@@ -14,13 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...lang.diagnostics import CompileError
-from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
-from ..ir.kinds import open_flow_of, sources
-from ..ir.node import PARAM, Value, copy_nodes
-from ..ir.rewrite import program_order, replace_by_constant, replace_node, splice
-from ..ops.registry import OPS
+from ..ir.node import Value, copy_nodes
+from ..ir.rewrite import replace_node
 from ..pipeline import run_recipe
 from ..types.dtypes import DEFAULT_FLOAT
 from ..types.schema import Argument, FunctionSchema
@@ -41,6 +38,7 @@ from ..types.types import (
 )
 from .differentiate import differentiate
 from .flatten import flatten_signature, taken_apart
+from .given_lists import open_lists
 from .gradient import Gradient
 
 
@@ -138,64 +136,6 @@ def _with_gradients(df: Graph, count: int) -> Graph:
         pass
     run_recipe(copied, "settle_gradients")
     return copied
-
-
-def open_lists(df: Graph, given: set[Value]) -> bool:
-    """Put in its place what is computed from lists of gradients that are there, which no type says of a list."""
-    there = _there(df, given)
-    changed = False
-    for node in list(post_order(df)):
-        if node.kind == "prim::GradOf" and any(value in there for value in node.inputs):
-            splice(node, node.blocks[0])
-            changed = True
-        elif node.kind == "prim::grad_defined" and node.inputs[0] in there:
-            replace_by_constant(node, True)
-            changed = True
-        elif node.kind == "prim::AutogradAdd" and is_tensor(node.output.type) and there.issuperset(node.inputs):
-            assert node.owner is not None
-            replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
-            changed = True
-    return changed
-
-
-def _there(df: Graph, given: set[Value]) -> set[Value]:
-    """Gradients, and lists of them, that surely are there: what nothing speaks against, rounds of loops included."""
-    states = Definedness(df)
-    for node in post_order(df):
-        states.visit(node)
-    made = [value for node in program_order(df) for value in node.outputs]
-    there = {value for value in made if is_tensor(value.type) or isinstance(value.type, ListType)}
-    sure = given | {value for value in there if states[value] is State.NONZERO}
-    open_ = [value for value in made if value in there and value not in sure]
-    while True:
-        refuted = [value for value in open_ if not _may_be_there(value, there)]
-        if not refuted:
-            return there
-        there.difference_update(refuted)
-        open_ = [value for value in open_ if value in there]
-
-
-def _may_be_there(value: Value, there: set[Value]) -> bool:
-    """Whether a value is there if all of these are."""
-    node = value.node
-    if node.kind == "prim::GradOf":
-        return any(given in there for given in node.inputs) and node.blocks[0].outputs[value.index] in there
-    if node.kind == "prim::AutogradAdd":
-        return any(given in there for given in node.inputs)
-    if node.kind == PARAM or open_flow_of(node) is not None:
-        handed = sources(value)
-        return bool(handed) and there.issuperset(handed)
-    if node.kind in _OF_INPUTS:
-        return all(given in there for given in node.inputs if is_tensor(given.type) or isinstance(given.type, ListType))
-    op = OPS.of(node.schema)
-    declared = op.schema.returns[value.index].type if op is not None and node.kind.startswith("aten::") else None
-    return declared == ListType(TENSOR)
-
-
-_OF_INPUTS = frozenset(
-    ("prim::ListConstruct", "prim::unchecked_cast", "aten::append.t", "aten::slice.t", "aten::__getitem__.t")
-)
-"""What holds, or is, what it is given."""
 
 
 def _plain(type: Type) -> Type:

@@ -27,7 +27,7 @@ KEPT = HERE / "kept"
 
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
-    roads = [name for name in options.roads.split(",") if name] or list(ROADS)
+    roads = options.roads or list(ROADS)
     end = time.monotonic() + 60 * options.minutes
     seed, told, ran, unsound = options.seed, Counter[str](), 0, 0
     while time.monotonic() < end and ran < options.programs:
@@ -56,12 +56,20 @@ def _tell(seed: int, failure: Failure, options: argparse.Namespace) -> None:
         (KEPT / f"{failure.road.replace(' ', '_')}_{seed}.grad").write_text(small.source, encoding="utf-8")
 
 
+def _roads(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in ROADS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no road is called {', '.join(unknown)}; there are {', '.join(ROADS)}")
+    return names
+
+
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--programs", type=int, default=10**9, help="stop after so many")
     parser.add_argument("--seed", type=int, default=0, help="the first program's")
-    parser.add_argument("--roads", default="", help=f"some of: {', '.join(ROADS)}")
+    parser.add_argument("--roads", type=_roads, default="", help=f"some of: {', '.join(ROADS)}")
     parser.add_argument("--each", type=int, default=1, help="how many failures of a kind are told")
     parser.add_argument("--shrink", type=int, default=1500, help="how many smaller programs are tried")
     parser.add_argument("--keep", action="store_true", help="write what fails to tests/fuzz/kept")

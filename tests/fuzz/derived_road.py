@@ -10,27 +10,30 @@ from gradscript.lang.source import Source
 from gradscript.runtime.face.function import Function
 from subject import Mismatch, Subject
 
+_REFUSED = ("no gradient", "take them as an argument")
+"""What is said where there is nothing to derive, and where a derivative would draw other random numbers."""
 
-def derived_unit(subject: Subject) -> gs.CompilationUnit:
-    """The program with a derived backward in each function that can have one, from the first to the last."""
+
+def derived_unit(subject: Subject, order: int = 1) -> gs.CompilationUnit:
+    """The program with derived backwards in each function that can have one, from the first to the last."""
     text = subject.program.source
     for name in subject.unit.functions:
         function = gs.CompilationUnit(text)[name]
         try:
-            made = _derived(function)
+            made = _derived(function, order)
         except ValueError as error:
-            if "no gradient" not in str(error):
+            if not any(reason in str(error) for reason in _REFUSED):
                 raise
             continue
         text = replaced(Source(text), {name: made})
-        again = gs.derive(gs.CompilationUnit(text)[name])
+        again = gs.derive(gs.CompilationUnit(text)[name], order)
         if again.rstrip("\n") != made.rstrip("\n"):
             raise Mismatch(f"derived\n{made}\nand derived again\n{again}")
     return gs.CompilationUnit(text)
 
 
-def _derived(function: Function) -> str:
-    """The function with a backward that nobody wrote."""
-    if function.pair is None:
-        return gs.derive(function)
+def _derived(function: Function, order: int) -> str:
+    """The function with a backward that nobody wrote; to second order, with one in its author's."""
+    if function.pair is None or order > 1:
+        return gs.derive(function, order)
     return derivation_of(Function(without_backward(function.callee))).text

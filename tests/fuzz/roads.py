@@ -357,13 +357,15 @@ def one_by_one(subject: Subject) -> None:
         _autograd(subject, 0, [i == place for i in range(count)], f"gradient for tensor {place} alone")
 
 
-def _autograd(subject: Subject, which: int, mask: list[bool], what: str, order: int = 2) -> None:
+def _autograd(
+    subject: Subject, which: int, mask: list[bool], what: str, order: int = 2, *, function: Any = None
+) -> None:
     call = subject.calls[which]
     flags = iter(mask)
     tensors, args, kwargs = call.wrap(lambda array: torch.tensor(array, requires_grad=next(flags)))
     expected = subject.expected(which, order if all(mask) else 0)
     wanted = [tensor for tensor in tensors if tensor.requires_grad]
-    value = subject.f(*args, **kwargs)
+    value = (function or subject.f)(*args, **kwargs)
     subject.check_value(_detached(value), expected, f"tensors, {what}")
     if all(mask):
         first, second = expected.first, expected.second
@@ -504,6 +506,15 @@ def written_backwards(subject: Subject) -> None:
         pull_back(subject, derived, which, what=f"derived source, vjp of call {which}")
 
 
+def written_second_order(subject: Subject) -> None:
+    """The program with backwards in its backwards, all of them derived: values, and derivatives to second order."""
+    derived = derived_unit(subject, 2)["f"]
+    for which in range(len(subject.calls)):
+        values(subject, derived, which, f"derived to order 2, call {which}")
+    pull_back(subject, derived, what="derived to order 2, vjp")
+    _autograd(subject, 0, [True] * len(subject.calls[0].shapes), "derived to order 2", function=derived)
+
+
 def stages(subject: Subject) -> None:
     """Every stage can be shown, or says why not."""
     for function in subject.unit.functions.values():
@@ -549,5 +560,6 @@ ROADS: dict[str, Road] = {
     "gradient code": gradient_code,
     "derived halves": derived_halves,
     "written backwards": written_backwards,
+    "written second order": written_second_order,
     "stages": stages,
 }
