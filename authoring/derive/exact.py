@@ -7,9 +7,7 @@ matrix products are written here. What else there is in a graph is beyond it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,14 +20,10 @@ from ...compiler.ops.elementwise import Pointwise
 from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.ops.scalar import CONSTANT, PARAMETER, linearize
 from ...lang.light_dataclasses import dataclass
+from .exact_numbers import NotExact, number_context, on_arrays, primitives
 
-BITS = 113
 _DEEPEST = 40
 """Blocks in each other."""
-
-
-class NotExact(Exception):
-    """A graph has something that is not computed in more than float64, or mpmath is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +36,7 @@ class Exact:
 
 def exact(array: Array) -> Exact:
     """An array of float64 as it is."""
-    return Exact(array, _made(_context().mpf, 1)(array))
+    return Exact(array, on_arrays(number_context().mpf, 1)(array))
 
 
 def evaluate(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
@@ -51,32 +45,6 @@ def evaluate(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     run.values.update(zip(graph.inputs, arguments, strict=True))
     with np.errstate(all="ignore"):
         return run.block(graph.body, 0)
-
-
-@cache
-def _context() -> Any:
-    try:
-        from mpmath import MPContext
-    except ImportError:
-        raise NotExact("mpmath is not installed") from None
-    context = MPContext()
-    context.prec = BITS
-    return context
-
-
-def _made(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
-    """A function on arrays of numbers, broadcast."""
-    ufunc = np.frompyfunc(function, arity, 1)
-
-    def call(*operands: Any) -> Any:
-        result = ufunc(*operands)
-        if isinstance(result, np.ndarray):
-            return result
-        held = np.empty((), object)
-        held[()] = result
-        return held
-
-    return call
 
 
 class _Run:
@@ -191,8 +159,8 @@ def _pointwise(scalar: Pointwise, inputs: list[Any]) -> Any:
             values.append(_operand(inputs[step.value] if step.value < len(inputs) else arguments[step.value]))
         elif step.op == CONSTANT:
             values.append(_operand(step.value))
-        elif step.op in _functions():
-            values.append(_functions()[step.op](*(values[i] for i in step.operands)))
+        elif step.op in primitives():
+            values.append(primitives()[step.op](*(values[i] for i in step.operands)))
         else:
             raise NotExact(step.op)
     return values[-1]
@@ -204,89 +172,6 @@ def _operand(value: Any) -> Any:
         return value.numbers
     array = np.asarray(value)
     return array.astype(object) if array.dtype.kind == "b" else exact(array.astype(np.float64)).numbers
-
-
-@cache
-def _functions() -> dict[str, Callable[..., Any]]:
-    """What computes each primitive, on arrays of mpmath's numbers and of bools."""
-    mp = _context()
-    return {
-        name: _made(_real(function), arity) for arity, table in _tables(mp).items() for name, function in table.items()
-    }
-
-
-def _real(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function with NotExact where it has no real value."""
-    mp = _context()
-
-    def call(*operands: Any) -> Any:
-        try:
-            found = function(*operands)
-        except (ZeroDivisionError, ValueError, OverflowError) as error:
-            raise NotExact(str(error)) from None
-        if isinstance(found, mp.mpc):
-            raise NotExact("no real number")
-        return found
-
-    return call
-
-
-def _tables(mp: Any) -> dict[int, dict[str, Callable[..., Any]]]:
-    """The primitives by how many operands they take."""
-    names = (
-        "sqrt exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv digamma"
-    )
-    one = {name: getattr(mp, name) for name in names.split()}
-    one |= {
-        "neg": operator.neg,
-        "abs": abs,
-        "not": operator.not_,
-        "number": lambda x: mp.mpf(int(x)),
-        "sign": mp.sign,
-        "rsqrt": lambda x: 1 / mp.sqrt(x),
-        "exp2": lambda x: mp.power(2, x),
-        "log2": lambda x: mp.log(x, 2),
-        "log10": mp.log10,
-        "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
-        "lgamma": lambda x: mp.log(abs(mp.gamma(x))),
-        "ndtr": mp.ncdf,
-        "bessel_i0": lambda x: mp.besseli(0, x),
-        "bessel_i1": lambda x: mp.besseli(1, x),
-        "bessel_i0e": lambda x: mp.exp(-abs(x)) * mp.besseli(0, x),
-        "bessel_i1e": lambda x: mp.exp(-abs(x)) * mp.besseli(1, x),
-        "erfcx": lambda x: mp.exp(x * x) * mp.erfc(x),
-        "floor": mp.floor,
-        "ceil": mp.ceil,
-        "round": mp.nint,
-        "trunc": lambda x: mp.floor(x) if x >= 0 else mp.ceil(x),
-        "isnan": mp.isnan,
-        "isinf": mp.isinf,
-    }
-    two = {
-        "add": operator.add,
-        "sub": operator.sub,
-        "mul": operator.mul,
-        "div": operator.truediv,
-        "pow": mp.power,
-        "maximum": max,
-        "minimum": min,
-        "fmax": max,
-        "fmin": min,
-        "atan2": mp.atan2,
-        "hypot": mp.hypot,
-        "zeta": mp.zeta,
-        "copysign": lambda x, y: abs(x) if y >= 0 else -abs(x),
-        "eq": operator.eq,
-        "ne": operator.ne,
-        "lt": operator.lt,
-        "le": operator.le,
-        "gt": operator.gt,
-        "ge": operator.ge,
-        "and": operator.and_,
-        "or": operator.or_,
-        "xor": operator.xor,
-    }
-    return {1: one, 2: two, 3: {"where": lambda held, x, y: x if held else y}}
 
 
 # --- what is not pointwise ---
@@ -309,7 +194,7 @@ def _axes(near: Array, dims: Any) -> tuple[int, ...]:
 
 def _averaged(near: Array, input: Any, *rest: Any) -> Any:
     count = input.near.size // max(near.size, 1)
-    return _summed(near, input, *rest) / _context().mpf(count)
+    return _summed(near, input, *rest) / number_context().mpf(count)
 
 
 def _fitted(near: Array, input: Any, size: list[int]) -> Any:
@@ -343,12 +228,13 @@ def _smallest(near: Array, input: Any, *rest: Any) -> Any:
 
 
 def _softmax(near: Array, input: Any, dim: int, *rest: Any) -> Any:
-    raised = _made(_context().exp, 1)(input.numbers - input.numbers.max(axis=_axes(input.near, dim), keepdims=True))
-    return raised / raised.sum(axis=_axes(input.near, dim), keepdims=True)
+    axes = _axes(input.near, dim)
+    raised = on_arrays(number_context().exp, 1)(input.numbers - input.numbers.max(axis=axes, keepdims=True))
+    return raised / raised.sum(axis=axes, keepdims=True)
 
 
 def _log_softmax(near: Array, input: Any, dim: int, *rest: Any) -> Any:
-    return _made(_context().log, 1)(_softmax(near, input, dim))
+    return on_arrays(number_context().log, 1)(_softmax(near, input, dim))
 
 
 def _softmax_backward(near: Array, grad: Any, output: Any, dim: int, *rest: Any) -> Any:
@@ -358,7 +244,7 @@ def _softmax_backward(near: Array, grad: Any, output: Any, dim: int, *rest: Any)
 
 def _log_softmax_backward(near: Array, grad: Any, output: Any, dim: int, *rest: Any) -> Any:
     along = grad.numbers.sum(axis=_axes(near, dim), keepdims=True)
-    return grad.numbers - _made(_context().exp, 1)(output.numbers) * along
+    return grad.numbers - on_arrays(number_context().exp, 1)(output.numbers) * along
 
 
 _WRITTEN: dict[str, Callable[..., Any]] = {

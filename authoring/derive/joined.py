@@ -53,8 +53,6 @@ def written(graph: Graph) -> Graph:
         _settle(graph, closure)
     _write_zeros(parameters, closure)
     _settle(graph, closure)
-    take_by_index(closure)
-    eliminate_dead_code(graph)
     _write_sums(closure)
     return graph
 
@@ -66,6 +64,8 @@ def _settle(graph: Graph, closure: Block) -> None:
             if any(constant_of(value) is True for value in node.inputs):
                 replace_by_constant(node, True)
         fold_constants(graph)
+    take_by_index(closure)
+    eliminate_dead_code(graph)
 
 
 def _leave_out_zeros(closure: Block) -> None:

@@ -31,7 +31,9 @@ def write_lists(parameters: Sequence[Value], closure: Block) -> bool:
     parts.sort(key=lambda part: any(value in returned for value in part))
     for part in parts:
         of = _primal(part, returned)
-        if of is not None and _is_around(of, closure) and _write(part, of, closure):
+        if of is None or not _is_around(of, closure) or any(map(_is_of_lists, part)):
+            continue
+        if _write(part, of, closure):
             return True
     return False
 
@@ -72,10 +74,17 @@ def _part_of(start: Value, closure: Block) -> _Part:
     return found
 
 
+def _is_of_lists(value: Value) -> bool:
+    """Whether it is made of lists in a way that may change how long they are."""
+    node = value.node
+    is_same = node.kind in (_ADD, SET_ITEM, _MISSING, PARAM) or open_flow_of(node) is not None
+    return not is_same and any(isinstance(given.type, ListType) for given in node.inputs)
+
+
 def _made_of(value: Value) -> list[Value]:
     node = value.node
     if node.kind == PARAM or open_flow_of(node) is not None:
-        return sources(value)
+        return sources(value) if _stays_whole(value) else []
     return [*node.inputs] if node.kind == _ADD else [node.inputs[0]] if node.kind == SET_ITEM else []
 
 
@@ -90,7 +99,25 @@ def _handed(user: Node, index: int, closure: Block) -> list[Value]:
     if user.kind == _ADD or (user.kind == SET_ITEM and index == 0):
         return [user.output]
     is_flow = user.kind == RETURN or open_flow_of(user) is not None
-    return handed_to(user, index) if is_flow and user is not closure.ret else []
+    handed = handed_to(user, index) if is_flow and user is not closure.ret else []
+    return handed if all(map(_stays_whole, handed)) else []
+
+
+def _stays_whole(value: Value) -> bool:
+    """Whether a list that a loop carries is as long in every round."""
+    holder = value.node.owner.node if value.node.kind == PARAM and value.node.owner is not None else value.node
+    if holder is None or not is_loop(holder):
+        return True
+    place = next(place for place in carried(holder) if value in (place.parameter, place.output))
+    waiting, seen = [place.result], {place.result}
+    while waiting:
+        made = waiting.pop()
+        if _is_of_lists(made):
+            return False
+        following = sources(made) if made.node.kind == "prim::If" else []
+        waiting += [v for v in following if v not in seen]
+        seen.update(following)
+    return True
 
 
 def _primal(part: _Part, returned: dict[Value, Value]) -> Value | None:

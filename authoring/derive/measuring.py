@@ -17,7 +17,8 @@ from ..trials.examples import examples_beside
 from ..trials.inputs import InputSearch
 from ..trials.leaves import map_arrays
 from ..trials.recipes import example_recipe
-from .exact import Exact, NotExact, evaluate, exact
+from .exact import Exact, evaluate, exact
+from .exact_numbers import NotExact
 
 _FAILURES = (RuntimeFailure, CompileError, KernelFailure, ValueError, TypeError)
 

@@ -79,7 +79,7 @@ def name_terms(graph: Graph) -> bool:
     tree, waiting = [], [root]
     while waiting:
         inner = [v.node for v in waiting.pop().inputs if v.node in sizes and not _is_statement(v.node)]
-        tree += [n for n in inner if is_tensor(n.output.type)]
+        tree += [n for n in inner if is_tensor(n.output.type) and n.kind != "aten::zeros_like"]
         waiting += inner
     if not tree:
         return False

@@ -1,15 +1,22 @@
-"""Lists that grow and change, as people write them: `ys.append(y)` for `ys = torch.append(ys, y)`, and `ys[i] = y`."""
+"""Lists that grow and change, as people write them.
+
+ys = torch.append(ys, y)                        ─▶    ys.append(y)
+ys = torch._set_item(ys, i, y)                  ─▶    ys[i] = y
+ys = []; for x in xs: ys.append(x * x)          ─▶    ys = [x * x for x in xs]
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
 
+_LONGEST = 100
 _CHANGED = re.compile(r"( *)(\w+) = torch\.(append|_set_item)\((\w+), (.*)\)")
 
 
 def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     """The text with writes into lists that nothing reads as they were, which is where it `stands` for what it was."""
+    text = _gathered(text, stands)
     lists = {match[4] for line in text.splitlines() if (match := _CHANGED.fullmatch(line)) is not None}
     whole = _written(text, lists)
     if not lists or stands(whole):
@@ -17,6 +24,28 @@ def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     for name in sorted(lists):
         written = _written(text, {name})
         text = written if stands(written) else text
+    return text
+
+
+_LOOP = re.compile(
+    r"^( *)(\w+)(?:: List\[\w+\])? = \[\]\n\1for (\w+) in (.*):\n\1    \2 = torch\.append\(\2, (.*)\)\n(?!\1 )",
+    re.MULTILINE,
+)
+"""A loop that does nothing but fill a list."""
+
+
+def _gathered(text: str, stands: Callable[[str], bool]) -> str:
+    """The text with a comprehension for each loop that fills a list, where it stands for what it was."""
+    position = 0
+    while (match := _LOOP.search(text, position)) is not None:
+        margin, name, item, items, value = match.groups()
+        made = f"{margin}{name} = [{value} for {item} in {items}]\n"
+        candidate = text[: match.start()] + made + text[match.end() :]
+        fits = len(made) <= _LONGEST and re.search(rf"\b{name}\b", f"{value} {items}") is None
+        if fits and stands(candidate):
+            text, position = candidate, match.start() + len(made)
+        else:
+            position = match.end()
     return text
 
 

@@ -105,6 +105,8 @@ def _may_be_there(value: Value, there: set[Value]) -> bool:
         return any(given in there for given in node.inputs) and node.blocks[0].outputs[value.index] in there
     if node.kind == "prim::AutogradAdd":
         return any(given in there for given in node.inputs)
+    if node.kind == "prim::If" and _asked(node) in there:
+        return node.blocks[0].outputs[value.index] in there
     if node.kind == PARAM or open_flow_of(node) is not None:
         handed = sources(value)
         return bool(handed) and there.issuperset(handed)
@@ -116,6 +118,12 @@ def _may_be_there(value: Value, there: set[Value]) -> bool:
     op = OPS.of(node.schema)
     declared = op.schema.returns[value.index].type if op is not None and node.kind.startswith("aten::") else None
     return declared == ListType(TENSOR)
+
+
+def _asked(branch: Node) -> Value | None:
+    """Of which gradient a branch asks whether it is there."""
+    test = branch.inputs[0].node
+    return test.inputs[0] if test.kind == "prim::grad_defined" else None
 
 
 _OF_INPUTS = frozenset(

@@ -148,7 +148,7 @@ def test_lists_of_gradients_are_there() -> None:
 
 def test_goes_through_lists_by_item() -> None:
     text = _derived("def f(x, widths: List[int]):\n    return torch.constant_pad_nd(x, widths)\n")
-    assert "for item in widths:" in text
+    assert "[-item for item in widths]" in text
 
 
 def test_long_headers_name_no_terms() -> None:

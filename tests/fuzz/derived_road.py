@@ -10,8 +10,9 @@ from gradscript.lang.source import Source
 from gradscript.runtime.face.function import Function
 from subject import Mismatch, Subject
 
-_REFUSED = ("no gradient", "take them as an argument")
-"""What is said where there is nothing to derive, and where a derivative would draw other random numbers."""
+_REFUSED = ("no gradient", "take them as an argument", "that is source")
+"""What is said where there is nothing to derive, where a derivative would draw other random numbers, and where lists of
+gradients in which some are missing are differentiated once more."""
 
 
 def derived_unit(subject: Subject, order: int = 1) -> gs.CompilationUnit:
