@@ -20,7 +20,7 @@ INDENT = "    "
 
 
 @dataclass(eq=False, slots=True)
-class Statement:
+class AuthoredStatement:
     """One statement, or what opens a block: `if`, `elif`, `else`, `for`, `while`, `with` and `def`."""
 
     syntax: ast.Syntax | None
@@ -29,7 +29,7 @@ class Statement:
     start: int
     end: int
     """What opens a block ends before it."""
-    block: list[Statement] = field(default_factory=list)
+    block: list[AuthoredStatement] = field(default_factory=list)
     """What is in the block that it opens, blocks in that included."""
     above: list[str] = field(default_factory=list)
     """Comments and blank lines before it, without their indentation."""
@@ -64,7 +64,7 @@ class Authored:
     """A function as it is written: what stands before its first statement, and its statements in order."""
 
     head: list[str]
-    statements: list[Statement]
+    statements: list[AuthoredStatement]
 
 
 def authored(definition: ast.FunctionDef) -> Authored | None:
@@ -90,10 +90,10 @@ def authored(definition: ast.FunctionDef) -> Authored | None:
     return Authored(head, statements)
 
 
-def _statements(body: Sequence[ast.Syntax], text: str) -> list[Statement]:
+def _statements(body: Sequence[ast.Syntax], text: str) -> list[AuthoredStatement]:
     """Statements in the order of the text; blocks stand open on a stack, not on Python's."""
-    found: list[Statement] = []
-    stack: list[tuple[Iterator[_Opened], Statement | None]] = [(_opened(body, 1, text), None)]
+    found: list[AuthoredStatement] = []
+    stack: list[tuple[Iterator[_Opened], AuthoredStatement | None]] = [(_opened(body, 1, text), None)]
     while stack:
         following = next(stack[-1][0], None)
         if following is None:
@@ -109,7 +109,7 @@ def _statements(body: Sequence[ast.Syntax], text: str) -> list[Statement]:
     return found
 
 
-_Opened = tuple[Statement, Sequence[ast.Syntax]]
+_Opened = tuple[AuthoredStatement, Sequence[ast.Syntax]]
 
 
 def _opened(body: Sequence[ast.Syntax], depth: int, text: str) -> Iterator[_Opened]:
@@ -118,14 +118,14 @@ def _opened(body: Sequence[ast.Syntax], depth: int, text: str) -> Iterator[_Open
         if isinstance(node, ast.If):
             for i, (test, inside) in enumerate(node.clauses):
                 start = text.rfind("elif", 0, test.span.start) if i else node.span.start
-                yield Statement(test if i else node, depth, start, _colon(text, test.span.end)), inside
+                yield AuthoredStatement(test if i else node, depth, start, _colon(text, test.span.end)), inside
             if node.otherwise:
                 start = text.rfind("else", 0, node.otherwise[0].span.start)
-                yield Statement(None, depth, start, _colon(text, start)), node.otherwise
+                yield AuthoredStatement(None, depth, start, _colon(text, start)), node.otherwise
         elif isinstance(node, ast.For | ast.While | ast.With | ast.FunctionDef):
-            yield Statement(node, depth, node.span.start, _colon(text, _header_end(node))), node.body
+            yield AuthoredStatement(node, depth, node.span.start, _colon(text, _header_end(node))), node.body
         else:
-            yield Statement(node, depth, node.span.start, node.span.end), ()
+            yield AuthoredStatement(node, depth, node.span.start, node.span.end), ()
 
 
 def _header_end(node: ast.For | ast.While | ast.With | ast.FunctionDef) -> int:
@@ -171,11 +171,11 @@ def _is_comment(source: Source, row: int, comments: dict[int, str]) -> bool:
     return row in comments and source.line(row).lstrip().startswith("#")
 
 
-def _above_first(statement: Statement, lines: range, comments: dict[int, str]) -> None:
+def _above_first(statement: AuthoredStatement, lines: range, comments: dict[int, str]) -> None:
     statement.above = [comments.get(row, "") for row in lines]
 
 
-def _share(source: Source, around: Sequence[Statement], lines: range, comments: dict[int, str]) -> None:
+def _share(source: Source, around: Sequence[AuthoredStatement], lines: range, comments: dict[int, str]) -> None:
     """Give the lines between two statements to the one before or the one behind them."""
     before, *after = around
     for row in lines:

@@ -24,7 +24,7 @@ from ...compiler.unparse import Line
 from ...lang import ast
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Source
-from .authored import INDENT, Authored, Statement
+from .authored import INDENT, Authored, AuthoredStatement
 
 _ASSIGNED = re.compile(r"(\w+)(?:: [^=]*)? = ")
 _WITHOUT_LINES = (ast.Assign, ast.AugAssign, ast.Assert, ast.ExprStmt, ast.Pass)
@@ -179,7 +179,7 @@ class _Merge:
             return all(self._stays(i) for i, s in enumerate(self.layout.statements) if s in self._block(place))
         return isinstance(syntax, _WITHOUT_LINES)
 
-    def _block(self, place: int) -> list[Statement]:
+    def _block(self, place: int) -> list[AuthoredStatement]:
         return self.layout.statements[place].block
 
     def _stays(self, place: int) -> bool:
@@ -213,7 +213,7 @@ class _Merge:
             for i, s in enumerate(self.layout.statements)
         )
 
-    def _returned(self, statement: Statement, before: Sequence[str], after: Sequence[str]) -> list[str] | None:
+    def _returned(self, statement: AuthoredStatement, before: Sequence[str], after: Sequence[str]) -> list[str] | None:
         """A `return` as it is written, and the closure; None where it returns anything else than it did."""
         value = statement.syntax.value if isinstance(statement.syntax, ast.Return) else None
         if not self.verbatim or value is None or not before or not after[-1].startswith(f"{before[-1]}, "):
