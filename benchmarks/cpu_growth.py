@@ -75,7 +75,7 @@ def growth() -> list[str]:
         found[name] = {}
         for count in POINTS:
             work = by_us(our_functions()[name], _ones_like_data((count,), 2), (0, 1))
-            turns = max(5, min(200, 10**7 // count))
+            turns = max(3, min(200, 10**7 // count))
             found[name][count] = 1e9 * medians({name: work}, turns)[name] / count
     lines = ["## Elements", "", "Nanoseconds of an element, forward and gradients.", ""]
     lines += _table("elements", POINTS, found)
