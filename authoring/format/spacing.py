@@ -28,6 +28,8 @@ class Spacing:
 
     open: list[_Bracket] = field(default_factory=list)
     in_definition: bool = False
+    last: TokenInfo | None = None
+    """What the lines before ended with, comments aside."""
 
     def line(self, tokens: Sequence[TokenInfo]) -> str:
         made: list[str] = []
@@ -36,10 +38,11 @@ class Spacing:
         for token in tokens:
             if before is not None:
                 made.append(self._between(before, token, is_unary))
-            is_unary = token.string in _UNARY and _ends_nothing(before)
+            is_unary = token.string in _UNARY and _ends_nothing(self.last)
             self._follow(token, before)
             made.append(_comment(token.string) if token.type == COMMENT else token.string.partition("\n")[0])
             before = token
+            self.last = token if token.type != COMMENT else self.last
         return "".join(made).rstrip()
 
     def _follow(self, token: TokenInfo, before: TokenInfo | None) -> None:

@@ -138,3 +138,9 @@ def test_the_command(tmp_path: Path) -> None:
     path.write_text("def f(x:\n", encoding="utf-8")
     result = CliRunner().invoke(main, ["fmt", str(path)])
     assert result.exit_code == 1 and "error[E" in result.stderr
+
+
+def test_operators_that_begin_a_line() -> None:
+    text = "def f(x, y):\n    return (x\n            +y  # more\n            -  1) * (\n        - y)\n"
+    made = "def f(x, y):\n    return (x\n            + y  # more\n            - 1) * (\n        -y)\n"
+    assert format_source(Source(text)) == made
