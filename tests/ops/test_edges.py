@@ -262,3 +262,17 @@ def _power_and_slopes(f: Callable[..., torch.Tensor], exponent: Any) -> list[tor
     (slope,) = torch.autograd.grad(value.sum(), x, create_graph=True)
     (curvature,) = torch.autograd.grad(slope.sum(), x)
     return [value, slope, curvature]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool], ids=str)
+def test_integers_have_no_negative_powers_by_numbers(dtype: torch.dtype, backend: str) -> None:
+    x = torch.tensor([1, 2]).to(dtype)
+    with pytest.raises(RuntimeError, match="negative integer powers"):
+        x**-2
+    f = gs.CompilationUnit("def f(x, p: int):\n    return x**p + 1\n").f
+    with gs.settings.backend(backend):
+        for _ in range(2):
+            with pytest.raises(gs.RuntimeFailure, match=r"integers have no power -2: write `x.float\(\) \*\* -2`"):
+                f(x, -2)
+        assert torch.equal(f(x, 2), x**2 + 1)

@@ -158,6 +158,13 @@ binary("fmin", s.fmin, traits=COMMUTATIVE, overloads=("",))
 
 # --- powers ---
 
+
+def _check_exponent(base: Any, exponent: Any) -> None:
+    """A negative integer is no exponent of integers, where it is a number."""
+    if isinstance(exponent, int) and exponent < 0 and isinstance(base, np.ndarray) and base.dtype.kind in "iub":
+        raise RuntimeError(f"integers have no power {exponent}: write `x.float() ** {exponent}`")
+
+
 POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")
 for overload in POWERS:
     left = "Scalar" if overload == "Scalar" else "Tensor"
@@ -165,7 +172,8 @@ for overload in POWERS:
     # Bools have their powers by bools that are numbers, which change nothing or give True.
     rule = "promote" if right == "Scalar" else "number"
     formula = s.number_power if right == "Scalar" else s.power
-    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype=rule)
+    check = _check_exponent if right == "Scalar" else None
+    pointwise(f"aten::pow.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype=rule, check=check)
     pointwise(f"aten::float_power.{overload}({left} self, {right} exponent) -> Tensor", formula, dtype="double")
 pointwise("aten::square(Tensor self) -> Tensor", lambda x: x * x, dtype="counted")
 pointwise("aten::sqrt(Tensor self) -> Tensor", s.sqrt, dtype="float")
