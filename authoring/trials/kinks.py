@@ -100,7 +100,8 @@ class KinkCheck:
             if theirs is None or theirs.shape != leaf.shape or kink.is_trap:
                 continue
             scale = max(float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)), 1e-6)
-            off = np.flatnonzero(np.isfinite(theirs) & ~(np.abs(ours - theirs) <= AGREE * scale))
+            with np.errstate(invalid="ignore"):
+                off = np.flatnonzero(np.isfinite(theirs) & ~(np.abs(ours - theirs) <= AGREE * scale))
             if off.size:
                 place = int(off[0])
                 said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, at a kink or tie"

@@ -7,6 +7,7 @@ are, --keep writes the table to docs/mutants.md.
 from __future__ import annotations
 
 import argparse
+import platform
 import random
 import sys
 import time
@@ -221,7 +222,8 @@ def keep(count: int, seed: int, table: Sequence[str]) -> None:
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     today = f"{date.today():%-d %B %Y}"
-    drawn = f"these were drawn ({today}, `--seed={seed}`)"
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    drawn = f"these were drawn ({today}, {versions}, `--seed={seed}`)"
     said = f"\nOf {count} changes, those that are provably none among them, {drawn}:\n\n"
     PAGE.write_text(f"{head}{BEGIN}\n{said}" + "\n".join(table) + f"\n{END}{tail}", encoding="utf-8")
 
