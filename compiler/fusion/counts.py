@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
-from typing import cast
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Compute, Kernel, KernelConstant, Statement, Total
 from ..kernel_ir.passed import passed_sizes
+from ..types.sizes import whole
 from .program import KernelStep, Step
 
 
@@ -47,6 +47,6 @@ def _with_count(statement: Statement, counts: Collection[int], named: dict[int, 
     dividend, divisor = statement.operands
     if not isinstance(divisor, KernelConstant) or isinstance(divisor, Total) or divisor.value not in counts:
         return statement
-    count = cast(int, divisor.value)
+    count = whole(divisor.value)
     name = named.setdefault(count, f"count_{len(named)}" if named else "count")
     return replace(statement, operands=(dividend, Total(count, name)))

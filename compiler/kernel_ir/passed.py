@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import cast
 
+from ..types.sizes import whole
 from .index import Atom, AxisAtom, Index, Sizes, ValueAtom
 from .kernel import Kernel, Total
 from .statements import conditions, operands
@@ -25,7 +25,7 @@ def passed_sizes(kernel: Kernel) -> dict[str, int]:
     found = {axis.name: axis.size for axis in kernel.axes if axis.dynamic}
     for statement in kernel.body:
         found |= {c.size_of: c.high for c in conditions(statement) if c.size_of}
-        found |= {o.size_of: cast(int, o.value) for o in operands(statement) if isinstance(o, Total)}
+        found |= {o.size_of: whole(o.value) for o in operands(statement) if isinstance(o, Total)}
     return found
 
 

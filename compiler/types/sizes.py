@@ -607,6 +607,11 @@ def at_hand(number: int) -> int:
     return number if found is None else found.at_hand
 
 
+def whole(number: float) -> int:
+    """A number that is one of elements, as an int; an open size as it is."""
+    return int(number) if _open(number) is None else cast(int, number)
+
+
 def closed(value: Any, atoms: Sequence[int]) -> Any:
     """A value with numbers for its open sizes, given one for each atom; lists and tuples are gone through."""
     if type(value) is OpenSize:

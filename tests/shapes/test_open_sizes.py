@@ -21,6 +21,7 @@ from gradscript.compiler.types.sizes import (
     least,
     next_power,
     values_of_atoms,
+    whole,
 )
 
 
@@ -179,3 +180,8 @@ def test_what_is_closed_has_no_open_size() -> None:
     (n,) = symbols.sizes
     nested = [n, (n * 2, [n // 3]), "text", None]
     assert is_open(nested) and not is_open(closed(nested, values_of_atoms(symbols, [64])))
+
+
+def test_a_count_that_is_a_float_is_passed_as_an_int() -> None:
+    (n,) = Symbols([64]).sizes
+    assert whole(40.0) == 40 and type(whole(40.0)) is int and whole(n) is n
