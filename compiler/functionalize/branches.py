@@ -158,6 +158,8 @@ class _Side:
                     continue
                 if inner.repeats:
                     memory.repeat(outer)
+                # What else the branch gives, and may be the object, knows it by the cell that it had inside.
+                memory.link(outer, inner)
                 for other in list(inner.others):
                     memory.link(outer, self._outside(other))
 

@@ -562,7 +562,8 @@ def _rebound(p: Program) -> None:
     same = ["{0}.positive()", "itself({0})", "{0}"] + (
         ["{0}[0:]", "{0}.flip(0)[:]", "{0}.view_as({0})"] if shape else []
     )
-    p.line(f"{second} = {rng.choice([*same, '{0}.t()', '{0}.T'] if len(shape) == 2 else same).format(first)}")
+    same += ["{0}.t()", "{0}.T"] if len(shape) == 2 and shape[0] == shape[1] else []
+    p.line(f"{second} = {rng.choice(same).format(first)}")
     if held is not None and held not in p.fixed:
         p.line(f"{held} = [{second}, {rng.choice([first, second])}]")
     if head.startswith("while"):

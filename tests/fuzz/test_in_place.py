@@ -249,6 +249,20 @@ def test_what_a_comprehension_makes_anew_is_written(write: str) -> None:
     assert outcome(FRESH.format(write=write)) == "equal"
 
 
+def test_what_may_be_a_view_of_what_one_side_made_is_known_to_be() -> None:
+    text = """
+def f(x, w):
+    a = x.clone()
+    b = w * 2
+    if x.sum() > 0.0137:
+        b = torch.tanh(a)
+        a = b[0:].double()
+    b[2] = 0.25
+    return b, a
+"""
+    assert outcome(text) == "refused: an item assignment may write into …, which is read afterwards"
+
+
 REBOUND = """
 def f(x, w):
     a = x.clone()
