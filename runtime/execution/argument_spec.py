@@ -151,7 +151,6 @@ class Signature:
 
     def __init__(self, graph: Graph) -> None:
         types = [value.type for value in graph.inputs]
-        self.only_tensors = bool(types) and all(is_tensor(type) for type in types)
         self._describers = [_describer(type) for type in types]
         is_open = [(i, v.type) for i, v in enumerate(graph.inputs) if _is_open(v)]
         self._tensors = [i for i, type in is_open if is_tensor(strip_optional(type))]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ...compiler.recompute import Policy
     from ..execution.executor import DebugState, Entry, GraphExecutor
+    from ..execution.uniform import Uniformity
     from ..kernels.c.entry import Calls
     from ..kernels.c.graph import CGraph
     from ..kernels.listing import KernelListing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..torch.values import Half, RecordedFunction
 
 count_hit = HITS.add
+NUMBERS = frozenset((int, float, bool))
 
 
 def default_of(argument: Argument) -> Any:
@@ -78,6 +80,7 @@ class Function(Compiled):
         super().__init__(callee, plans)
         self._definition = definition
         allow_in_graph(self)
+        self._bound: set[Hashable] = set()
         self.__name__ = callee.schema.name
         self.__doc__ = definition.docstring if definition is not None else None
 
@@ -142,8 +145,8 @@ class Function(Compiled):
     # --- running ---
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        # The usual call, of arrays only, finds its plan by a flat key: dtypes and ranks. Plans are kept under such a
-        # key only after the arguments were bound, so what is found here is bound already.
+        # The usual call, of arrays and numbers, finds its plan by a flat key: dtypes, ranks, kinds of numbers. They are
+        # kept under such a key only after arguments were bound and stayed what they were: what is found here is bound.
         if kwargs:
             return self._run_bound(args, kwargs)
         on_tensors = self.on_tensors
@@ -155,11 +158,18 @@ class Function(Compiled):
         if not TOUCHED.any:
             key: list[Any] = []
             for value in args:
-                if type(value) is not np.ndarray:
+                kind = type(value)
+                if kind is np.ndarray:
+                    key.append(value.dtype)
+                    key.append(value.ndim)
+                elif kind in NUMBERS:
+                    key.append(kind)
+                else:
                     break
-                key.append(value.dtype)
-                key.append(value.ndim)
             else:
+                uniform = self._uniform
+                if uniform is not None and tuple(key) in self._bound:
+                    key.append(uniform(args))
                 entry = self._known.get(tuple(key))
                 if entry is not None:
                     entry.used = count_hit()
@@ -201,11 +211,28 @@ class Function(Compiled):
             taker = call.taker
         if taker is not None:
             return taker.call_function(self, args, kwargs)
-        results = self.executor.run(values, _flat_key(args) if not kwargs and self._takes_arrays else None)
+        results = self.executor.run(values, None if kwargs else self._flat_key(args, values))
         make = maker_for([*args, *kwargs.values()])
         if make is None and not kwargs and runs_c():
             self._keep_by_kernels(values, len(args))
         return unwrapped([to_user(result, make) for result in results])
+
+    def _flat_key(self, args: tuple[Any, ...], values: Sequence[Any]) -> tuple[Any, ...] | None:
+        """What `__call__` finds the plan by; None where an argument is no array or number, or was converted."""
+        if len(args) != len(values) or any(value is not given for value, given in zip(values, args, strict=True)):
+            return None
+        key: list[Any] = []
+        for value in args:
+            if type(value) is np.ndarray:
+                key += (value.dtype, value.ndim)
+            elif type(value) in NUMBERS:
+                key.append(type(value))
+            else:
+                return None
+        if self._uniform is not None:
+            self._bound.add(tuple(key))
+            key.append(self._uniform(values))
+        return tuple(key)
 
     def _keep_by_kernels(self, values: Sequence[Any], given: int) -> None:
         """Have calls on arguments like these, which came before, go straight to their kernels."""
@@ -265,10 +292,9 @@ class Function(Compiled):
         return self.executor.known
 
     @cached_property
-    def _takes_arrays(self) -> bool:
-        """Whether every parameter is a tensor, and plans hang on no more of it than dtype and rank."""
-        signature = self.executor.signature
-        return signature.only_tensors and signature.uniform is None
+    def _uniform(self) -> Uniformity | None:
+        """What plans hang on besides dtypes and ranks: whether all tensors have one shape."""
+        return self.executor.signature.uniform
 
     def memory(self, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
@@ -377,13 +403,3 @@ def _kernels_in_c(graph: Graph) -> CGraph:
 
 
 register_kernels(_kernels_in_c)
-
-
-def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Dtypes and ranks of arrays in a row; None where an argument is no array."""
-    key: list[Any] = []
-    for value in args:
-        if type(value) is not np.ndarray:
-            return None
-        key += (value.dtype, value.ndim)
-    return tuple(key)
