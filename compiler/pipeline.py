@@ -27,6 +27,7 @@ from .passes.check_in_place import check_in_place
 from .passes.decompose_ops import decompose_ops
 from .passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from .passes.eliminate_dead_code import eliminate_dead_code
+from .passes.end_rounds_early import end_rounds_early
 from .passes.fold_constants import fold_constants
 from .passes.fold_lists import fold_lists
 from .passes.hoist_invariants import hoist_invariants
@@ -39,9 +40,11 @@ from .passes.peephole import peephole
 from .passes.pool_constants import pool_constants
 from .passes.propagate_requires_grad import propagate_requires_grad
 from .passes.propagate_types import propagate_types
+from .passes.reassociate_ints import reassociate_ints
 from .passes.remove_expands import remove_expands
 from .passes.remove_hints import remove_hints
 from .passes.simplify_broadcasts import simplify_broadcasts
+from .passes.sink_gradients import sink_gradients
 from .passes.specialize_autograd_zero import specialize_autograd_zero
 from .passes.specialize_types import specialize_types
 from .passes.unroll_loops import unroll_loops
@@ -233,6 +236,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         lower_grad_of,
         specialize_autograd_zero,
         peel_loops,
+        sink_gradients,
         specialize_autograd_zero,
         lower_tuples,
         pool_constants,
@@ -268,7 +272,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "fuse": (),
     "aggregate": (aggregate_gradients,),
     # Dtypes that were asked for have become constants since the last time.
-    "finish": (peephole, pool_constants, eliminate_dead_code),
+    "finish": (peephole, reassociate_ints, pool_constants, eliminate_dead_code, end_rounds_early),
 }
 """What the executor does to a graph, stage by stage in this order; `stages` says which of them a plan goes through.
 

@@ -43,7 +43,15 @@ def ownership(graph: Graph) -> Ownership:
             if chain:
                 inner[place.output] = place
                 _own(chain, place, inner, found)
+    found.copied.difference_update([place.parameter for place in inner.values() if _begins_own(place, inner)])
     return found
+
+
+def _begins_own(place: Carried, inner: dict[Value, Carried]) -> bool:
+    """Whether a loop starts with what an earlier one beside it has made, or a new list, and nobody else has seen."""
+    initial, loop = place.initial, place.output.node
+    is_new = initial in inner or initial.node.kind == "prim::ListConstruct"
+    return is_new and initial.use_count == 1 and initial.node.owner is loop.owner
 
 
 def _chain(place: Carried, inner: dict[Value, Carried]) -> list[Value]:

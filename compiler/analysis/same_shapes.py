@@ -2,8 +2,9 @@
 
 The shape of a pointwise result is that of its operands broadcast together, and broadcasting takes no notice of order or
 repetition. So a shape is a set of values whose shapes are broadcast: with y = x * w and z = y * x both have that of
-{x, w}. A value of which nothing is known has a shape of its own, that of {value}. Of a list it is said what all of its
-tensors have: of one that holds several shapes, {list}.
+{x, w}. A value of which nothing is known has a shape of its own, that of {value}. Of a list of sizes, as `x.size()` is,
+it is said whose shape they are. Of a list of tensors, or of such sizes, it is said what all of them have: of one that
+holds several shapes, {list}.
 
 A loop carries a shape that all of its rounds give. What is made in a round is another value in the next one, so no
 shape that speaks of it leaves the round.
@@ -18,7 +19,7 @@ from ..ir.graph import Graph
 from ..ir.kinds import is_loop, open_flow_of, own_parameters
 from ..ir.node import PARAM, Block, Node, Value
 from ..ops.registry import OPS, Trait
-from ..types.types import UNDEFINED, ListType, Type, is_tensor, strip_optional
+from ..types.types import INT_LIST, UNDEFINED, ListType, Type, is_tensor, strip_optional
 from .dataflow import Dataflow
 
 Shape: TypeAlias = frozenset[Value]
@@ -62,7 +63,7 @@ class SameShapes(Dataflow[Shape]):
     def made(self, node: Node) -> Iterable[tuple[Value, Shape]]:
         if self.hands_on(node):
             return [(v, _own(v)) for block in node.blocks for v in own_parameters(block) if _is_told(v.type)]
-        if node.kind == _LIST or node.kind == _APPEND:
+        if (node.kind == _LIST or node.kind == _APPEND) and node.output.type != INT_LIST:
             return self._collected(node)
         outputs = [value for value in node.outputs if _is_told(value.type)]
         if any(_is_told(value.type) and value not in self.states for value in node.inputs):
@@ -82,8 +83,8 @@ class SameShapes(Dataflow[Shape]):
 
     def _collected(self, node: Node) -> Iterable[tuple[Value, Shape]]:
         """A list that is put together or grows; nothing is said of one that is empty."""
-        tensors = node.inputs if node.kind == _LIST else node.inputs[1:]
-        if not _is_told(node.output.type) or any(value not in self.states for value in tensors):
+        held = node.inputs if node.kind == _LIST else node.inputs[1:]
+        if not _is_told(node.output.type) or any(value not in self.states for value in held):
             return []
         shapes = {self.states[value] for value in node.inputs if value in self.states}
         return [(node.output, shapes.pop() if len(shapes) == 1 else _own(node.output))] if shapes else []
@@ -93,6 +94,8 @@ class SameShapes(Dataflow[Shape]):
         if node.kind == _ITEM:
             held = self.states.get(node.inputs[0])
             return None if held is None or any(isinstance(value.type, ListType) for value in held) else held
+        if node.kind in _SIZES:
+            return self.of(node.inputs[0])
         if node.kind in _SAME:
             return self.of(node.inputs[0]) if is_tensor(node.inputs[0].type) else None
         if node.kind in _SIZED:
@@ -107,7 +110,8 @@ class SameShapes(Dataflow[Shape]):
 
     def asked_for(self, size: Value) -> Shape | None:
         """The shape that a list of sizes is of; None if it is that of no tensor."""
-        return self.of(size.node.inputs[0]) if size.node.kind in _SIZES else None
+        found = self.of(size)
+        return found if all(is_tensor(value.type) for value in found) else None
 
 
 def _own(value: Value) -> Shape:
@@ -119,8 +123,10 @@ def _parameters(node: Node) -> list[Value]:
 
 
 def _is_told(type: Type) -> bool:
-    """Whether something is said of values of a type."""
-    return is_tensor(type.element if isinstance(type, ListType) else type)
+    """Whether something is said of values of a type: tensors, sizes, and lists of either."""
+    if type == INT_LIST or is_tensor(type):
+        return True
+    return isinstance(type, ListType) and (type.element == INT_LIST or is_tensor(type.element))
 
 
 def _carrier(value: Value) -> Node | None:
