@@ -24,6 +24,7 @@ from ..values.arrays import any_on_device, any_torch, describe_argument, maker_o
 from ..values.foreign import maker_for
 from ..values.recorded import RecordedCall, any_recorded, taker_of
 from .in_graph import allow_in_graph
+from .known_calls import PLAIN, KnownCalls
 from .pair import GradPair
 from .stages import STAGES
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from ...compiler.recompute import Policy
     from ..execution.executor import DebugState, Entry, GraphExecutor
-    from ..execution.uniform import Uniformity
     from ..kernels.c.entry import Calls
     from ..kernels.c.graph import CGraph
     from ..kernels.listing import KernelListing
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ..torch.values import Half, RecordedFunction
 
 count_hit = HITS.add
-NUMBERS = frozenset((int, float, bool))
 
 
 def default_of(argument: Argument) -> Any:
@@ -80,7 +79,6 @@ class Function(Compiled):
         super().__init__(callee, plans)
         self._definition = definition
         allow_in_graph(self)
-        self._bound: set[Hashable] = set()
         self.__name__ = callee.schema.name
         self.__doc__ = definition.docstring if definition is not None else None
 
@@ -145,10 +143,12 @@ class Function(Compiled):
     # --- running ---
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        # The usual call, of arrays and numbers, finds its plan by a flat key: dtypes, ranks, kinds of numbers. They are
-        # kept under such a key only after arguments were bound and stayed what they were: what is found here is bound.
+        # The usual call finds its plan by a flat key: see `known_calls`.
         if kwargs:
-            return self._run_bound(args, kwargs)
+            in_order = self._known_calls.in_order(args, kwargs)
+            if in_order is None:
+                return self._run_bound(args, kwargs)
+            args, kwargs = in_order, {}
         on_tensors = self.on_tensors
         if on_tensors is not None:
             prepared = on_tensors(args)
@@ -156,20 +156,21 @@ class Function(Compiled):
                 call, arrays = prepared
                 return call(args, arrays)
         if not TOUCHED.any:
+            known = self._known_calls
+            whole = (*args, *known.defaults[len(args)]) if len(args) in known.defaults else args
             key: list[Any] = []
-            for value in args:
+            for value in whole:
                 kind = type(value)
                 if kind is np.ndarray:
                     key.append(value.dtype)
                     key.append(value.ndim)
-                elif kind in NUMBERS:
+                elif kind in PLAIN:
                     key.append(kind)
                 else:
                     break
             else:
-                uniform = self._uniform
-                if uniform is not None and tuple(key) in self._bound:
-                    key.append(uniform(args))
+                if known.uniform is not None and tuple(key) in known.bound:
+                    key.append(known.uniform(whole))
                 entry = self._known.get(tuple(key))
                 if entry is not None:
                     entry.used = count_hit()
@@ -177,11 +178,11 @@ class Function(Compiled):
                     direct = entry.direct
                     if direct is not None:
                         try:
-                            return direct(*args)
+                            return direct(*whole)
                         except Exception:
                             # Once more, for the message.
                             pass
-                    return self._run_entry(entry, args)
+                    return self._run_entry(entry, whole)
         elif self.calls and runs_c():
             found = self.calls(*args)
             if found is not None:
@@ -211,28 +212,11 @@ class Function(Compiled):
             taker = call.taker
         if taker is not None:
             return taker.call_function(self, args, kwargs)
-        results = self.executor.run(values, None if kwargs else self._flat_key(args, values))
+        results = self.executor.run(values, None if kwargs else self._known_calls.key(args, values))
         make = maker_for([*args, *kwargs.values()])
         if make is None and not kwargs and runs_c():
             self._keep_by_kernels(values, len(args))
         return unwrapped([to_user(result, make) for result in results])
-
-    def _flat_key(self, args: tuple[Any, ...], values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """What `__call__` finds the plan by; None where an argument is no array or number, or was converted."""
-        if len(args) != len(values) or any(value is not given for value, given in zip(values, args, strict=True)):
-            return None
-        key: list[Any] = []
-        for value in args:
-            if type(value) is np.ndarray:
-                key += (value.dtype, value.ndim)
-            elif type(value) in NUMBERS:
-                key.append(type(value))
-            else:
-                return None
-        if self._uniform is not None:
-            self._bound.add(tuple(key))
-            key.append(self._uniform(values))
-        return tuple(key)
 
     def _keep_by_kernels(self, values: Sequence[Any], given: int) -> None:
         """Have calls on arguments like these, which came before, go straight to their kernels."""
@@ -292,9 +276,8 @@ class Function(Compiled):
         return self.executor.known
 
     @cached_property
-    def _uniform(self) -> Uniformity | None:
-        """What plans hang on besides dtypes and ranks: whether all tensors have one shape."""
-        return self.executor.signature.uniform
+    def _known_calls(self) -> KnownCalls:
+        return KnownCalls(self.schema.arguments, self.executor.signature.uniform)
 
     def memory(self, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.
