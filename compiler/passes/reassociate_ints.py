@@ -12,7 +12,7 @@ Before:
           %4 : Tensor = aten::mul.Scalar(%h, %3)
           return (%always, %4)
       return (%y)
-After:
+After, dead nodes aside:
     graph f(%x : Tensor, %n : int, %m : int):
       %always : bool = prim::Constant[value=True]()
       %1 : int = aten::sub.int(%n, %m)
@@ -38,7 +38,6 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import constant_of
-from .eliminate_dead_code import eliminate_dead_code
 
 _ADD, _SUB = "aten::add.int", "aten::sub.int"
 MAX_TERMS = 8
@@ -61,8 +60,6 @@ def reassociate_ints(graph: Graph) -> bool:
     changed = False
     for loop in [node for node in graph.all_nodes() if node.kind == "prim::Loop"]:
         changed |= _reassociate(loop)
-    if changed:
-        eliminate_dead_code(graph)
     return changed
 
 
@@ -77,6 +74,9 @@ def _reassociate(loop: Node) -> bool:
         return False
     for group in groups.values():
         _write(group, sums, loop)
+    for node in reversed(sums):
+        if not node.output.use_count:
+            node.destroy()
     return True
 
 
