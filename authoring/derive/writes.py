@@ -16,7 +16,9 @@ _CHANGED = re.compile(r"( *)(\w+) = torch\.(append|_set_item)\((\w+), (.*)\)")
 
 def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     """The text with writes into lists that nothing reads as they were, which is where it `stands` for what it was."""
-    text = _gathered(text, stands)
+    gathered = _gathered(text, lambda candidate: True)
+    if gathered != text:
+        text = gathered if stands(gathered) else _gathered(text, stands)
     lists = {match[4] for line in text.splitlines() if (match := _CHANGED.fullmatch(line)) is not None}
     whole = _written(text, lists)
     if not lists or stands(whole):
