@@ -121,7 +121,8 @@ class Generator:
 
     def loop(self, depth: int, indent: str, in_loop: bool) -> None:
         self.loops += 1
-        over = self.random.choice(("range(3)", "range(n)", "range(1, m, 2)", "[n, m]"))
+        # What is computed before may be any number.
+        over = self.random.choice(("range(3)", "range(min(n, 5))", "range(1, min(m, 7), 2)", "[n, m]"))
         self.add(indent, f"for i{self.loops} in {over}:")
         self.add(indent, f"    k = k + i{self.loops}")
         self.statements(depth, indent + "    ", True)
