@@ -70,7 +70,9 @@ def failures_of(seed: int) -> list[object]:
 
 
 def test_every_road_is_taken() -> None:
-    assert {road_of(seed) for seed in range(PROGRAMS)} == set(ROADS) - {"first call", "cached call"}
+    """The first calls are those of every road; to write the second order takes seconds a program: see `make fuzz`."""
+    left_out = {"first call", "cached call", "written second order"}
+    assert {road_of(seed) for seed in range(PROGRAMS)} == set(ROADS) - left_out
 
 
 def test_most_programs_run() -> None:
