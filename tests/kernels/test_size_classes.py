@@ -121,7 +121,7 @@ def test_results_are_those_of_a_plan_for_the_very_sizes_to_the_bit(name: str, mo
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", some_of(["normed", "turned", "standardized", "in_rounds", "counted"]))
+@pytest.mark.parametrize("name", some_of(["normed", "turned", "standardized", "in_rounds", "counted", "mean_loss"]))
 def test_sizes_of_a_class_are_planned_for_once(name: str, planned: list[object]) -> None:
     f = gs.CompilationUnit(TEXT)[name]
     for size in (64, 80, 60, 96):

@@ -119,11 +119,11 @@ def _broadcast_to(self: Array, size: Sequence[int]) -> Array:
 
 
 def _broadcast_tensors(tensors: Sequence[Array]) -> list[Array]:
-    shapes = [t.shape for t in tensors]
     try:
-        shape = np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise RuntimeError(f"broadcast_tensors: shapes {', '.join(map(str, shapes))} do not fit") from None
+        shape = shapes.broadcast(*[t.shape for t in tensors])
+    except RuntimeError:
+        given = ", ".join(str(t.shape) for t in tensors)
+        raise RuntimeError(f"broadcast_tensors: shapes {given} do not fit") from None
     return [np.broadcast_to(t, shape) for t in tensors]
 
 
