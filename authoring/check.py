@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from ..runtime.settings.modes import settings
 from ..runtime.values.arrays import on_host
 from .trials.evaluation import Subject, flat
 from .trials.examples import examples_beside
-from .trials.excuses import excuse_refusals, excuse_refused_shapes, forgive_negative_counts, sum_where_broadcast
+from .trials.excuses import (
+    excuse_refusals,
+    excuse_refused_shapes,
+    forgive_ends,
+    forgive_negative_counts,
+    sum_where_broadcast,
+)
 from .trials.inputs import InputSearch
 from .trials.leaves import floating_leaves
 from .trials.recipes import Recipe, TensorEntry, example_recipe
@@ -119,6 +126,10 @@ class Checker:
             self.report.warnings.append(self._explainer.warning("shape", finding, trial, message))
         self.report.notes += [f"the backward refuses: {said}" for said in excuse_refusals(self._trials)[:3]]
         self._refused = [] if self._is_given else excuse_refused_shapes(self.subject, self._trials)
+        at_ends = {finding.index: (trial, finding) for trial, finding in forgive_ends(self.subject, self._trials)}
+        for trial, finding in at_ends.values():
+            message = f"the gradient of '{{name}}' {finding.message}, at an end of where the function is defined"
+            self.report.warnings.append(self._explainer.warning("nan", finding, trial, message))
         for trial, finding in forgive_negative_counts(self.subject, self._trials)[:1]:
             message = "the gradient of '{name}' is wrong for a negative number of rounds; an `assert` can rule it out"
             self.report.warnings.append(self._explainer.warning(finding.kind or "value", finding, trial, message))
@@ -188,7 +199,8 @@ class Checker:
         search = InputSearch(self.subject, self._seed)
         self._drawn = search.varied(recipes)
         shorter = [recipe.with_dtype("float32") for recipe in recipes[:1]]
-        return [*recipes, *search.with_other_numbers(recipes), *search.in_other_dtypes(recipes), *shorter]
+        others = chain(search.with_other_numbers(recipes), search.broadcast_examples(recipes))
+        return [*recipes, *others, *search.in_other_dtypes(recipes), *shorter]
 
     def _found_recipes(self) -> list[Recipe]:
         search = InputSearch(self.subject, self._seed)
@@ -311,9 +323,6 @@ class Checker:
 
     def _second_order(self) -> None:
         failed: set[str] = set()
-        if self.subject.holds_constants and self.subject.pair is None:
-            self.report.notes.append("no second order: the forward holds constants")
-            return
         if any(failure.argument is not None for failure in self.report.failures):
             self.report.notes.append("kinks and second order are checked once the rest is right")
             return
@@ -326,12 +335,22 @@ class Checker:
             for finding in findings:
                 if finding.index < len(self.names) and self.subject.detaches(finding.index):
                     continue
-                if finding.kind == "second_order" and self.subject.holds_constants:
-                    finding.kind = "skipped"
+                if finding.kind == "second_order" and self._not_twice is not None:
+                    self.report.notes.append(f"no second order: {self._not_twice}")
+                    return
                 self._case(trial, finding.name, 2, finding.error, finding.kind or "ok")
                 if finding.kind == "second_order" and finding.name not in failed:
                     failed.add(finding.name)
                     self._fail_second(trial, finding)
+
+    @property
+    def _not_twice(self) -> str | None:
+        """Why what a function without a backward gives twice is not the derivative of what it gives once."""
+        if self.subject.pair is not None:
+            return None
+        if self.subject.holds_constants:
+            return "the forward holds constants, which move with what they are computed from"
+        return "what the forward calls has surrogates" if self.subject.surrogates else None
 
     def _second_findings(self, trial: Trial) -> list[SecondFinding]:
         """The findings of a trial, at another point if finite differences do not settle at this one."""

@@ -33,28 +33,27 @@ class Timed:
     name: str
     shapes: tuple[tuple[int, ...], ...]
     constant: tuple[int, ...] = ()
-    is_pointwise: bool = False
 
 
 _4M = (1 << 22,)
 ROWS: dict[str, Timed] = {
-    "bias+GELU [1024, 4096]": Timed("bias_gelu", ((1024, 4096), (4096,)), is_pointwise=True),
-    "SwiGLU [1024, 4096]": Timed("swiglu", ((1024, 4096), (1024, 4096)), is_pointwise=True),
+    "bias+GELU [1024, 4096]": Timed("bias_gelu", ((1024, 4096), (4096,))),
+    "SwiGLU [1024, 4096]": Timed("swiglu", ((1024, 4096), (1024, 4096))),
     "RMSNorm [2048, 1024]": Timed("rms_norm", ((2048, 1024), (1024,))),
     "LayerNorm [2048, 1024]": Timed("layer_norm", ((2048, 1024), (1024,), (1024,))),
     "LayerNorm, rows of 61": Timed("layer_norm", ((32_768, 61), (61,), (61,))),
     "LayerNorm, rows of 100,000": Timed("layer_norm", ((20, 100_000), (100_000,), (100_000,))),
     "cross-entropy [2048, 8192]": Timed("cross_entropy", ((2048, 8192),)),
-    "LSTM cell [512, 1024]": Timed("lstm_cell", ((512, 4096), (512, 1024)), is_pointwise=True),
-    "chain of 12, 4M": Timed("chain", (_4M, _4M), is_pointwise=True),
+    "LSTM cell [512, 1024]": Timed("lstm_cell", ((512, 4096), (512, 1024))),
+    "chain of 12, 4M": Timed("chain", (_4M, _4M)),
     "softmax [16, 512, 512]": Timed("softmax", ((16 * 512, 512),)),
     "masked softmax [16, 512, 512]": Timed("masked_softmax", ((16, 512, 512),)),
     "dropout+residual+LayerNorm [2048, 1024]": Timed(
         "dropout_add_layer_norm", ((2048, 1024), (2048, 1024), (1024,), (1024,))
     ),
-    "RoPE [8, 16, 512, 64]": Timed("rope", ((8, 16, 512, 64), (512, 64), (512, 64)), (1, 2), True),
-    "focal loss 4M": Timed("focal_loss", (_4M, _4M), is_pointwise=True),
-    "AdamW 4M, no gradient": Timed("adamw", (_4M, _4M, _4M, _4M), (0, 1, 2, 3), True),
+    "RoPE [8, 16, 512, 64]": Timed("rope", ((8, 16, 512, 64), (512, 64), (512, 64)), (1, 2)),
+    "focal loss 4M": Timed("focal_loss", (_4M, _4M)),
+    "AdamW 4M, no gradient": Timed("adamw", (_4M, _4M, _4M, _4M), (0, 1, 2, 3)),
     "16 elements": Timed("chain", ((16,), (16,))),
 }
 """What is shown → what is timed."""
@@ -105,7 +104,7 @@ def measured(threads: int, turns: int, small: bool, compiles: bool, rows: str = 
         best = min(time for peer, time in found.items() if peer != "gradscript")
         factors.append(best / found["gradscript"])
         cells = [f"{1e3 * found[peer]:.3g}" if peer in found else "" for peer in ("gradscript", *PEERS)]
-        moved = _least_bytes(functions[row.name], row, arguments) if row.is_pointwise else 0
+        moved = _least_bytes(functions[row.name], row, arguments) if calls == 1 else 0
         share = f"{moved * seconds_of_byte / found['gradscript']:.0%}" if moved else ""
         lines.append(f"| {shown} | {' | '.join(cells)} | {factors[-1]:.2f} | {share} |")
     mean = exp(sum(map(log, factors)) / max(len(factors), 1))

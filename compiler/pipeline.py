@@ -30,6 +30,7 @@ from .passes.eliminate_dead_code import eliminate_dead_code
 from .passes.end_rounds_early import end_rounds_early
 from .passes.fold_constants import fold_constants
 from .passes.fold_lists import fold_lists
+from .passes.follow_lists import follow_lists
 from .passes.hoist_invariants import hoist_invariants
 from .passes.inline_functions import inline_functions
 from .passes.lower_grad_of import lower_grad_of
@@ -207,7 +208,7 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
     # A backward for gradients of which it is known which are there.
     "settle_gradients": (specialize_autograd_zero, lower_grad_of),
     # The same, as far as gradients are known.
-    "follow_gradients": (specialize_autograd_zero,),
+    "follow_gradients": (specialize_autograd_zero, follow_lists),
     # A program for arguments of known shapes, round by round with what the shapes decide (`settle`).
     "settle_shapes": (
         lower_tuples,

@@ -35,6 +35,12 @@ def describe_character(character: str) -> tuple[str, str]:
     if character in _MEANT:
         return f"unexpected '{character}'", _MEANT[character]
     code = f"U+{ord(character):04X}"
+    if "\udc80" <= character <= "\udcff":
+        # Where a file was read, this stands for what is no character.
+        return (
+            f"the byte 0x{ord(character) & 0xFF:02X} is no UTF-8",
+            "the file is not text, or saved otherwise; save it as UTF-8",
+        )
     if "\ud800" <= character <= "\udfff":
         return f"lone surrogate {code}", "the text was not decoded properly; save the file as UTF-8"
     if character == "\0":

@@ -84,6 +84,8 @@ def unsupported_keyword(refusal: Refusal) -> Complaint | None:
         message, note = "'raise … from' is not supported", "write raise Name(message)"
     elif kind in ("import", "from") and {"numpy", "np"} & {token.text for token in refusal.line}:
         note = "remove it: write what torch calls it; `np.newaxis` is `None`, `np.pi` is `math.pi`"
+    elif kind == "from" and {"*", "."} <= {token.text for token in refusal.line}:
+        note = "name what is taken: `from .norms import rms_norm`"
     elif kind in ("import", "from") and not refusal.at_top:
         note = "remove it; inside a function torch and F are known"
     return Complaint("E102", message, refusal.span(), (note,), kind)
@@ -125,7 +127,8 @@ def unsupported_star(refusal: Refusal) -> Complaint | None:
         return None
     if refusal.in_call:
         message = f"'{token.kind}' arguments are not supported"
-        return Complaint("E102", message, refusal.span(), ("write the arguments out one by one",))
+        note = "write the arguments out one by one; sizes are one list: `x.view(x.shape[:-1] + (2, 3))`"
+        return Complaint("E102", message, refusal.span(), (note,))
     if previous is not None and previous.kind not in ("(", "[", ",", "=", "return", "for", "in"):
         return None
     note = "name every element; a slice such as x[1:] takes the rest"

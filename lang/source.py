@@ -28,6 +28,12 @@ class Source:
         """Offset at which each line begins."""
         return [0, *(match.end() for match in _LINE_BREAK.finditer(self.text))]
 
+    @property
+    def line_end(self) -> str:
+        """What ends its first line, and so all that are written into it."""
+        found = _LINE_BREAK.search(self.text)
+        return found[0] if found is not None else "\n"
+
     def position(self, offset: int) -> tuple[int, int]:
         """1-based (line, column) of an offset; an offset past the end is the position after the last character."""
         offset = min(max(offset, 0), len(self.text))

@@ -18,36 +18,25 @@ from .console import emit_errors, installed_version, make_output_safe
 if TYPE_CHECKING:
     from ...lang.diagnostics import CompileError
 
-HOMES = {
-    "check": "check_command",
-    "convert": "converting",
-    "derive": "deriving",
-    "doctor": "doctor",
-    "explain": "linting",
-    "export": "exporting",
-    "fmt": "formatting",
-    "lint": "linting",
-    "memory": "memory",
-    "ops": "catalogue",
-    "pack": "packing",
-    "run": "running",
-    "shard": "sharding",
-    "show": "showing",
-    "stubs": "packing",
-}
-"""The module of each command, which is loaded when that is asked for."""
+COMMANDS = (
+    *("check", "convert", "derive", "doctor", "explain", "export", "fmt", "lint"),
+    *("memory", "ops", "pack", "run", "shard", "show", "stubs"),
+)
+"""In `commands` a module of the name has each, which is loaded when that is asked for."""
+WITH = {"explain": "lint", "stubs": "pack"}
+"""Commands that stand in the module of another."""
 
 
 class Commands(click.Group):
     """A group that turns bad source and failed runs into messages; no user sees a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(HOMES)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in HOMES:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"{__package__}.{HOMES[cmd_name]}")
+        module = importlib.import_module(f"{__package__}.commands.{WITH.get(cmd_name, cmd_name)}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -56,6 +45,9 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                emit_errors([f"error: {error.filename}: {error.strerror}"])
+                ctx.exit(2)
             if not _is_told(error):
                 raise
             ctx.exit(1)

@@ -15,14 +15,18 @@ from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Source
 from ...runtime.face.unit import CompilationUnit
 from ..format.formatter import format_source
+from .canonical import Canonical
 from .function_class import Converted, convert_class, helpers_of, mark_as_written
 from .guessing import candidates
-from .reading import Method, PythonFile, Unconvertible, bound_names, read_python
+from .reading import Method, PythonFile, Unconvertible, read_python
 from .writing import Comments, Writer
 
 _SUFFIX = re.compile(r"(Autograd)?(Function|Func|Fn|Op)$")
 _RESERVED = frozenset((*dir(builtins), "torch", "math", "gs", "F"))
 """Names that a function would take from the others of its file."""
+_MISFIT = re.compile(
+    r"function '(?P<function>\w+)': '(?P<parameter>\w+)' must be Tensor, not (?P<type>float|int|bool|str|List\[\w+\])$"
+)
 _ONE_WORD = re.compile(r"[A-Z][a-z]*G?LU")
 """SwiGLU, GeLU."""
 _IDLE_DECORATORS = (
@@ -86,7 +90,7 @@ def convert(text: str, filename: str = "<string>") -> Conversion:
     try:
         return _Conversions(text, read_python(text), filename).made()
     except SyntaxError as error:
-        raise ValueError(f"{filename}:{error.lineno}: this is no Python: {error.msg}") from None
+        raise ValueError(f"{filename}:{error.lineno or 1}: this is no Python: {error.msg}") from None
     except RecursionError:
         raise ValueError(f"{filename}: its expressions are nested too deeply to be read") from None
 
@@ -178,7 +182,7 @@ class _Conversions:
             made, helpers = Converted(definition), {}
             node = self._owners.get(name)
         self._refuse_decorators(made.definition, name)
-        renamer = _Canonical(self._file, self._names, made.definition, node.name if node is not None else "", known)
+        renamer = Canonical(self._file, self._names, made.definition, node.name if node is not None else "", known)
         made.definition = renamer.visit(made.definition)
         made.definition.decorator_list = []
         self._read_helpers(renamer, helpers, known, node)
@@ -186,7 +190,7 @@ class _Conversions:
         return _Piece(known, made, list(renamer.called), constants)
 
     def _read_helpers(
-        self, renamer: _Canonical, helpers: dict[str, Method], known: str, node: ast.ClassDef | None
+        self, renamer: Canonical, helpers: dict[str, Method], known: str, node: ast.ClassDef | None
     ) -> None:
         """Enter the methods beside a Function's own that it uses as functions of the file."""
         for method in [helpers[name] for name in renamer.helpers if name in helpers]:
@@ -213,7 +217,7 @@ class _Conversions:
         statement = self._file.constants.get(name) or of_class.get(name)
         if statement is None:
             return False
-        value = _Canonical(self._file, self._names, None).visit(copy.deepcopy(statement.value))
+        value = Canonical(self._file, self._names, None).visit(copy.deepcopy(statement.value))
         is_same = ast.dump(value) == ast.dump(statement.value)
         written = ast.get_source_segment(self._text, statement.value) if is_same else ast.unparse(value)
         for inner in ast.walk(statement.value):
@@ -245,13 +249,17 @@ class _Conversions:
             return
         first: tuple[CompileError, Writer] | None = None
         before = self._before(piece)
-        for types in candidates(piece.made):
+        is_plain = piece.name in self._file.functions and piece.name not in self._file.scripted
+        for types in candidates(piece.made, plain=is_plain):
             typed = _with_types(definition, types)
             writer = Writer(self._text, self._comments.again())
             text = writer.write_function(typed)
             try:
                 CompilationUnit(f"{before}{text}")
             except CompileError as error:
+                if self._takes_what_is_given(piece, error):
+                    self._settle(piece)
+                    return
                 first = first or (error, writer)
                 continue
             piece.text = text
@@ -259,6 +267,27 @@ class _Conversions:
             return
         assert first is not None
         self._tell(piece, *first, len(before.splitlines()))
+
+    def _takes_what_is_given(self, piece: _Piece, error: CompileError) -> bool:
+        """Whether a plain function that it calls can take what it is given, for a parameter whose type nothing says."""
+        found = _MISFIT.search(error.diagnostics[0].message)
+        called = self._pieces.get(found["function"]) if found is not None else None
+        if found is None or called is None or called.name not in piece.needs or called.name in self._file.scripted:
+            return False
+        definition = called.made.definition
+        given = {a.arg: a for a in (*definition.args.args, *definition.args.kwonlyargs)}.get(found["parameter"])
+        if given is None or given.annotation is not None or called.made.saved:
+            return False
+        given.annotation = ast.parse(found["type"], mode="eval").body
+        text = Writer(self._text, self._comments.again()).write_function(definition)
+        try:
+            CompilationUnit(f"{self._before(called)}{text}")
+        except CompileError:
+            given.annotation = None
+            return False
+        called.text = text
+        self._note_types(called, {given.arg: found["type"]})
+        return True
 
     def _before(self, piece: _Piece) -> str:
         """The text that a function needs: constants, and all that it calls."""
@@ -294,94 +323,6 @@ class _Conversions:
         notes = "".join(f"\n  note: {note}" for note in diagnostic.notes[:2])
         message = f"{diagnostic.code} {diagnostic.message}\n   | {written}{notes}"
         self._fail(piece.name, self._original(piece.name), line or piece.made.definition.lineno, message)
-
-
-class _Canonical(ast.NodeTransformer):
-    """Names as the language has them: of modules, of Functions that are applied, of annotations."""
-
-    def __init__(
-        self, file: PythonFile, names: dict[str, str], definition: Method | None, owner: str = "", known: str = ""
-    ) -> None:
-        self._file = file
-        self._names = names
-        self._owner = owner
-        self._known = known
-        self.called: dict[str, None] = {}
-        self.constants: dict[str, None] = {}
-        self.helpers: dict[str, None] = {}
-        self._local = set(_all_bound(definition)) if definition is not None else set()
-
-    def visit_FunctionDef(self, node: Method) -> Method:
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-            argument.annotation = self._annotation(argument.annotation)
-        node.returns = self._annotation(node.returns)
-        node.args.args, node.args.posonlyargs = [*node.args.posonlyargs, *node.args.args], []
-        self.generic_visit(node)
-        return node
-
-    def _annotation(self, node: ast.expr | None) -> ast.expr | None:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                return ast.parse(node.value, mode="eval").body
-            except SyntaxError:
-                return None
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        function = node.func
-        match function:
-            case ast.Attribute(value=ast.Name(id=name), attr="apply") if name in self._file.classes:
-                node.func = self._function(self._names[name])
-            case ast.Name(id=name) if name in self._file.applied and self._file.applied[name] in self._names:
-                node.func = self._function(self._names[self._file.applied[name]])
-            case ast.Name(id=name) if name in self._file.functions and name not in self._local:
-                node.func = self._function(name)
-            case ast.Attribute(value=ast.Name(id=name), attr=helper) if self._owner and name in (
-                self._owner,
-                "cls",
-                "self",
-            ):
-                self.helpers[helper] = None
-                node.func = self._function(f"{self._known}_{helper}")
-        self.generic_visit(node)
-        return node
-
-    def _function(self, name: str) -> ast.Name:
-        self.called[name] = None
-        return ast.Name(name, ast.Load())
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        match node:
-            case ast.Attribute(value=ast.Name(id=name), attr=constant) if name == self._owner and name:
-                self.constants[constant] = None
-                return ast.copy_location(ast.Name(constant, node.ctx), node)
-        return self._short(node) or self.generic_visit(node)  # type: ignore[return-value]
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self._file.constants and node.id not in self._local:
-            self.constants[node.id] = None
-        return self._short(node) or node
-
-    def _short(self, node: ast.expr) -> ast.expr | None:
-        """An imported name as the language has it."""
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name) or root.id in self._local:
-            return None
-        said = ast.unparse(node)
-        name = self._file.short(self._file.dotted(node))
-        if name == said:
-            return None
-        made = ast.parse(name, mode="eval").body
-        return ast.copy_location(made, node)
-
-
-def _all_bound(definition: Method) -> Iterable[str]:
-    yield from bound_names(definition.body)
-    for node in ast.walk(definition):
-        if isinstance(node, ast.arg):
-            yield node.arg
 
 
 def _with_types(definition: Method, types: dict[str, str]) -> Method:

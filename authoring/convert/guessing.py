@@ -24,19 +24,22 @@ _BY_NAME = (
 _REST = ("float", "int", "bool", "List[int]", "str", "List[Tensor]")
 
 
-def candidates(found: Converted) -> Iterator[dict[str, str]]:
-    """Types for the parameters that have none, the likeliest first; nothing stands for a tensor."""
+def candidates(found: Converted, *, plain: bool = False) -> Iterator[dict[str, str]]:
+    """Types for the parameters that have none, the likeliest first; nothing stands for a tensor.
+
+    Of a plain function, which no Function is and nobody compiled, nothing says which of them have a gradient.
+    """
     arguments = found.definition.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = [a.arg for a in positional[len(positional) - len(arguments.defaults) :]]
     defaults += [a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
     open_ = [a.arg for a in (*positional, *arguments.kwonlyargs) if a.annotation is None and a.arg not in defaults]
-    choices = [list(_choices(found, name)) for name in open_]
+    choices = [list(_choices(found, name, plain)) for name in open_]
     for chosen in islice(product(*choices), MOST):
         yield {name: type for name, type in zip(open_, chosen, strict=True) if type != "Tensor"}
 
 
-def _choices(found: Converted, name: str) -> Iterator[str]:
+def _choices(found: Converted, name: str, plain: bool) -> Iterator[str]:
     optional = _is_asked_for_none(found.definition, name)
     whole = "Optional[Tensor]" if optional else "Tensor"
     if name in found.saved:
@@ -45,6 +48,7 @@ def _choices(found: Converted, name: str) -> Iterator[str]:
     if name not in found.without_gradient:
         yield whole
         yield "List[Tensor]"
+        yield from _REST[:-1] if plain else ()
         return
     known = _BY_NAME[0][0].search(name) is not None
     liked = next((types for pattern, types in _BY_NAME if pattern.search(name)), ())

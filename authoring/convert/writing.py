@@ -12,7 +12,6 @@ from ...lang.light_dataclasses import dataclass, field
 from .reading import Method
 
 _INDENT = "    "
-_COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.FunctionDef)
 
 
 @dataclass(slots=True)

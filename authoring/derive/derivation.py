@@ -40,8 +40,6 @@ class Derivation:
     """The whole function."""
     callee: Callee
     """The function compiled from a graph, before it was a text."""
-    kept_text: bool
-    """Whether the author's text stands in it as it was."""
 
 
 def derive(function: Function, order: int = 1) -> str:
@@ -79,7 +77,7 @@ def derivation_of(function: Function, order: int = 1) -> Derivation:
     if kept is not None:
         kept = with_writes(kept, partial(stands_for, function=function, text=text))
     stands = partial(stands_alone, name=function.name, text=text)
-    return Derivation(function.name, kept or with_writes(text, stands), callee, kept is not None)
+    return Derivation(function.name, kept or with_writes(text, stands), callee)
 
 
 def _laid_out(function: Function, callee: Callee, text: str) -> str | None:
@@ -155,6 +153,15 @@ def _closed(callee: Callee, graph: Graph) -> Graph:
         graph = nested(graph) if closures_of(graph) else joined(callee)
     except NoGradient as error:
         raise ValueError(str(error)) from None
+    called = {node.attr("callee") for node in graph.all_nodes() if node.kind == "prim::CallFunction"}
+    unnamed = sorted(called.difference(graph.functions))
+    if unnamed:
+        order = len(closures_of(graph))
+        reason = f"it calls {unnamed[0]}, which a text cannot name"
+        raise ValueError(
+            f"'{callee.schema.name}' has no backward of order {order} that is source: {reason}; derive it to order "
+            f"{order - 1}, whose body is differentiated anyway"
+        )
     simplify(graph)
     tidy(graph, names)
     return graph

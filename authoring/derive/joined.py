@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...compiler.analysis.definedness import there
 from ...compiler.autodiff.derived import derived_halves
-from ...compiler.autodiff.given_lists import open_lists
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.kinds import carried, is_loop
@@ -20,6 +20,7 @@ from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
 from ...compiler.ir.rewrite import constant_of, replace_by_constant, replace_node
 from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
 from ...compiler.passes.fold_constants import fold_constants
+from ...compiler.passes.follow_lists import follow_lists
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
 from .lists import take_by_index, write_lists
@@ -59,13 +60,25 @@ def written(graph: Graph) -> Graph:
 
 def _settle(graph: Graph, closure: Block) -> None:
     """Leave out what asks whether gradients are there that surely are."""
-    while open_lists(graph, set(closure.inputs)):
+    while _follow(graph, closure):
         for node in [node for node in walk(closure.nodes) if node.kind == "aten::__or__.bool"]:
             if any(constant_of(value) is True for value in node.inputs):
                 replace_by_constant(node, True)
         fold_constants(graph)
     take_by_index(closure)
     eliminate_dead_code(graph)
+
+
+def _follow(graph: Graph, closure: Block) -> bool:
+    """Replace what asks for gradients that the closure is given: all of them are there."""
+    types = [value.type for value in closure.inputs]
+    for value in closure.inputs:
+        value.type = there(value.type)
+    try:
+        return follow_lists(graph)
+    finally:
+        for value, type in zip(closure.inputs, types, strict=True):
+            value.type = type
 
 
 def _leave_out_zeros(closure: Block) -> None:
@@ -160,7 +173,7 @@ def _handed_on(user: Node, index: int) -> list[Value]:
 
 
 def _write_sums(closure: Block) -> None:
-    """Plain sums of gradients, where all of them are there."""
+    """Plain sums and lists of gradients, where all of them are there."""
     nodes = list(walk(closure.nodes))
     if any(node.kind in ("prim::AutogradZero", "prim::grad_defined") for node in nodes):
         return
@@ -168,6 +181,8 @@ def _write_sums(closure: Block) -> None:
         if node.kind == "prim::AutogradAdd" and all(is_tensor(value.type) for value in node.inputs):
             assert node.owner is not None
             replace_node(node, [Builder(node.owner, node, node.span).op("aten::add.Tensor", *node.inputs)])
+        elif node.kind == "prim::grad_list" and node.inputs[0].node.kind == "prim::ListConstruct":
+            replace_node(node, [node.inputs[0]])
 
 
 def closures_of(graph: Graph) -> list[Block]:

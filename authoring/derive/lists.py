@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...compiler.autodiff.given_lists import ITEM, SET_ITEM, with_item_added
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.kinds import Carried, carried, handed_to, is_loop, open_flow_of, sources
 from ...compiler.ir.node import PARAM, RETURN, Block, Node, Use, Value, walk
-from ...compiler.ir.rewrite import constant_of, replace_node
+from ...compiler.ir.rewrite import ITEM, SET_ITEM, constant_of, replace_node, with_item_added
 from ...compiler.types.types import INT, TENSOR, ListType
 
 _ADD, _MISSING, _ZERO, _FILLED = "prim::AutogradAdd", "prim::no_grads", "prim::AutogradZero", "prim::grad_list"

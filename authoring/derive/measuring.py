@@ -76,13 +76,18 @@ def _in_113_bits(function: Function, arguments: Sequence[Any]) -> list[Any]:
     pair = function.callee.pair
     assert pair is not None
     *results, context = evaluate(pair.forward, [*arguments, *_defaults(function, len(arguments))])
-    return evaluate(pair.backward, [context, *(_ones(results[i]) for i in pair.grad_outputs)])
+    return evaluate(pair.backward, [context, *(_seeds(results[i]) for i in pair.grad_outputs)])
 
 
-def _ones(result: Any) -> Any:
+def _seeds(result: Any) -> Any:
     if isinstance(result, list):
-        return [_ones(item) for item in result]
-    return exact(np.ones_like(result.near)) if isinstance(result, Exact) else None
+        return [_seeds(item) for item in result]
+    return exact(weights_like(result.near)) if isinstance(result, Exact) else None
+
+
+def weights_like(array: Any) -> Any:
+    """A gradient for a result, exact in every dtype and not the same everywhere: of ones alone that of softmax is 0."""
+    return (1 + np.arange(array.size).reshape(array.shape) % 5 / 4).astype(array.dtype)
 
 
 def _defaults(function: Function, given: int) -> list[Any]:
@@ -109,11 +114,11 @@ def costs(function: Function, arguments: Sequence[Any] | None, reference: Refere
 
 
 def gradients(function: Function, arguments: Sequence[Any]) -> list[Any] | None:
-    """The gradients of the sum of what a function gives; None where it does not run."""
+    """The gradients of a sum of what a function gives, with weights; None where it does not run."""
     try:
         *results, context = function.forward(*arguments)
         results = list(results[0]) if len(results) == 1 and isinstance(results[0], tuple) else results
-        seeds = [map_arrays(result, np.ones_like) for result in results if isinstance(result, np.ndarray | list)]
+        seeds = [map_arrays(result, weights_like) for result in results if isinstance(result, np.ndarray | list)]
         pair = function.callee.pair
         wanted = [seeds[i] for i in pair.grad_outputs] if pair is not None and len(seeds) == len(results) else seeds
         found = function.backward(context, *wanted)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from ...compiler.ir.graph import GradPair
 from ...lang.diagnostics import CompileError, Diagnostics
 from ...lang.parser import parse
 from ...lang.source import Source
@@ -14,7 +16,10 @@ from .meaning import same_meaning
 
 
 def replaced(source: Source, texts: Mapping[str, str]) -> str:
-    """The source with the functions of these names written as the texts say; all else stays to the letter."""
+    """The source with the functions of these names written as the texts say; all else stays to the letter.
+
+    Lines end as the first one of the source does.
+    """
     diagnostics = Diagnostics()
     module = parse(source, diagnostics)
     diagnostics.raise_if_any()
@@ -23,7 +28,8 @@ def replaced(source: Source, texts: Mapping[str, str]) -> str:
     for definition in sorted(definitions, key=lambda node: -node.span.start):
         start = definition.span.start
         end = start + len(source_text(definition).rstrip("\n"))
-        text = text[:start] + texts[definition.name].rstrip("\n") + text[end:]
+        made = texts[definition.name].rstrip("\n").replace("\r\n", "\n").replace("\n", source.line_end)
+        text = text[:start] + made + text[end:]
     return text
 
 
@@ -40,7 +46,13 @@ def stands_for(made: str, function: Function, text: str) -> bool:
 def stands_alone(whole: str, name: str, text: str) -> bool:
     """Whether a function with a backward is the same in two texts."""
     try:
-        mine, other = functions_of(Source(whole))[name], functions_of(Source(text))[name]
+        mine, other = functions_of(Source(whole))[name].pair, _pair_of(text, name)
     except CompileError:
         return False
-    return mine.pair is not None and other.pair is not None and same_meaning(mine.pair, other.pair)
+    return mine is not None and other is not None and same_meaning(mine, other)
+
+
+@lru_cache(maxsize=2)
+def _pair_of(text: str, name: str) -> GradPair | None:
+    """Kept, for one text is compared with many."""
+    return functions_of(Source(text))[name].pair

@@ -116,9 +116,11 @@ def _named(closure: Block, definition: ast.FunctionDef, bound: set[str]) -> list
     found: list[_Named] = []
     whole = Span(definition.span.source, definition.body[0].span.start, definition.body[-1].span.end)
     for value in captures(closure):
-        if value.node.kind == PARAM:
-            continue
-        if value.name_hint in bound or _is_kept_size(value):
+        if _is_kept_size(value):
+            value = value.node.inputs[0] if value.node.inputs else value
+            if not is_tensor(value.type):
+                continue
+        if value.node.kind == PARAM or value.name_hint in bound:
             continue
         span = value.node.span
         inside = span.source is whole.source and whole.start <= span.start < span.end <= whole.end
@@ -167,6 +169,7 @@ class _DefinitionText:
         start = self._definition.span.start
         made: list[str] = []
         position = start
+        inside: list[_Named] = []
         for statement in self._definition.body:
             inside = [n for n in self._named if statement.span.start <= n.start and n.end <= statement.span.end]
             if not inside and statement is not last:
@@ -181,9 +184,10 @@ class _DefinitionText:
         indent = self._indent(last)
         extra = [indent + line.removeprefix("    ") if line else line for line in closure]
         head = "".join(made)
-        blank = "" if head.rstrip(" ").endswith((":\n", "\n\n")) else "\n"
+        goes_on = bool(inside) and not closure[0].lstrip().startswith("def ")
+        blank = "" if goes_on or head.rstrip(" \t").endswith((":\n", "\n\n")) else "\n"
         value = self._render(last.value.span.start, last.value.span.end)
-        body = head.rstrip(" ") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, {name}"
+        body = head.rstrip(" \t") + blank + "\n".join(extra) + f"\n\n{indent}return {value}, {name}"
         tail = source_text(self._definition)[last.span.end - start :]
         return body + tail
 

@@ -19,6 +19,7 @@ from ...compiler.spelling.overloads import Resolver
 from ...compiler.types.types import is_tensor
 from ...compiler.unparse.infix import InfixOperators
 from ...lang.trampoline import Walk, run
+from .facts import ShapeFacts, facts_of
 from .joined import closures_of, parameters_of
 from .rounds import keep_early, kept_of
 
@@ -40,8 +41,10 @@ def tidy(graph: Graph, names: Iterable[str]) -> None:
     *around, closure = closures_of(graph)
     known = set(names)
     _name_gradients(closure, known)
+    _make_again(closure)
+    facts = facts_of(graph, closures_of(graph))
     for block in (closure, *reversed(around)):
-        _keep_sizes(block)
+        _keep_sizes(block, facts)
     _spread_sizes(closure)
     _name_items(closure)
     _order_all(closure)
@@ -130,24 +133,61 @@ def _is_of(value: Value, closure: Block) -> bool:
     return False
 
 
-def _keep_sizes(closure: Block) -> None:
-    """Keep the size of a tensor of which the closure needs nothing else."""
+_CHEAP = frozenset(
+    f"aten::{name}" for name in ("neg", "add.Scalar", "sub.Scalar", "rsub.Scalar", "mul.Scalar", "div.Scalar")
+)
+
+
+def _make_again(closure: Block) -> None:
+    """Compute in the closure what has no name and is one cheap operation of what is kept anyway."""
+    inside = set(walk(closure.nodes))
+    inside |= {block.ret for node in inside for block in node.blocks} | {closure.ret}
+    kept = captures(closure)
+    for value in kept:
+        node = value.node
+        first = closure.param.next
+        if node.kind not in _CHEAP or value.name_hint or node.inputs[0] not in kept or first is None:
+            continue
+        env: dict[Value, Value] = {}
+        copy_node(node, env, partial(_put_before, first))
+        for use in list(value.uses):
+            if use.user in inside:
+                use.user.set_input(use.index, env[value])
+
+
+def _keep_sizes(closure: Block, facts: ShapeFacts) -> None:
+    """Keep the size of a tensor of which the closure needs nothing else, or ask one of that size that it needs."""
     function = closure.node
     assert function is not None
     inside = set(walk(closure.nodes))
-    for value in captures(closure):
+    kept = [value for value in captures(closure) if is_tensor(value.type)]
+    asked: dict[Value, list[Node]] = {}
+    for value in kept:
         users = [use.user for use in value.uses if use.user in inside]
-        if not is_tensor(value.type) or not value.name_hint or not all(map(_is_size, users)):
-            continue
+        if all(map(_is_size, users)):
+            asked[value] = users
+    for value, users in asked.items():
         known: dict[str, Value] = {}
         for node in users:
+            like = next((v for v in kept if v not in asked and _says_as_much(v, value, node, facts)), None)
+            if like is not None and value.node.kind != PARAM:
+                node.set_input(0, like)
+                continue
             if node.kind not in known:
+                value.name_hint = value.name_hint or _suggested(value)
                 env: dict[Value, Value] = {}
                 copy_node(node, env, partial(_put_before, function))
                 known[node.kind] = env[node.output]
                 known[node.kind].name_hint = f"{value.name_hint.partition('.')[0]}_{node.kind.rpartition('::')[2]}"
             node.output.replace_uses_with(known[node.kind])
             node.destroy()
+
+
+def _says_as_much(like: Value, value: Value, node: Node, facts: ShapeFacts) -> bool:
+    """Whether one tensor has the size, or the dtype, for which another is asked."""
+    if node.kind == "aten::size":
+        return facts.shape(like) == facts.shape(value)
+    return node.kind == "prim::dtype" and facts.dtype(like) == facts.dtype(value)
 
 
 def _is_size(node: Node) -> bool:
@@ -183,6 +223,10 @@ def _name_items(closure: Block) -> None:
         trips = loop.inputs[0].node if loop is not None and is_loop(loop) and index.index == 0 else None
         if trips is not None and trips.kind == "aten::len.t" and trips.inputs[0] is items and index.use_count == 1:
             node.output.name_hint = "item"
+
+
+def _is_kept_size(node: Node) -> bool:
+    return _is_size(node) and bool(node.output.name_hint)
 
 
 def _put_before(node: Node, made: Node) -> Node:
@@ -273,7 +317,7 @@ def _name_kept(around: Block, closure: Block, names: set[str]) -> None:
             base = value.name_hint.partition(".")[0]
             if base and base not in names and not _is_size(node) and node.kind != "prim::Function":
                 value.name_hint = ""
-            if not value.name_hint and any(id(use.user) in inside for use in value.uses):
+            if not value.name_hint and any(id(use.user) in inside or _is_kept_size(use.user) for use in value.uses):
                 value.name_hint = _suggested(value)
 
 

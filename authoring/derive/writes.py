@@ -8,7 +8,7 @@ ys = []; for x in xs: ys.append(x * x)          ─▶    ys = [x * x for x in x
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 _LONGEST = 100
 _CHANGED = re.compile(r"( *)(\w+) = torch\.(append|_set_item)\((\w+), (.*)\)")
@@ -20,13 +20,19 @@ def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     if gathered != text:
         text = gathered if stands(gathered) else _gathered(text, stands)
     lists = {match[4] for line in text.splitlines() if (match := _CHANGED.fullmatch(line)) is not None}
-    whole = _written(text, lists)
-    if not lists or stands(whole):
-        return whole
-    for name in sorted(lists):
-        written = _written(text, {name})
-        text = written if stands(written) else text
-    return text
+    return _written_where(text, sorted(lists), stands)
+
+
+def _written_where(text: str, lists: Sequence[str], stands: Callable[[str], bool]) -> str:
+    """With the lists written that may be: all at once where that stands, else one half after the other."""
+    written = _written(text, lists)
+    if not lists or stands(written):
+        return written
+    if len(lists) == 1:
+        return text
+    half = len(lists) // 2
+    text = _written_where(text, lists[:half], stands)
+    return _written_where(text, lists[half:], stands)
 
 
 _LOOP = re.compile(

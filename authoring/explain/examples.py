@@ -285,6 +285,7 @@ def f(x):
 def f(x):
     def backward(g):
         return g * 2
+
     y = backward(x)
     return y, backward
 """,
@@ -305,6 +306,7 @@ def f(x):
 def f(x):
     def backward(g):
         return g * 2
+
     return x * 2
 """,
         """\
@@ -319,16 +321,20 @@ def f(x):
         """\
 def f(x, flag: bool):
     if flag:
+
         def backward(g):
             return g * 2, None
+
     return x * 2, backward
 """,
         """\
 def f(x, flag: bool):
-    def backward(g):
-        return g * 2, None
+    factor = 2 if flag else 1
 
-    return x * 2, backward
+    def backward(g):
+        return g * factor, None
+
+    return x * factor, backward
 """,
     ),
     "E404": Example(
@@ -409,7 +415,7 @@ def f(x):
 """,
         """\
 def f(x):
-    return (x * torch.ones([2])).sum()
+    return (x * 2).sum()
 """,
         "gradient",
     ),
@@ -432,7 +438,7 @@ def f(x: Tuple[Tensor, Tensor]):
 """,
         """\
 def f(x, y):
-    return x
+    return x + y
 """,
         "torch_op",
     ),
@@ -620,6 +626,28 @@ def f(x):
 """,
         "lint",
     ),
+    "L503": Example(
+        """\
+def f(x):
+    growth = torch.exp(x)
+    slope = torch.exp(x)
+
+    def backward(g):
+        return g * (growth + x * slope)
+
+    return x * growth, backward
+""",
+        """\
+def f(x):
+    growth = torch.exp(x)
+
+    def backward(g):
+        return g * (growth + x * growth)
+
+    return x * growth, backward
+""",
+        "lint",
+    ),
     "L201": Example(
         """\
 def f(x):
@@ -672,6 +700,17 @@ def f(x):
         """\
 def f(x):
     return torch.abs(x)
+""",
+        "lint",
+    ),
+    "L207": Example(
+        """\
+def f(x):
+    return torch.log(torch.exp(x).sum(-1)), torch.log(1 + torch.exp(x))
+""",
+        """\
+def f(x):
+    return torch.logsumexp(x, -1), F.softplus(x)
 """,
         "lint",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
@@ -17,6 +18,7 @@ from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.passed import passed_sizes
+from ...compiler.ops.open_arrays import contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
@@ -36,7 +38,18 @@ from .triton_kernels import renamed_like
 NOTE = "C has no ops of a library between kernels: leave matrix products and the like to the caller"
 _TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
 _ARRAY = re.compile(r"^(\s*)(\w+) (\w+)\[(.+)\] __attribute__\(\(aligned\(\d+\)\)\);$")
-_SIGNATURE = "int64_t begin, int64_t end)"
+_PARAMETERS = {
+    "buffers": "void *const *buffers",
+    "sizes": "const int64_t *sizes",
+    "numbers": "const gs_number *numbers",
+    "scratch": "void *scratch",
+    "begin": "int64_t begin",
+    "end": "int64_t end",
+}
+"""Of a kernel's function, in their order."""
+_SIGNATURE = ", ".join(_PARAMETERS.values()) + ")"
+_VECTORS = """/* -fopenmp-simd has the compiler follow what loops say of vectors; without it that is passed over. */
+#pragma GCC diagnostic ignored "-Wunknown-pragmas\""""
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -84,11 +97,9 @@ class _Module:
         header = [doc, f"#ifndef {guard}", f"#define {guard}", "", "#include <stdbool.h>", "#include <stdint.h>", ""]
         header += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *(f"{p};" for p in self.prototypes), ""]
         header += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
-        source = [f'#include "{name}.h"', "#include <stdlib.h>", "", text.strip(), "", *drivers]
-        return {
-            f"{name}.h": "\n".join(header),
-            f"{name}.c": "\n\n".join(source[:2]) + "\n" + "\n".join(source[2:]) + "\n",
-        }
+        library = "#include <stdlib.h>\n#include <string.h>"
+        source = [f'#include "{name}.h"', "", library, "", _VECTORS, "", text.strip(), "", *drivers]
+        return {f"{name}.h": "\n".join(header), f"{name}.c": "\n".join(source) + "\n"}
 
     def _shapes(self) -> Iterator[str]:
         for argument, given in zip(self.function.schema.arguments, self.signature.arguments, strict=True):
@@ -99,20 +110,23 @@ class _Module:
     def _drivers(self) -> Iterator[str]:
         first = self.passes[0]
         names = [a.name for a in self.function.schema.arguments]
-        yield self._driver("forward", [p.forward for p in self.passes], names)
+        yield self._driver("forward", [p.forward for p in self.passes], ())
         if first.backward is not None and first.gradient is not None:
             gradient = first.gradient
             backward = [p.backward for p in self.passes if p.backward is not None]
-            yield self._driver("backward", backward, [f"gradient of {names[i]}" for i in gradient.output_vjps])
+            yield self._driver("backward", backward, [names[i] for i in gradient.output_vjps])
 
-    def _driver(self, which: str, programs: Sequence[Program], told: Sequence[str]) -> str:
-        return _Driver(self, f"{self.function.name}_{which}", programs).text()
+    def _driver(self, which: str, programs: Sequence[Program], gradients: Sequence[str]) -> str:
+        return _Driver(self, f"{self.function.name}_{which}", programs, gradients).text()
 
 
 class _Driver:
     """One function that runs a program."""
 
-    def __init__(self, module: _Module, name: str, programs: Sequence[Program]) -> None:
+    def __init__(self, module: _Module, name: str, programs: Sequence[Program], gradients: Sequence[str]) -> None:
+        self.gradients = gradients
+        """What a backward gives the gradients of, by name."""
+        self.copies: list[str] = []
         self.module = module
         self.name = name
         self.programs = programs
@@ -133,7 +147,8 @@ class _Driver:
         sizes = [f"int64_t {name}" for name in self.module.names]
         prototype = f"int32_t {self.name}({', '.join([*parameters, *sizes])})"
         self.module.prototypes.append(prototype)
-        body = ["int32_t failed = 0;", *self.lines, *(f"free({name});" for name in self.own), "return failed;"]
+        freed = [f"free({name});" for name in self.own]
+        body = ["int32_t failed = 0;", *self.lines, *self.copies, *freed, "return failed;"]
         unused = [f"(void){name};" for name in self.module.names if not any(mentions(line, name) for line in body)]
         return "\n".join([prototype, "{", *(f"    {line}" for line in [*unused, *body]), "}", ""])
 
@@ -141,6 +156,7 @@ class _Driver:
         """Pointers to what is read and what is written, and numbers, by the names of the program."""
         used = {name for s in program.steps if isinstance(s, KernelStep) for name in s.arguments.values()}
         used |= {a.name for s in program.steps if isinstance(s, ExternStep) for a in s.arguments if isinstance(a, Ref)}
+        used |= {output.name for output in program.outputs if isinstance(output, Ref) and self.gradients}
         found = []
         for given in program.inputs:
             if isinstance(given, tuple):
@@ -152,13 +168,29 @@ class _Driver:
             found.append(f"const {self._type(layout.dtype)} *{name}" if layout is not None else f"double {name}")
             if layout is None:
                 self.numbers[given] = name
-        outputs = [output.name for output in program.outputs if isinstance(output, Ref)]
-        for output in dict.fromkeys(outputs):
-            if output in program.layouts and output not in program.inputs:
-                found.append(f"{self._type(program.layouts[output].dtype)} *{self._name(output)}")
-            elif output in program.inputs and self.name.endswith("_backward"):
-                raise NoPlan("a gradient is what came in; nothing is computed for it")
+        written: set[str] = set()
+        for i, output in enumerate(program.outputs):
+            layout = program.layouts.get(output.name) if isinstance(output, Ref) else None
+            if layout is None or (output.name in program.inputs and not self.gradients):
+                # What is no tensor, and an argument that comes back as it is.
+                continue
+            if output.name not in program.inputs and output.name not in written:
+                written.add(output.name)
+                found.append(f"{self._type(layout.dtype)} *{self._name(output.name)}")
+            elif self.gradients:
+                found.append(self._copied(i, output.name, layout.dtype))
         return found
+
+    def _copied(self, index: int, name: str, dtype: DType) -> str:
+        """The parameter of a gradient that is another, or one that came in: where its copy goes."""
+        layouts = [program.layouts[program.outputs[index].name] for program in self.programs]
+        if any(layout.strides != contiguous_strides(layout.shape) for layout in layouts):
+            raise NoPlan("a gradient is a view of what came in; nothing is computed for it")
+        count = self.sizes.of([prod(layout.shape) for layout in layouts])
+        copy = self._name(f"grad_{self.gradients[index]}")
+        size = f"sizeof({self._type(dtype)}) * (size_t)({count.text})"
+        self.copies.append(f"memcpy({copy}, {self._name(name)}, {size});")
+        return f"{self._type(dtype)} *{copy}"
 
     def _type(self, dtype: DType) -> str:
         if dtype.name not in _TYPES:
@@ -191,10 +223,16 @@ class _Driver:
             f"{{.{'real' if p.dtype.is_floating else 'integer'} = {self._name(step.arguments[p.name])}}}"
             for p in step.kernel.parameters
         ]
-        arguments = [f"(void *const[]){{{pointers}}}"]
-        arguments.append(f"(const int64_t[]){{{', '.join(passed)}}}" if passed else "0")
-        arguments.append(f"(const gs_number[]){{{', '.join(numbers)}}}" if numbers else "0")
-        arguments += ["0", *function.sizes, "0", self._programs(kernels, function.function.schedule)]
+        given = {
+            "buffers": f"(void *const[]){{{pointers}}}",
+            "sizes": f"(const int64_t[]){{{', '.join(passed)}}}" if passed else "0",
+            "numbers": f"(const gs_number[]){{{', '.join(numbers)}}}" if numbers else "0",
+            "scratch": "0",
+            **{name: name for name in function.sizes},
+            "begin": "0",
+            "end": self._programs(kernels, function.function.schedule),
+        }
+        arguments = [text for name, text in given.items() if name not in function.idle]
         self.lines += ["if (!failed) {", f"    failed = {function.name}("]
         self.lines += [
             f"        {argument}{',' if i < len(arguments) - 1 else ');'}" for i, argument in enumerate(arguments)
@@ -239,6 +277,8 @@ class _Made:
     name: str
     function: CFunction
     sizes: tuple[str, ...]
+    idle: frozenset[str]
+    """Parameters that kernels have and this one does not use."""
 
 
 def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequence[str]) -> _Made:
@@ -248,13 +288,14 @@ def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequenc
     bodies = [re.sub(r"/\*.*?\*/\s*", "", f.text, count=1, flags=re.DOTALL) for f in functions]
     found = merged([body.split("\n") for body in bodies], sizes)
     needed = [n for n in names if any(mentions(line, n) for line in found.lines)]
-    lines = [_with_sizes(line, needed) for line in found.lines]
+    idle = frozenset(n for n in _PARAMETERS if sum(mentions(line, n) for line in found.lines) < 2)
+    lines = [_with_sizes(line, needed, idle) for line in found.lines]
     text = "\n".join(_on_heap(lines))
     if any(f.scratch for f in functions):
         raise NotASize("scratch memory differs")
     comment = f"/* {_points(kernels, sizes)} */\nstatic "
     made = CFunction(first.name, comment + text, first.helpers, first.reductions, 0, first.schedule, first.points)
-    return _Made(first.name, made, tuple(needed))
+    return _Made(first.name, made, tuple(needed), idle)
 
 
 def _points(kernels: Sequence[Kernel], sizes: Sizes) -> str:
@@ -265,9 +306,15 @@ def _points(kernels: Sequence[Kernel], sizes: Sizes) -> str:
     return " × ".join(f"{name} < {term.text}" for name, term in terms) or "a single point"
 
 
-def _with_sizes(line: str, names: Sequence[str]) -> str:
-    parameters = "".join(f"int64_t {name}, " for name in names)
-    return line.replace(_SIGNATURE, f"{parameters}{_SIGNATURE}")
+def _with_sizes(line: str, names: Sequence[str], idle: frozenset[str]) -> str:
+    """The line, and where it is a kernel's signature, with sizes among the parameters that it uses."""
+    if _SIGNATURE not in line:
+        return line
+    sizes = [f"int64_t {name}" for name in names]
+    used = [text for name, text in _PARAMETERS.items() if name not in idle and name not in ("begin", "end")]
+    ends = [text for name, text in _PARAMETERS.items() if name not in idle and name in ("begin", "end")]
+    margin = line[: len(line) - len(line.lstrip())]
+    return f"{margin}{', '.join([*used, *sizes, *ends])})"
 
 
 def _on_heap(lines: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from ...compiler.types.schema import Argument
 from ...lang.light_dataclasses import fields
 from .facts import ExportFacts, sizes_of
 from .fits_text import FitsText
+from .layout import laid_out
 from .ops_text import OpsText
 from .own_test import OwnTest
 from .python_text import tidied, wrapped
@@ -46,6 +47,12 @@ def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
 }
 
 
+_UNTYPED = (
+    "# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators",
+    "# mypy: allow-untyped-calls, no-warn-return-any",
+)
+"""What a strict mypy would say of Triton's kernels, and of what torch.library gives."""
+
 Part = TypeVar("Part", bound=ExportFacts)
 
 
@@ -63,7 +70,7 @@ class ModuleText(ExportFacts):
             self._public(),
             self._part(OwnTest).text(),
         ]
-        return "\n\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+        return laid_out("\n\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n")
 
     def _docstring_and_imports(self) -> str:
         shapes = "; ".join(self._shape_of(a) for a in self.tensors)
@@ -85,6 +92,7 @@ class ModuleText(ExportFacts):
         if self.derivation:
             lines += ["", "Its gradient, as it was derived:", "", *_indented(plain(self.derivation))]
         lines += ["", f"`python {self.name}.py` holds the gradients against finite differences.", '"""', ""]
+        lines += ["# What triton makes of kernels, and torch of ops, has no types.", *_UNTYPED, ""]
         lines += ["from __future__ import annotations", ""]
         needs_math = "math" in self.reference.modules or any("math." in one.all_text for one in self.launchers)
         lines += ["import math"] if needs_math else []

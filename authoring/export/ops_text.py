@@ -169,14 +169,14 @@ class OpsText(ExportFacts):
             f"    if {fits}:",
             *self._made_contiguous([*grads, *(a.name for a in self.tensors if self.is_present(a))], "        "),
             *self._dispatch("backward", taken, "        "),
-            f"    given = {{{wanted}}}",
+            f"    given: dict[str, Any] = {{{wanted}}}",
             "    chosen = {name: each for name, each in given.items() if _is_floating(each)}",
             "    others = {name: each for name, each in given.items() if name not in chosen}",
             "",
             "    def of(chosen: dict[str, Tensor]) -> Any:",
             f"        return _reference({call})",
             "",
-            "    _, pullback = torch.func.vjp(of, chosen)",
+            "    pullback = torch.func.vjp(of, chosen)[1]",
             f"    (found,) = pullback({cotangent})",
             "    results: list[Tensor] = []",
             "    for name in chosen:",
@@ -248,9 +248,9 @@ def _returned(parts: Sequence[str], margin: str) -> list[str]:
 
 def _decorated(name: str, schema: str) -> list[str]:
     lines = ["@torch.library.custom_op(", f'    "{NAMESPACE}::{name}",', "    mutates_args=(),"]
-    parts = [schema[i : i + 76] for i in range(0, len(schema), 76)]
-    if len(parts) == 1:
+    if len(schema) + len('        ""') <= WIDTH:
         return [*lines, f'    schema="{schema}",', ")"]
+    parts = [schema[i : i + 76] for i in range(0, len(schema), 76)]
     return [*lines, "    schema=(", *(f'        "{part}"' for part in parts), "    ),", ")"]
 
 

@@ -24,6 +24,8 @@ def format_source(source: Source) -> str:
     """The text in one style. CompileError for text that does not parse; what it says stays, and its comments."""
     before = _tree(source)
     text = _Lines(source.text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")).formatted()
+    if source.line_end == "\r\n":
+        text = text.replace("\n", "\r\n")
     return text if _tree(Source(text, source.filename)) == before else source.text
 
 

@@ -12,7 +12,6 @@ _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _WORDS = frozenset(kwlist) - {"None", "True", "False"}
 _UNARY = ("-", "+", "~", "*", "**")
 _BINARY = frozenset(("+", "-", "*", "/", "//", "%", "@", "&", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!="))
-_ALWAYS = _BINARY | {"->", ":="} | {f"{sign}=" for sign in _BINARY if sign not in ("<", ">", "<=", ">=", "==", "!=")}
 
 
 @dataclass(slots=True)

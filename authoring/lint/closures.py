@@ -8,6 +8,7 @@ from ...compiler.analysis.captures import captures
 from ...compiler.autodiff.derived import NoGradient, derived_halves
 from ...compiler.ir.graph import Callee, Graph, without_backward
 from ...compiler.ir.node import PARAM, Block, Node, Value, walk
+from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import NONE, UNDEFINED, is_tensor
 from ...lang.source import Source, Span
@@ -15,7 +16,18 @@ from .findings import Finding
 
 _CHEAP = frozenset(
     f"aten::{name}"
-    for name in ("neg", "add.Scalar", "sub.Scalar", "rsub.Scalar", "mul.Scalar", "div.Scalar", "abs", "square", "relu")
+    for name in (
+        "neg",
+        "add.Scalar",
+        "sub.Scalar",
+        "rsub.Scalar",
+        "mul.Scalar",
+        "div.Scalar",
+        "abs",
+        "square",
+        "relu",
+        "clone",
+    )
 )
 """One pass over elements, which costs less than to keep what it makes."""
 
@@ -49,7 +61,7 @@ def kept_for_nothing(callee: Callee, source: Source) -> Iterator[Finding]:
         return
     kept = [value for value in captures(closure) if is_tensor(value.type)]
     inside = dict.fromkeys(walk(closure.nodes))
-    for value in kept:
+    for i, value in enumerate(kept):
         span = _place(value.node, source)
         if value.node.kind == PARAM or span is None or not value.name_hint or value in callee.graph.outputs:
             continue
@@ -66,6 +78,12 @@ def kept_for_nothing(callee: Callee, source: Source) -> Iterator[Finding]:
             message = f"'{name}' is kept beside '{other}', of which it is one cheap operation"
             note = f"compute it in the backward: `{name} = {value.node.span.text}`"
             yield Finding("L502", message, span, note)
+        else:
+            twin = next((other for other in kept[:i] if other.name_hint and _are_the_same(value, other)), None)
+            if twin is not None:
+                other = twin.name_hint.partition(".")[0]
+                message = f"'{name}' is kept for the backward beside '{other}', which is the same"
+                yield Finding("L503", message, span, f"use `{other}` in its place")
 
 
 _SPELLED = {"dtype": "dtype", "device": "device"}
@@ -91,6 +109,30 @@ def _asks_for_shape(node: Node) -> bool:
 
 def _is_cheap(node: Node) -> bool:
     return node.kind in _CHEAP and bool(node.inputs) and is_tensor(node.inputs[0].type)
+
+
+def _are_the_same(one: Value, other: Value) -> bool:
+    """Whether two values are made by the same operations of the same values, none of which draws."""
+    waiting = [(one, other)]
+    while waiting:
+        first, second = waiting.pop()
+        if first is second:
+            continue
+        a, b = first.node, second.node
+        op = OPS.of(a.schema)
+        is_constant = a.kind == "prim::Constant" == b.kind
+        if is_constant and type(constant_of(first)) is type(constant_of(second)):
+            if constant_of(first) == constant_of(second):
+                continue
+            return False
+        makes_list = a.kind == "prim::ListConstruct"
+        plain = makes_list or (op is not None and not op.has(Trait.RANDOM) and not op.has(Trait.SIDE_EFFECT))
+        if a.kind != b.kind or not plain or len(a.inputs) != len(b.inputs):
+            return False
+        if first.index != second.index:
+            return False
+        waiting += zip(a.inputs, b.inputs, strict=True)
+    return True
 
 
 def _place(node: Node | None, source: Source) -> Span | None:

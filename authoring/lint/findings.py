@@ -20,15 +20,19 @@ CODES = {
     "L204": "the log of a softmax or a sigmoid, which is of 0 where that underflows",
     "L205": "sqrt(x * x), whose gradient at 0 is NaN",
     "L206": "a literal tensor whose dtype makes others float32",
+    "L207": "the log of a sum of powers of e, which is inf where one of them is",
     "L301": "a NaN from the side of where() that is not taken",
     "L401": "a backward that ignores a gradient that it is given",
     "L402": "a backward that returns None for an argument on which the result depends",
     "L501": "a tensor that is kept for the backward, which asks for its size alone",
     "L502": "a tensor that is kept for the backward beside another of which it is one cheap operation",
+    "L503": "a tensor that is kept for the backward twice",
 }
 """Every code with its meaning."""
 
-_NOQA = re.compile(r"#\s*noqa\b(?::\s*(?P<codes>[A-Z]\d+(?:[\s,]+[A-Z]\d+)*))?", re.IGNORECASE)
+_SAID = r"noqa\b(?:[^\S\n]*:[^\S\n]*(?P<codes>[A-Z]+\d+(?:(?:[^\S\n]*,[^\S\n]*|[^\S\n]+)[A-Z]+\d+)*))?"
+_NOQA = re.compile(rf"#\s*{_SAID}", re.IGNORECASE)
+_OF_FILE = re.compile(rf"^[^\S\n]*#\s*gradscript:\s*{_SAID}", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +75,24 @@ class Finding:
         return f"{place}: {self.code} {self.message}\n{line:>4} | {text}\n     | {caret}\n  note: {self.note}"
 
 
-def wanted(findings: Iterable[Finding], ignored: Iterable[str] = ()) -> Iterator[Finding]:
-    """The findings whose line has no `# noqa` for them, and whose code does not begin with one that is ignored."""
-    left_out = tuple(ignored)
+def stands_in(span: Span, source: Source) -> bool:
+    """Whether a span is text of a source."""
+    return span.source is source and span.start < span.end
+
+
+def wanted(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The findings that no comment says to leave out: `# noqa` on their first line or their last, or in the file."""
     for finding in findings:
-        silenced = _silenced(finding.span.source, finding.span.line)
-        if finding.code.startswith(left_out) if left_out else False:
-            continue
-        if silenced is None or (silenced and finding.code not in silenced):
+        source, span = finding.span.source, finding.span
+        comments = [_NOQA.search(source.line(line)) for line in dict.fromkeys((span.line, span.end_line))]
+        comments += _OF_FILE.finditer(source.text) if "noqa" in source.text else ()
+        if not any(comment is not None and _silences(comment, finding.code) for comment in comments):
             yield finding
 
 
-def _silenced(source: Source, line: int) -> frozenset[str] | None:
-    """The codes that a line says to leave out, none for all of them; None where it says nothing."""
-    found = _NOQA.search(source.line(line))
-    if found is None:
-        return None
-    return frozenset(re.split(r"[\s,]+", found["codes"].upper())) if found["codes"] else frozenset()
+def _silences(comment: re.Match[str], code: str) -> bool:
+    named = comment["codes"]
+    return named is None or code.startswith(tuple(re.split(r"[\s,]+", named.upper())))
 
 
 def fixed(source: Source, findings: Iterable[Finding]) -> str:

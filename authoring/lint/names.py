@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ...compiler.ops.registry import OPS, Trait
 from ...lang import ast
 from .findings import Edit, Finding
-
-_EFFECTS = (ast.Call,)
 
 
 def unused_names(definition: ast.FunctionDef) -> Iterator[Finding]:
@@ -24,11 +24,19 @@ def unused_names(definition: ast.FunctionDef) -> Iterator[Finding]:
 
 
 def unused_parameters(definition: ast.FunctionDef) -> Iterator[Finding]:
-    """Tensors that a function takes and never uses. Closures take what they are given; options may be ignored."""
+    """What a function has to be given and never uses. Closures take what they are given; options and what may be None
+    may be ignored."""
     read = {node.id for node in _reads(definition)}
     for parameter in definition.parameters:
-        is_tensor = parameter.default is None and parameter.annotation is None
-        if is_tensor and parameter.name not in read and not parameter.name.startswith("_"):
+        may_be_none = parameter.annotation is not None and re.search(
+            r"\bOptional\b|\bNone\b", parameter.annotation.span.text
+        )
+        if (
+            parameter.default is None
+            and not may_be_none
+            and parameter.name not in read
+            and not parameter.name.startswith("_")
+        ):
             message = f"parameter '{parameter.name}' is never used"
             yield Finding("L102", message, parameter.span, "remove it, or begin its name with '_'")
 
@@ -49,11 +57,11 @@ def ignored_gradients(definition: ast.FunctionDef) -> Iterator[Finding]:
 def idle_statements(definition: ast.FunctionDef) -> Iterator[Finding]:
     """Expressions whose value goes nowhere."""
     for i, statement in enumerate(_statements(definition)):
-        if not isinstance(statement, ast.ExprStmt) or isinstance(statement.value, _EFFECTS):
+        if not isinstance(statement, ast.ExprStmt) or _may_act(statement.value):
             continue
         if isinstance(statement.value, ast.Constant) and (i == 0 or isinstance(statement.value.value, str)):
             continue
-        edit = _removed(definition, statement) if not _calls(statement.value) else None
+        edit = _removed(definition, statement) if not any(map(_may_act, _inside(statement.value))) else None
         note = "assign it, return it, or remove it"
         yield Finding("L103", "the value of this goes nowhere", statement.span, note, edit)
 
@@ -70,18 +78,37 @@ def missing_returns(definition: ast.FunctionDef) -> Iterator[Finding]:
 
 
 def _is_seen(statement: ast.Syntax) -> bool:
-    return not isinstance(statement, ast.ExprStmt) or isinstance(statement.value, ast.Call)
+    return not isinstance(statement, ast.ExprStmt) or _may_act(statement.value)
 
 
 def _calls(expression: ast.Syntax) -> bool:
     """Whether an expression calls something, which may act or draw."""
+    return any(isinstance(node, ast.Call) for node in _inside(expression))
+
+
+def _inside(expression: ast.Syntax) -> Iterator[ast.Syntax]:
     pending = [expression]
     while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call):
-            return True
-        pending += ast.children(node)
-    return False
+        yield pending[-1]
+        pending += ast.children(pending.pop())
+
+
+_OF_LISTS = frozenset(("append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort"))
+
+
+def _may_act(expression: ast.Syntax) -> bool:
+    """Whether an expression may do something beside giving a value: all calls but those of ops that only compute."""
+    if not isinstance(expression, ast.Call):
+        return False
+    function = expression.function
+    if not isinstance(function, ast.Attribute) or any(keyword.name in _ACTING for keyword in expression.keywords):
+        return True
+    ops = OPS.overloads(function.name)
+    acts = any(op.has(Trait.SIDE_EFFECT) or op.has(Trait.RANDOM) for op in ops)
+    return not ops or acts or function.name in _OF_LISTS or function.name.endswith("_")
+
+
+_ACTING = frozenset(("inplace", "out"))
 
 
 def _removed(definition: ast.FunctionDef, statement: ast.Syntax) -> Edit | None:

@@ -8,47 +8,33 @@ from ...compiler.ir.graph import Callee
 from ...compiler.ir.node import Node, Value, walk
 from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
-from ...compiler.types.types import is_tensor
-from ...lang.source import Source, Span
-from .findings import Edit, Finding
+from ...compiler.types.types import FLOAT, ListType, is_tensor
+from ...lang.light_dataclasses import dataclass
+from ...lang.source import Source
+from .findings import Edit, Finding, stands_in
 
-Rule = Callable[[Node], tuple[str, str, str] | None]
-"""What is wrong with a node: the code, the message, and the expression to write instead; None where nothing is."""
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is wrong with a node, and the expression to write instead."""
+
+    code: str
+    message: str
+    text: str
+
+
+Rule = Callable[[Node], Form | None]
 
 
 def lost_digits(callee: Callee, source: Source) -> Iterator[Finding]:
     """Expressions that have a form which is exact where they are not."""
     for node in walk(callee.graph.nodes):
         rule = _RULES.get(node.schema.base_name) if node.schema is not None else None
-        found = rule(node) if rule is not None and _stands_in(node.span, source) else None
+        found = rule(node) if rule is not None and stands_in(node.span, source) else None
         if found is not None:
-            code, message, text = found
-            edit = Edit(node.span.start, node.span.end, text) if "(" in text else None
-            yield Finding(code, message, node.span, f"write `{text}`", edit)
-
-
-def dead_sides(callee: Callee, source: Source) -> Iterator[Finding]:
-    """Sides of where() that make NaN where they are not taken, in functions that are differentiated through."""
-    if callee.pair is not None:
-        return
-    for node in walk(callee.graph.nodes):
-        if node.schema is None or node.schema.base_name != "where" or len(node.inputs) != 3:
-            continue
-        asked = _tensors_below(node.inputs[0])
-        for side in node.inputs[1:]:
-            culprit = _partial(side, asked)
-            if culprit is not None and _stands_in(culprit.node.span, source):
-                operand = _operand(culprit)
-                text = operand.name_hint.partition(".")[0] or operand.node.span.text
-                name = culprit.node.span.text
-                message = f"the gradient of `{name}` is NaN or infinite also where where() does not take it"
-                condition = node.inputs[0].node.span.text
-                if side is node.inputs[2]:
-                    condition = f"~({condition})"
-                safe = _SINGULAR.get(culprit.node.schema.base_name if culprit.node.schema else "", 1)
-                operand_text = f"torch.where({condition}, {text}, {safe})"
-                note = f"give it a harmless operand there: `{operand_text}` in the place of `{text}`"
-                yield Finding("L301", message, culprit.node.span, note)
+            in_place = _is_written_inside(node.inputs[0], node)
+            edit = Edit(node.span.start, node.span.end, found.text) if in_place else None
+            yield Finding(found.code, found.message, node.span, f"write `{found.text}`", edit)
 
 
 def promoting_literals(callee: Callee, source: Source) -> Iterator[Finding]:
@@ -62,23 +48,28 @@ def promoting_literals(callee: Callee, source: Source) -> Iterator[Finding]:
             continue
         for literal in tensors:
             made = literal.node
-            if _makes_float32(made) and _stands_in(made.span, source):
+            if _makes_float32(made) and stands_in(made.span, source):
                 like = next(value for value in tensors if value.node.kind == "prim::Param").name_hint.partition(".")[0]
                 message = "this is float32 whatever the arguments are, and makes halves float32"
                 note = f"say the dtype: `{made.span.text[:-1]}, dtype={like}.dtype)`"
-                edit = (
-                    Edit(made.span.start, made.span.end, note.split("`")[1]) if made.span.text.endswith(")") else None
-                )
+                is_whole = made.schema is not None and made.schema.base_name in _WHOLE
+                mends = is_whole and made.span.text.endswith(")")
+                edit = Edit(made.span.start, made.span.end, note.split("`")[1]) if mends else None
                 yield Finding("L206", message, made.span, note, edit)
 
 
+_WHOLE = frozenset(("zeros", "ones", "eye"))
+"""What is the same in every dtype; others are not where an argument holds ints."""
+_LITERALS = frozenset(("tensor", "as_tensor"))
 _MAKERS = frozenset(("zeros", "ones", "full", "rand", "randn", "linspace", "logspace", "eye"))
 
 
 def _makes_float32(node: Node) -> bool:
     """Whether a node makes a tensor of the default dtype, of at least one dimension."""
-    if node.schema is None or node.schema.base_name not in _MAKERS:
+    if node.schema is None or node.schema.base_name not in _MAKERS | _LITERALS:
         return False
+    if node.schema.base_name in _LITERALS:
+        return _holds_floats(node)
     given = {argument.name: value for argument, value in zip(node.schema.arguments, node.inputs, strict=False)}
     dtype, size = given.get("dtype"), given.get("size")
     if dtype is None or constant_of(dtype) is not None or dtype.node.kind != "prim::Constant":
@@ -86,65 +77,16 @@ def _makes_float32(node: Node) -> bool:
     return size is None or size.node.kind != "prim::ListConstruct" or bool(size.node.inputs)
 
 
-_SINGULAR = {
-    **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"), 1),
-    **dict.fromkeys(("log1p", "acos", "asin", "atanh"), 0),
-    "acosh": 2,
-}
-"""Functions that have infinite slopes, or none, somewhere, and a number where they have a plain one."""
-
-
-def _partial(side: Value, asked: set[Value]) -> Value | None:
-    """What on the way to a side is not defined everywhere, of a value that the condition asks about."""
-    waiting, seen = [side], {side}
-    while waiting:
-        value = waiting.pop()
-        node = value.node
-        name = node.schema.base_name if node.schema is not None else ""
-        divides = name == "div" and is_tensor(node.inputs[1].type)
-        if (name in _SINGULAR or divides) and _operand(value) in asked and _has_gradient(_operand(value)):
-            return value
-        for inner in node.inputs:
-            if inner not in seen and is_tensor(inner.type) and name != "where":
-                seen.add(inner)
-                waiting.append(inner)
-    return None
-
-
-def _has_gradient(value: Value) -> bool:
-    """Whether a gradient goes back from a value to an argument: none does through what is a constant."""
-    waiting, seen = [value], {value}
-    while waiting:
-        node = waiting.pop().node
-        if node.kind == "prim::Param":
-            return True
-        if node.schema is not None and node.schema.base_name in ("detach", "constant"):
-            continue
-        for inner in node.inputs:
-            if inner not in seen and is_tensor(inner.type):
-                seen.add(inner)
-                waiting.append(inner)
-    return False
-
-
-def _operand(value: Value) -> Value:
-    """What decides whether a function is defined."""
-    node = value.node
-    return node.inputs[1] if node.schema is not None and node.schema.base_name == "div" else node.inputs[0]
-
-
-def _tensors_below(value: Value) -> set[Value]:
-    waiting, seen = [value], {value}
-    while waiting:
-        for inner in waiting.pop().node.inputs:
-            if inner not in seen and is_tensor(inner.type):
-                seen.add(inner)
-                waiting.append(inner)
-    return seen
-
-
-def _stands_in(span: Span, source: Source) -> bool:
-    return span.source is source and span.start < span.end
+def _holds_floats(node: Node) -> bool:
+    """Whether a tensor is made of a written list of floats, without a dtype."""
+    assert node.schema is not None
+    given = {argument.name: value for argument, value in zip(node.schema.arguments, node.inputs, strict=False)}
+    dtype = given.get("dtype")
+    data = node.inputs[0]
+    while isinstance(data.type, ListType) and data.node.kind == "prim::ListConstruct" and data.node.inputs:
+        data = data.node.inputs[0]
+    is_list = data is not node.inputs[0]
+    return is_list and data.type == FLOAT and (dtype is None or constant_of(dtype) is None)
 
 
 def _kind(value: Value) -> str:
@@ -166,51 +108,93 @@ def _is_written_inside(value: Value, node: Node) -> bool:
     return not value.name_hint and _text(value, node) is not None
 
 
-def _of_log(node: Node) -> tuple[str, str, str] | None:
+def _of_log(node: Node) -> Form | None:
     inner = node.inputs[0]
-    if not _is_written_inside(inner, node):
-        return None
-    kind = _kind(inner)
-    text = _text(inner.node.inputs[0], node) if inner.node.inputs else None
+    text = _argument(inner, node)
     if text is None:
         return None
-    if kind == "add" and constant_of(inner.node.inputs[1]) == 1 and constant_of(inner.node.inputs[2]) == 1:
-        return "L201", "log(1 + x) loses x where it is small", f"torch.log1p({text})"
-    if kind == "softmax":
-        dim = constant_of(inner.node.inputs[1])
-        if type(dim) is int and constant_of(inner.node.inputs[2]) is None:
-            return "L204", "the log of a softmax is -inf where that underflows", f"torch.log_softmax({text}, {dim})"
+    kind, given = _kind(inner), inner.node.inputs
+    if kind == "softmax" and constant_of(given[2]) is None and type(constant_of(given[1])) is int:
+        form = f"torch.log_softmax({text}, {constant_of(given[1])})"
+        return Form("L204", "the log of a softmax is -inf where that underflows", form)
     if kind == "sigmoid":
-        return "L204", "the log of a sigmoid is -inf where that underflows", f"F.logsigmoid({text})"
+        return Form("L204", "the log of a sigmoid is -inf where that underflows", f"F.logsigmoid({text})")
+    if not _is_written_inside(inner, node):
+        return None
+    if kind == "add" and constant_of(given[1]) == 1 and constant_of(given[2]) == 1:
+        if _kind(given[0]) == "exp" and _is_written_inside(given[0], node):
+            power = _text(given[0].node.inputs[0], node)
+            return Form("L207", "log(1 + exp(x)) is inf where exp(x) is", f"F.softplus({power})") if power else None
+        return Form("L201", "log(1 + x) loses x where it is small", f"torch.log1p({text})")
+    if kind == "rsub" and constant_of(given[1]) == 1 and constant_of(given[2]) == 1:
+        if _kind(given[0]) == "sigmoid" and _is_written_inside(given[0], node):
+            power = _text(given[0].node.inputs[0], node)
+            message = "the log of 1 - sigmoid(x) is -inf where that is 0"
+            return Form("L204", message, f"F.logsigmoid(-({power}))") if power else None
+        return Form("L201", "log(1 - x) loses x where it is small", f"torch.log1p(-({text}))")
+    if kind == "sum" and _kind(given[0]) == "exp" and _is_written_inside(given[0], node):
+        return _of_summed_powers(inner, given[0], node)
     return None
 
 
-def _of_difference(node: Node) -> tuple[str, str, str] | None:
+def _of_summed_powers(total: Value, powers: Value, node: Node) -> Form | None:
+    """log(sum(exp(x), dim)) is inf where a power is; torch.logsumexp is not."""
+    assert total.node.schema is not None
+    given = {a.name: v for a, v in zip(total.node.schema.arguments, total.node.inputs, strict=False)}
+    keepdim, dtype, dim = given.get("keepdim"), given.get("dtype"), given.get("dim")
+    text = _text(powers.node.inputs[0], node)
+    is_plain = keepdim is not None and (dtype is None or constant_of(dtype) is None)
+    if text is None or not is_plain or dim is None or dim.node.kind != "prim::ListConstruct":
+        return None
+    dims, keeps = [constant_of(one) for one in dim.node.inputs], constant_of(given["keepdim"])
+    if not dims or not all(type(one) is int for one in dims) or type(keeps) is not bool:
+        return None
+    place = str(dims[0]) if len(dims) == 1 else str(dims)
+    form = f"torch.logsumexp({text}, {place}{', keepdim=True' if keeps else ''})"
+    return Form("L207", "log(sum(exp(x))) is inf where a power is", form)
+
+
+def _of_difference(node: Node) -> Form | None:
     inner = node.inputs[0]
     is_plain = len(node.inputs) < 3 or constant_of(node.inputs[2]) == 1
     if not is_plain or constant_of(node.inputs[1]) != 1 or not _is_written_inside(inner, node):
         return None
-    text = _text(inner.node.inputs[0], node) if inner.node.inputs else None
+    text = _argument(inner, node)
     if text is None or node.schema is None:
         return None
     if node.schema.base_name == "sub" and _kind(inner) == "exp":
-        return "L202", "exp(x) - 1 loses x where it is small", f"torch.expm1({text})"
+        return Form("L202", "exp(x) - 1 loses x where it is small", f"torch.expm1({text})")
     if node.schema.base_name == "rsub" and _kind(inner) == "cos":
-        return "L203", "1 - cos(x) loses everything where x is small", f"(2 * torch.sin(({text}) / 2) ** 2)"
+        form = f"(2 * torch.sin(({text}) / 2) ** 2)"
+        return Form("L203", "1 - cos(x) loses everything where x is small", form)
     return None
 
 
-def _of_root(node: Node) -> tuple[str, str, str] | None:
+def _of_root(node: Node) -> Form | None:
     inner = node.inputs[0]
     kind = _kind(inner)
-    if not _is_written_inside(inner, node) or kind not in ("mul", "pow"):
+    is_root = node.kind.startswith("aten::sqrt") or constant_of(node.inputs[1]) == 0.5
+    if not is_root or not _is_written_inside(inner, node) or kind not in ("mul", "pow", "square"):
         return None
-    first, second = inner.node.inputs[:2]
-    is_square = first is second if kind == "mul" else constant_of(second) == 2
+    first, *rest = inner.node.inputs
+    is_square = kind == "square" or (first is rest[0] if kind == "mul" else constant_of(rest[0]) == 2)
     text = _text(first, node)
     if not is_square or text is None:
         return None
-    return "L205", "sqrt(x * x) is |x|, and its gradient at 0 is NaN", f"torch.abs({text})"
+    return Form("L205", "sqrt(x * x) is |x|, and its gradient at 0 is NaN", f"torch.abs({text})")
 
 
-_RULES: dict[str, Rule] = {"log": _of_log, "sub": _of_difference, "rsub": _of_difference, "sqrt": _of_root}
+def _argument(inner: Value, node: Node) -> str | None:
+    """The text of what a function inside another is of: in that one, or where a name was given to it."""
+    if not inner.node.inputs:
+        return None
+    return _text(inner.node.inputs[0], node if _is_written_inside(inner, node) else inner.node)
+
+
+_RULES: dict[str, Rule] = {
+    "log": _of_log,
+    "sub": _of_difference,
+    "rsub": _of_difference,
+    "sqrt": _of_root,
+    "pow": _of_root,
+}

@@ -21,18 +21,15 @@ from ..trials.trace import RunTrace, is_literal, is_number
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence
 from .phrases import number_text, quoted, rounded
+from .solving import near, solved_for
 from .spans import Spans
 
-MAX_UNKNOWNS = 36
-"""Elements of a step's value that are solved for together."""
 MAX_STEPS = 60
 MAX_RESHAPED = 20
 MAX_VALUES = 48
 Make = Callable[[RunTrace], Any]
 """What a step makes, in one trace."""
 
-NEAR = 1e-6
-"""Relative to the largest element: how near a change must come to what was solved for."""
 _FACTORS = (-1.0, 2.0, 0.5, -2.0, -0.5, 3.0, 1 / 3, 4.0, 0.25)
 _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     **UNARY,
@@ -128,13 +125,13 @@ class Steps:
             made = _made(trace, step)
             if made is None or expected is None:
                 return None
-            solved = _solve(partial(_outcome, evidence, trace, step), made, expected)
+            solved = solved_for(partial(_outcome, evidence, trace, step), made, expected)
             if solved is None or isinstance(solved, bool):
                 return solved
             found.append(solved)
         now = [_made(trace, step) for trace in evidence.traces]
         same = all(np.array_equal(now[0], other) for other in now[1:])  # type: ignore[arg-type]
-        return False if same and not all(_near(found[0], other) for other in found[1:]) else found
+        return False if same and not all(near(found[0], other) for other in found[1:]) else found
 
     def _can_be_wrong(self, step: int) -> bool:
         wanted = self.wanted(step, self.evidence)
@@ -146,7 +143,7 @@ class Steps:
         """Whether another value would change a gradient that is right."""
         for trace, value in zip(other.traces, wanted, strict=True):
             changed = _outcome(other, trace, step, value)
-            if changed is None or not _near(changed, other.of_result(trace.values[other.result(trace)])):
+            if changed is None or not near(changed, other.of_result(trace.values[other.result(trace)])):
                 return True
         return False
 
@@ -160,7 +157,7 @@ class Steps:
             if theirs is False:
                 return False
             known = isinstance(wanted, list) and isinstance(theirs, list)
-            if known and not all(_near(a, b) for a, b in zip(wanted, theirs, strict=True)):  # type: ignore[arg-type]
+            if known and not all(near(a, b) for a, b in zip(wanted, theirs, strict=True)):  # type: ignore[arg-type]
                 return False
         return True
 
@@ -180,7 +177,7 @@ class Steps:
     def _gives(self, step: int, wanted: Sequence[Array], makes: Make) -> bool:
         for trace, value in zip(self.evidence.traces, wanted, strict=True):
             made = _attempted(makes, trace)
-            if made is None or not _near(made, value):
+            if made is None or not near(made, value):
                 return False
         return True
 
@@ -303,49 +300,7 @@ class Steps:
                             yield repair
 
 
-# --- solving ---
-
-
-def _solve(outcome: Callable[[Array], Array | None], made: Array, expected: Array) -> Array | bool | None:
-    """The value for which the outcome is what is expected, if the outcome is linear in it; False if there is none."""
-    nothing = outcome(np.zeros_like(made))
-    now = outcome(made)
-    if nothing is None or now is None or nothing.shape != expected.shape:
-        return None
-    if made.shape == expected.shape:
-        slope = _elementwise(outcome, nothing, made, now)
-        if slope is not None:
-            blind = slope == 0
-            missing = expected - nothing
-            if not _near(np.where(blind, missing, 0.0) + 0 * expected, 0 * expected, float(np.abs(expected).max())):
-                return False
-            return np.where(blind, made, missing / np.where(blind, 1.0, slope))
-    if made.size > MAX_UNKNOWNS:
-        return None
-    columns = []
-    for unit in np.eye(made.size):
-        moved = outcome(unit.reshape(made.shape))
-        if moved is None:
-            return None
-        columns.append((moved - nothing).ravel())
-    matrix = np.array(columns).T
-    if not np.isfinite(matrix).all() or not _near(nothing.ravel() + matrix @ made.ravel(), now.ravel()):
-        return None
-    solved, _, rank, _ = np.linalg.lstsq(matrix, (expected - nothing).ravel(), rcond=1e-10)
-    if not _near(nothing.ravel() + matrix @ solved, expected.ravel()):
-        return False
-    return solved.reshape(made.shape) if rank == made.size else None
-
-
-def _elementwise(outcome: Callable[[Array], Array | None], nothing: Array, made: Array, now: Array) -> Array | None:
-    """The slope of each element of the outcome in the same element of the value, if that is all there is to it."""
-    one, mixed = outcome(np.ones_like(made)), np.linspace(0.7, 1.9, made.size).reshape(made.shape)
-    if one is None:
-        return None
-    slope = one - nothing
-    other = outcome(mixed)
-    fits = other is not None and _near(nothing + slope * mixed, other) and _near(nothing + slope * made, now)
-    return slope if fits and np.isfinite(slope).all() else None
+# --- what a step makes ---
 
 
 def _outcome(evidence: Evidence, trace: RunTrace, step: int, made: Any) -> Array | None:
@@ -357,13 +312,6 @@ def _made(trace: RunTrace, step: int) -> Array | None:
     outputs = trace.steps[step].outputs
     value = trace.values[outputs[0]] if len(outputs) == 1 else None
     return value if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size else None
-
-
-def _near(found: Array, wanted: Array, scale: float = 0.0) -> bool:
-    if found.shape != wanted.shape or not np.isfinite(found).all():
-        return False
-    scale = max(scale, float(np.abs(wanted).max(initial=0.0)))
-    return bool((np.abs(found - wanted) <= NEAR * scale).all())
 
 
 # --- changes ---

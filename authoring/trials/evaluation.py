@@ -5,7 +5,7 @@ Each evaluation starts from the same seed, so that all of them draw the same ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
-from ...compiler.ir.node import Node, Value, copy_nodes
+from ...compiler.ir.node import RETURN, Node, Value, copy_nodes
 from ...compiler.link import reachable
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.inline_functions import inline_functions
@@ -33,6 +33,7 @@ from ...runtime.plans.plan import ExecutionPlan
 from ...runtime.settings.modes import settings
 from ...runtime.settings.random import local_seed
 from .decisions import COMPARISONS
+from .holding import CONSTANTS, Constants
 from .leaves import array_leaves, floating_leaves, is_floating
 from .trace import RunTrace, TooLong, summed_like
 
@@ -40,10 +41,9 @@ repeatable = local_seed(0)
 """Decorates what is to draw the same random numbers in each call."""
 
 
-CONSTANT, SURROGATE = "gs::constant", "gs::surrogate"
+SURROGATE = "gs::surrogate"
 _PASS_ON = ("prim::ListConstruct", "aten::sum_to_size", "aten::_grad_sum_to_size")
 """What may stand between a surrogate and the gradient that is returned."""
-_CONSTANTS = ("aten::detach", CONSTANT)
 
 
 class Subject:
@@ -88,30 +88,46 @@ class Subject:
         graph = self.function.graph.without_closure().copy()
         inline_functions(graph)
         inputs = [(i, value) for i, value in enumerate(graph.inputs) if value.uses]
-        return frozenset(i for i, v in inputs if all(use.user.kind in _CONSTANTS for use in v.uses))
+        return frozenset(i for i, v in inputs if all(use.user.kind in CONSTANTS for use in v.uses))
 
     @cached_property
     def surrogates(self) -> dict[int, str]:
         """The parameters whose gradients the source says are meant to be other than the derivative, and why."""
         found: dict[int, str] = {}
-        outputs = self.pair.backward.outputs if self.pair is not None else []
-        for i, output in enumerate(outputs[: len(self.schema.arguments)]):
+        if self.pair is None:
+            return self._called_surrogates()
+        for i, output in enumerate(self.pair.backward.outputs[: len(self.schema.arguments)]):
             node = _surrogate_node(output)
             if node is not None:
                 found[i] = str(node.inputs[1].node.attrs.get("value", ""))
         return found
 
+    def _called_surrogates(self) -> dict[int, str]:
+        """The same of a function that is differentiated through: what goes into a function that has one."""
+        why = {}
+        for callee in reachable(self.function.callee, self.function.name):
+            outputs = callee.pair.backward.outputs if callee.pair is not None else []
+            for node in filter(None, map(_surrogate_node, outputs)):
+                why[callee.schema.name] = str(node.inputs[1].node.attrs.get("value", ""))
+        if not why:
+            return {}
+        graph = self.function.graph
+        goes_on = {n for n in graph.all_nodes() if n.kind == "prim::CallFunction" and _calls(graph, n, why)}
+        return {i: next(iter(why.values())) for i, v in enumerate(graph.inputs) if _reaches(v, goes_on)}
+
     @cached_property
     def bent(self) -> frozenset[int]:
         """Those of `surrogates` that say that they are not linear in the gradients that they are given."""
-        found = {i: _surrogate_node(self.pair.backward.outputs[i]) for i in self.surrogates} if self.pair else {}
+        if self.pair is None:
+            return frozenset(self.surrogates)
+        found = {i: _surrogate_node(self.pair.backward.outputs[i]) for i in self.surrogates}
         linear = {i: node.inputs[2].node.attrs.get("value") for i, node in found.items() if node is not None}
         return frozenset(i for i, said in linear.items() if said is False)
 
     def surrogates_in(self, values: Sequence[Any], seeds: Sequence[Any]) -> frozenset[int]:
         """Those of `surrogates` that came by one in a run: a backward may give one in some branches only."""
         if not self.surrogates or self.pair is None:
-            return frozenset()
+            return frozenset(self.surrogates)
         *_, context = repeatable(run_plan)(self._plans.plan(self.pair.forward), values)
         given = [seeds[i] for i in self.pair.grad_outputs]
         try:
@@ -121,39 +137,33 @@ class Subject:
         return frozenset(i for i in self.surrogates if _came_by_a_surrogate(trace, trace.results[i]))
 
     @cached_property
-    def _held(self) -> tuple[ExecutionPlan, ExecutionPlan] | None:
-        """The constants of the forward, and the forward given them; None where it has none, or in branches only."""
-        graph = self.function.graph.without_closure().copy()
-        inline_functions(graph)
-        places = [i for i, node in enumerate(graph.nodes) if node.kind == CONSTANT]
-        if not places:
-            return None
-        giving, given = graph.copy(), graph.copy()
-        nodes = list(giving.nodes)
-        giving.body.ret.replace_inputs([nodes[i].output for i in places])
-        nodes = list(given.nodes)
-        for i in places:
-            constant = nodes[i].output
-            constant.replace_uses_with(given.body.add_input(constant.type, constant.name_hint))
-        return self._plans.plan(giving), self._plans.plan(given)
+    def _constants(self) -> Constants:
+        graph = self.function.graph.without_closure()
+        return Constants(graph, graph.outputs)
 
     @property
     def holds_constants(self) -> bool:
-        """Whether the forward says of something that it computes that it is a constant."""
-        return self._held is not None
+        """Whether the forward says of something that its results depend on that it is a constant."""
+        return bool(self._constants)
 
     def held(self, values: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
         """The forward in which what it calls constant stays what it is at these values."""
-        if self._held is None:
-            return self.forward
-        giving, given = self._held
-        constants = repeatable(run_plan)(giving, values)
+        return repeatable(repeatable(self._constants.held)(values)) if self.holds_constants else self.forward
+
+    def held_gradient(self, values: Sequence[Any]) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+        """The gradient by its own backward in which the same stays what it is."""
+        pair = self.pair
+        if pair is None or not self.holds_constants:
+            return self.gradient
+        forward = repeatable(Constants(pair.forward, pair.forward.outputs[:-1]).held)(values)
+        backward = self._plans.plan(pair.backward)
 
         @repeatable
-        def forward(others: Sequence[Any]) -> list[Any]:
-            return run_plan(given, [*others, *constants])
+        def gradient(others: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
+            context = forward(others)[-1]
+            return self._summed(run_plan(backward, [context, *(seeds[i] for i in pair.grad_outputs)]), others)
 
-        return forward
+        return gradient
 
     @cached_property
     def numbers(self) -> list[float]:
@@ -204,8 +214,10 @@ class Subject:
             return self._pulled_back(self.function, values, seeds)
         *_, context = run_plan(self._plans.plan(self.pair.forward), values)
         given = [seeds[i] for i in self.pair.grad_outputs]
-        results = run_plan(self._plans.plan(self.pair.backward), [context, *given])
-        gradients = results[: len(self.schema.arguments)]
+        return self._summed(run_plan(self._plans.plan(self.pair.backward), [context, *given]), values)
+
+    def _summed(self, results: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+        gradients = list(results[: len(self.schema.arguments)])
         if not self.sums_where_broadcast:
             return gradients
         return [summed_like(gradient, value) for gradient, value in zip(gradients, values, strict=True)]
@@ -251,6 +263,27 @@ def _surrogate_node(value: Value) -> Node | None:
         pending += [v for v in following if v not in seen]
         seen.update(following)
     return None
+
+
+def _calls(graph: Graph, node: Node, names: Collection[str]) -> bool:
+    """Whether what a node calls is one of these functions, or calls one."""
+    name = node.attr("callee")
+    return any(callee.schema.name in names for callee in reachable(graph.functions[name], name))
+
+
+def _reaches(value: Value, nodes: Collection[Node]) -> bool:
+    """Whether a value goes into one of these nodes."""
+    pending, seen = [value], {value}
+    while pending:
+        for use in pending.pop().uses:
+            if use.user in nodes:
+                return True
+            owner = use.user.owner.node if use.user.kind == RETURN and use.user.owner is not None else None
+            inside = [v for block in use.user.blocks for v in block.inputs]
+            following = [*use.user.outputs, *inside, *(owner.outputs if owner is not None else ())]
+            pending += [v for v in following if v not in seen]
+            seen.update(following)
+    return False
 
 
 def _came_by_a_surrogate(trace: RunTrace, result: int) -> bool:

@@ -8,8 +8,9 @@ from itertools import zip_longest
 from ...compiler.ir.node import Node, Value
 from ...lang.light_dataclasses import replace
 from .evaluation import Subject
+from .kinks import ends_at
 from .leaves import floating_leaves
-from .recipes import PlainEntry
+from .recipes import FixedEntry, PlainEntry
 from .shapes import signature
 from .trial import GradientFinding, Trial
 
@@ -87,6 +88,18 @@ def forgive_negative_counts(subject: Subject, trials: Sequence[Trial]) -> list[t
         for finding in trial.findings:
             if finding.kind in ("value", "none", "nan", "error", "shape"):
                 forgiven.append((trial, GradientFinding(finding.index, finding.kind, finding.message, finding.error)))
+                finding.kind = "unsupported"
+    return forgiven
+
+
+def forgive_ends(subject: Subject, trials: Sequence[Trial]) -> list[tuple[Trial, GradientFinding]]:
+    """What is not finite at an end of the function's domain, where few arguments are: it is told, as at kinks."""
+    forgiven = []
+    for trial in trials:
+        found = any(isinstance(entry, FixedEntry) for entry in trial.recipe.entries)
+        for finding in [f for f in trial.findings if f.kind == "nan"] if found else []:
+            if ends_at(subject, trial.values):
+                forgiven.append((trial, GradientFinding(finding.index, "nan", finding.message)))
                 finding.kind = "unsupported"
     return forgiven
 

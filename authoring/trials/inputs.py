@@ -21,10 +21,22 @@ from ...lang.light_dataclasses import replace
 from ...runtime.failures.failure import RuntimeFailure
 from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject
-from .leaves import floating_leaves
+from .leaves import floating_leaves, is_floating
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
 from .samples import MASKS, choices, holds_tensors, is_dtype, looks_like_data
-from .shapes import STRUCTURED, Shapes, beside, broadcast, candidates, equal, is_stretched, kind_of, mixed, signature
+from .shapes import (
+    STRUCTURED,
+    Shape,
+    Shapes,
+    beside,
+    broadcast,
+    candidates,
+    equal,
+    is_stretched,
+    kind_of,
+    mixed,
+    signature,
+)
 
 SECONDS = 6.0
 """The search for the first fit gives up after so long."""
@@ -305,6 +317,25 @@ class InputSearch:
         """Examples that compute in a shorter dtype, where a parameter says in which."""
         for i in (i for i in self.plain if is_dtype(self.arguments[i])):
             yield from (recipe.with_entry(i, PlainEntry(FLOAT32.code)) for recipe in given[:MAX_VARIED])
+
+    def broadcast_examples(self, given: Sequence[Recipe]) -> Iterator[Recipe]:
+        """Examples with one tensor of size 1 in its first dimension, or without it, where the results keep their shape:
+        a backward that sums to sizes takes that on."""
+        for recipe in given if self.subject.sums_to_sizes else ():
+            shapes = self._result_shapes(recipe)
+            for i, entry in enumerate(recipe.entries):
+                value = entry.value if isinstance(entry, ExampleEntry) else None
+                if not isinstance(value, np.ndarray) or not is_floating(value) or not value.ndim or value.shape[0] < 2:
+                    continue
+                others = (recipe.with_entry(i, ExampleEntry(part)) for part in (value[:1], value[0]))
+                yield from (other for other in others if shapes is not None and self._result_shapes(other) == shapes)
+
+    def _result_shapes(self, recipe: Recipe) -> list[Shape] | None:
+        try:
+            outputs = self.subject.forward(recipe.make(self.rng))
+        except (RuntimeFailure, ValueError, TypeError):
+            return None
+        return [leaf.shape for leaf in floating_leaves(outputs).values()]
 
     def drawn(self, first: Recipe) -> Iterator[Recipe]:
         """Plain values and absent tensors in combinations without pattern."""

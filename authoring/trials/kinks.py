@@ -95,7 +95,7 @@ class KinkCheck:
                 said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, and the result is finite"
                 if theirs is not None and theirs.shape == leaf.shape and np.isfinite(theirs.flat[place]):
                     said += f"; the convention is {_text(theirs.flat[place])}"
-                at_an_end = kink.is_trap and self._ends_at(kink.values)
+                at_an_end = kink.is_trap and ends_at(self.subject, kink.values)
                 return KinkFinding(index, "nan", said, kink.nodes, _text(leaf.flat[place]), kink.is_trap, at_an_end)
             if theirs is None or theirs.shape != leaf.shape or kink.is_trap:
                 continue
@@ -140,31 +140,33 @@ class KinkCheck:
             return False
         return bool(slopes) and max(slopes) - min(slopes) <= 1e-3 * max(*map(abs, slopes), 1.0)
 
-    def _ends_at(self, values: Sequence[Any]) -> bool:
-        """Whether the result is not finite beside: with what is zero here a little more, or a little less."""
-        zeros = [(path, leaf) for path, leaf in floating_leaves(values).items() if (leaf == 0).any()]
-        try:
-            beside = [
-                self.subject.forward(replaced(values, path, np.where(leaf == 0, step, leaf)))
-                for path, leaf in zeros
-                for step in (_STEPS[0], -_STEPS[0])
-            ]
-        except RuntimeFailure:
-            return True
-        return not all(np.isfinite(flat(outputs)).all() for outputs in beside)
-
     def _along(
         self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]
     ) -> Callable[[float], float]:
         """The weighted sum of the results by how far one element is moved."""
+        forward = self.subject.held(values)
 
         def weighted(step: float) -> float:
             moved = leaf.copy()
             moved.flat[place] += step
-            outputs = self.subject.forward(replaced(values, path, moved))
+            outputs = forward(replaced(values, path, moved))
             return float(np.sum(flat(outputs) * flat(seeds, outputs)))
 
         return weighted
+
+
+def ends_at(subject: Subject, values: Sequence[Any]) -> bool:
+    """Whether the result is not finite beside: with what is zero here a little more, or a little less."""
+    zeros = [(path, leaf) for path, leaf in floating_leaves(values).items() if (leaf == 0).any()]
+    try:
+        beside = [
+            subject.forward(replaced(values, path, np.where(leaf == 0, step, leaf)))
+            for path, leaf in zeros
+            for step in (_STEPS[0], -_STEPS[0])
+        ]
+    except RuntimeFailure:
+        return True
+    return not all(np.isfinite(flat(outputs)).all() for outputs in beside)
 
 
 def _leaf(gradient: Any, path: Path, leaf: Array) -> Array | None:

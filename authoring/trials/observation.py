@@ -26,9 +26,6 @@ NEGATIVE, ZERO, POSITIVE = -1, 0, 1
 MAX_STEPS = 20000
 _OF_WHAT_IS_NO_NUMBER = frozenset(("isnan", "isinf", "isfinite"))
 """Masks of these are true, or false, of numbers that are not tried."""
-_OF_RANKS = frozenset(
-    ("aten::dim", "aten::__not__.bool", *(f"aten::{name}.int" for name in ("eq", "ne", "lt", "le", "gt", "ge")))
-)
 _BRANCHES = ("prim::If", "prim::Loop")
 _LIKE_A_TIE = {"le": NEGATIVE, "gt": NEGATIVE, "lt": POSITIVE, "ge": POSITIVE}
 """By comparison, the side that gives what a tie gives."""
@@ -81,6 +78,8 @@ class Observer:
         self.reached = Reached()
         self.reached_empty = Reached()
         """What only runs on nothing have reached: no gradient was compared there."""
+        self.steps = 0
+        """How many ops have run."""
         self._plain: dict[int, Graph] = {}
         self._masks: dict[Node, bool] = {}
         """Which nodes join masks, of those that have run."""
@@ -97,12 +96,16 @@ class Observer:
     @repeatable
     def _walk(self, reached: Reached, values: Sequence[Any], seeds: Sequence[Any] | None) -> None:
         walk = _Walk(reached, self._plain, self._masks)
-        walk.run(self.forward, values)
+        try:
+            walk.run(self.forward, values)
+        finally:
+            self.steps += len(walk.steps)
         if self.backward is None or seeds is None or self.subject.pair is None:
             return
         context = walk.values[walk.results[-1]]
         given = [seeds[i] for i in self.subject.pair.grad_outputs]
-        _Walk(reached, self._plain, self._masks, is_backward=True).run(self.backward, [context, *given])
+        back = _Walk(reached, self._plain, self._masks, is_backward=True).run(self.backward, [context, *given])
+        self.steps += len(back.steps)
 
     # --- what there is to reach ---
 
@@ -248,26 +251,6 @@ def _asks_for_gradients(node: Node) -> bool:
             return True
         pending += [value.node for value in asked.inputs] if asked.kind == "aten::__or__.bool" else []
     return False
-
-
-def asks_for_ranks_only(node: Node) -> bool:
-    """Whether a branch is decided by nothing but numbers of dimensions."""
-    if node.kind != "prim::If":
-        return False
-    pending, seen = [node.inputs[0]], {node.inputs[0]}
-    while pending:
-        made = pending.pop().node
-        if made.kind == "prim::If" and _is_condition(made):
-            following = [*made.inputs, *(value for block in made.blocks for value in block.ret.inputs)]
-        elif made.schema is not None and made.schema.full_name in _OF_RANKS:
-            following = [value for value in made.inputs if not isinstance(value.type, TensorType)]
-        elif made.kind == "prim::Constant":
-            following = []
-        else:
-            return False
-        pending += [value for value in following if value not in seen]
-        seen.update(following)
-    return True
 
 
 def _steers_only(node: Node) -> bool:

@@ -25,6 +25,8 @@ MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""
 MAX_RUNS_FOR_KINKS = 300
 """Where nothing but kinks is left to find."""
+MAX_STEPS_OF_ALL = 400_000
+"""Ops that all runs together may take: of what loops over many there are fewer runs."""
 MAX_KINKS = 3
 """Points kept for each kink, of each choice of plain values."""
 MAX_REGIONS = 6
@@ -77,6 +79,10 @@ class Reach:
         except ValueError:
             return
 
+    def offer_values(self, values: Values) -> None:
+        """Keep arguments if they reach something new."""
+        self._try(values)
+
     def look(self, bases: Sequence[Values], *, kinks: bool = True) -> None:
         """Find what can be found beside these arguments, and beside what is found; if nothing is missing, `kinks`."""
         self._runs_for_kinks = MAX_RUNS_FOR_KINKS if kinks else 0
@@ -111,6 +117,8 @@ class Reach:
                 self.kinks.append(Kink(values, tuple(dict.fromkeys(reached.lost)), is_corner, is_trap=True))
 
     def _may_run(self) -> bool:
+        if self.observer.steps > MAX_STEPS_OF_ALL:
+            return False
         return self._runs < (MAX_RUNS if self.observer.missing() else self._runs_for_kinks)
 
     def _is_done(self, base: Values) -> bool:

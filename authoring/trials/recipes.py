@@ -75,7 +75,9 @@ class Recipe:
     dtype: str = "float64"
 
     def make(self, rng: Rng, attempt: int = 0) -> list[Any]:
-        values = [entry.make(rng, attempt) for entry in self.entries]
+        made = (entry.make(rng, attempt) for entry in self.entries)
+        # What is computed from an array of no dimensions is a number of NumPy's, and no array.
+        values = [np.asarray(value) if isinstance(value, np.generic) else value for value in made]
         dtype = np.dtype(self.dtype)
         return [map_arrays(value, lambda array: array.astype(dtype)) for value in values]
 

@@ -118,7 +118,10 @@ def choices(argument: Argument, strings: Sequence[str], compared: Sequence[int |
 
     `strings` are the texts that the source names, `compared` the numbers that it compares with.
     """
-    found = [*_of_type(argument.type, argument.name, strings), *_at_borders(strip_optional(argument.type), compared)]
+    # What is no probability by its default is none, whatever its name.
+    beyond = isinstance(argument.default, int | float) and not 0 <= argument.default <= 1
+    name = "" if beyond and _CHANCE.search(argument.name) else argument.name
+    found = [*_of_type(argument.type, name, strings), *_at_borders(strip_optional(argument.type), compared)]
     if argument.required:
         return found
     default = list(argument.default) if isinstance(argument.default, tuple) else argument.default

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from .coverage import Coverage
+from .deciding import NOTHING, RANKS, Decided
 from .decisions import COMPARISONS
 from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding
-from .leaves import array_leaves, at, floating_leaves, replaced
-from .observation import Observer, Side, asks_for_ranks_only
+from .leaves import array_leaves, floating_leaves
+from .observation import Observer, Side
+from .ranks import RankSearch, without_elements
 from .reach import Reach
 from .recipes import PlainEntry, Recipe, fixed_recipe
 from .samples import Rng, holds_tensors
@@ -30,15 +32,19 @@ class Survey:
         self.observer = Observer(subject)
         self._reach = Reach(subject, self.observer, rng)
         self._bases: dict[str, list[Any]] = {}
-        self._ranks: set[tuple[int, ...]] = set()
-        """The numbers of dimensions of all tensors together, that the forward has run on."""
+        self._of_other_ranks: dict[tuple[int, ...], list[Any]] = {}
+        """Arguments that have run, by the numbers of dimensions of all tensors together."""
+        self._decided = Decided(self.observer.forward, self.observer.backward)
+        self._settled: frozenset[str] = frozenset()
+        """What of a caller's arguments has been tried in every way, so that what only that decides was seen."""
 
     def see(self, trial: Trial) -> None:
         """Count what one trial has reached."""
         reached = self.observer.see(trial.values, trial.seeds[0] if trial.seeds else None)
         if reached is None:
             return
-        self._ranks.add(tuple(leaf.ndim for path, leaf in floating_leaves(trial.values).items() if len(path) == 1))
+        ranks = tuple(leaf.ndim for leaf in floating_leaves(trial.values).values())
+        self._of_other_ranks.setdefault(ranks, trial.values)
         if not all(leaf.size for leaf in floating_leaves(trial.values).values()):
             self.observer.reached_empty.add(reached)
             return
@@ -53,6 +59,7 @@ class Survey:
             if not self.observer.missing():
                 break
             self._reach.offer(recipe)
+        self._look_at_ranks()
         self._reach.look([*self._bases.values(), *self._reach.found], kinks=kinks)
         # Of the first plain values alone: a count of zero, say, is not what a formula is written for.
         for base in list(self._bases.values())[: int(kinks)]:
@@ -69,27 +76,36 @@ class Survey:
         return [finding for kink in self._reach.kinks for finding in check.findings(kink)]
 
     def missing(self) -> list[Side]:
-        """The ways that no run went, but for those that only numbers of dimensions take on which no forward runs."""
-        sides = self.observer.never_seen()
-        if any(asks_for_ranks_only(side.node) for side in sides) and self._has_one_rank():
-            return [side for side in sides if not asks_for_ranks_only(side.node)]
-        return sides
+        """The ways that no run went, but for those that nothing that a caller gives makes a run go.
 
-    def _has_one_rank(self) -> bool:
-        """Whether the forward refuses tensors of one dimension more or less than those it ran on, each and together."""
-        if len(self._ranks) != 1 or not self._bases:
+        These are branches on numbers of dimensions, once all were tried, and on what the function itself says.
+        """
+        known = self._settled
+        return [
+            s for s in self.observer.never_seen() if s.node.kind != "prim::If" or not self._decided.by(s.node) <= known
+        ]
+
+    def _runs(self, values: list[Any]) -> bool:
+        try:
+            self.subject.forward(values)
+        except Exception:  # any op may refuse its operands in its own way
             return False
-        base = next(iter(self._bases.values()))
-        paths = [path for path in floating_leaves(base) if len(path) == 1]
-        for group in [*([path] for path in paths), paths]:
-            more, fewer = base, base
-            for path in group:
-                array = np.asarray(at(base, path))
-                more = replaced(more, path, array[None])
-                fewer = replaced(fewer, path, array[0] if array.ndim else array[None])
-            if self.observer.see(more) is not None or self.observer.see(fewer) is not None:
-                return False
         return True
+
+    def _look_at_ranks(self) -> None:
+        """Try other numbers of dimensions where a branch that is decided by them was never seen to go one way."""
+        kinds = [self._decided.by(side.node) for side in self.observer.never_seen() if side.node.kind == "prim::If"]
+        bases = list(self._bases.values())
+        if not bases or not any(kind <= {RANKS, NOTHING} for kind in kinds):
+            return
+        search = RankSearch(self._runs)
+        for values in search.search([*bases, *self._of_other_ranks.values()]):
+            self._reach.offer_values(values)
+        for base in bases:
+            for values in without_elements(base):
+                self._reach.offer_values(values)
+        if search.is_exhausted:
+            self._settled = frozenset((RANKS, NOTHING))
 
     def coverage(self, trials: Sequence[Trial]) -> Coverage:
         """The whole of it."""

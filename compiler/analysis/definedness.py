@@ -15,7 +15,8 @@ from ..ir.graph import Graph
 from ..ir.kinds import carried, is_loop, open_flow_of, own_parameters, sources
 from ..ir.node import PARAM, RETURN, Node, Value
 from ..ir.rewrite import program_order
-from ..types.types import UNDEFINED, ListType, OptionalType, TensorType, VariableType
+from ..types.dtypes import DEFAULT_FLOAT
+from ..types.types import UNDEFINED, ListType, OptionalType, TensorType, Type, VariableType, is_tensor
 from .dataflow import Dataflow
 
 
@@ -33,6 +34,13 @@ def join(states: Iterable[State]) -> State:
             return State.UNKNOWN
         found = state
     return State.UNKNOWN if found is None else found
+
+
+def there(type: Type) -> Type:
+    """The type of gradients that are there, alone or in a list: that a dtype is known says so, whichever it is."""
+    if isinstance(type, ListType):
+        return ListType(there(type.element))
+    return TensorType(DEFAULT_FLOAT) if is_tensor(type) else type
 
 
 class Definedness:
@@ -112,7 +120,9 @@ def _is_read(given: Value, value: Value) -> bool:
     return given.node.kind != "prim::Uninitialized" or value.node.kind != "prim::If"
 
 
-_BY_INPUTS = frozenset({"prim::GradOf", "prim::AutogradAdd", "prim::grad_item", "prim::unchecked_cast"})
+_BY_INPUTS = frozenset(
+    {"prim::GradOf", "prim::AutogradAdd", "prim::ListConstruct", "prim::grad_item", "prim::unchecked_cast"}
+)
 """What these make is there or not as their inputs are."""
 
 
@@ -122,6 +132,9 @@ def _output_state(node: Node, index: int, state_of: Callable[[Value], State]) ->
         return _grad_of(given_to(node, state_of), state_of(node.blocks[0].outputs[index]))
     if node.kind == "prim::AutogradAdd":
         return given_to(node, state_of)
+    if node.kind == "prim::ListConstruct":
+        # A list of gradients is there where one of them is.
+        return State.NONZERO if State.NONZERO in map(state_of, node.inputs) else State.UNKNOWN
     if node.kind == "prim::grad_item":
         return State.ZERO if state_of(node.inputs[0]) is State.ZERO else State.UNKNOWN
     if node.kind == "prim::unchecked_cast":

@@ -24,6 +24,8 @@ from .reverse import Reverse, gradient_type
 
 _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
 """Ops that bring a tensor to a size."""
+_SHAPED = ("prim::grad_list", "prim::grad_zeros")
+"""Ops that ask their last operand, a list of tensors, for shapes and dtypes."""
 
 
 class Backward:
@@ -70,6 +72,7 @@ class Backward:
             copy_repeated(df, self.forward.aggregation.copy)
         run_recipe(df, "after_autodiff", is_part=True)
         self._hoist_sizes(df)
+        self._hoist_shapes(df)
         return df
 
     def _is_input(self, value: Value) -> bool:
@@ -110,6 +113,24 @@ class Backward:
                 _keep_rank(node.inputs[0], old)
                 old.replace_uses_with(new)
             node.destroy()
+
+    def _hoist_shapes(self, df: Graph) -> None:
+        """Take the shapes of lists that are captured for zeros in them alone, so that no element is kept."""
+        f = self.forward.graph
+        zeros: dict[Value, list[Node]] = {}
+        kept = {*f.outputs}
+        for value, user in _uses(df):
+            if user.kind in _SHAPED and value is user.inputs[-1] and value not in user.inputs[:-1]:
+                zeros.setdefault(value, []).append(user)
+            else:
+                kept.add(value)
+        for value, users in zeros.items():
+            made_here = value.node.owner is f.body and not self._is_input(value)
+            if not made_here or value in kept or self.forward.lacks or may_be_uninitialized(value):
+                continue
+            shapes = Builder(f, before=value.node.next, span=f.span).op("prim::grad_shapes", value)
+            for node in users:
+                node.set_input(len(node.inputs) - 1, shapes)
 
     def _is_forward(self, value: Value) -> bool:
         return value.node.owner is self.forward.graph.body or value.node.kind == "prim::Constant"

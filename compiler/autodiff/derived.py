@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...lang.diagnostics import CompileError
+from ..analysis.definedness import there
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Value, copy_nodes
 from ..ir.rewrite import replace_node
 from ..pipeline import run_recipe
-from ..types.dtypes import DEFAULT_FLOAT
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import (
     BOOL,
@@ -31,14 +31,12 @@ from ..types.types import (
     TENSOR,
     UNDEFINED,
     ListType,
-    TensorType,
     TupleType,
     Type,
     is_tensor,
 )
 from .differentiate import differentiate
 from .flatten import flatten_signature, taken_apart
-from .given_lists import open_lists
 from .gradient import Gradient
 
 
@@ -126,19 +124,19 @@ def _backward(gradient: Gradient, types: Sequence[Type]) -> Graph:
 
 
 def _with_gradients(df: Graph, count: int) -> Graph:
-    """A copy for gradients that are there: that a dtype is known says so, and nothing is made of which one it is."""
+    """A copy for gradients that are there."""
     copied = df.copy()
     for value in copied.inputs[:count]:
-        if is_tensor(value.type):
-            value.type = TensorType(DEFAULT_FLOAT)
-    given = {value for value in copied.inputs[:count] if isinstance(value.type, ListType)}
-    while run_recipe(copied, "follow_gradients") | open_lists(copied, given):
+        value.type = there(value.type)
+    while run_recipe(copied, "follow_gradients"):
         pass
     run_recipe(copied, "settle_gradients")
     return copied
 
 
 def _plain(type: Type) -> Type:
+    if isinstance(type, ListType) and is_tensor(type.element):
+        return ListType(TENSOR)
     return TENSOR if is_tensor(type) else type
 
 

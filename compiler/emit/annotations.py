@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.diagnostics import Diagnostics, did_you_mean
+from ...lang.parser import parse
+from ...lang.source import Source
 from ...lang.trampoline import Walk, run
 from ..spelling.advice import for_type
 from ..types.types import (
@@ -84,6 +86,10 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
             record = environment(dotted_name(node))
             if isinstance(record, RecordType):
                 return record.type
+        case ast.Constant(value=str(quoted)):
+            read = _unquoted(quoted)
+            if read is not None:
+                return (yield _resolve(read, diagnostics, environment))
         case ast.BinaryOp(op="|"):
             left = yield _resolve(node.left, diagnostics, environment)
             right = yield _resolve(node.right, diagnostics, environment)
@@ -100,6 +106,13 @@ def _resolve(node: ast.Expr, diagnostics: Diagnostics, environment: Environment)
     generic = dotted_name(node.value) if isinstance(node, ast.Subscript) else text
     notes = for_type(generic.removeprefix("typing.")) or did_you_mean(text, (*NAMES, *GENERICS))
     raise diagnostics.fail("E302", f"unknown type '{text}'", node.span, *notes, _NOTE)
+
+
+def _unquoted(text: str) -> ast.Expr | None:
+    """The annotation in a string, as Python has them; None where it does not read."""
+    scratch = Diagnostics()
+    functions = parse(Source(f"def f(x: {text}):\n    pass\n"), scratch).functions
+    return functions[0].parameters[0].annotation if functions and not scratch.found else None
 
 
 def _apply(generic: str, node: ast.Subscript, types: list[Type], diagnostics: Diagnostics) -> Type:

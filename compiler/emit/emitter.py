@@ -14,7 +14,7 @@ from ...lang.trampoline import Walk
 from ..ir.builder import Builder
 from ..ir.graph import Callee
 from ..ir.node import Block, Value
-from ..spelling.advice import for_name
+from ..spelling.advice import for_member_of, for_name
 from ..spelling.overloads import Resolver
 from ..types.types import CLOSURE, Type, excess_of, strip_optional
 from .annotations import dotted_name
@@ -177,8 +177,8 @@ class Emitter:
         """Whether a name is that of a value: a variable's, or a constant's from outside."""
         return self.frame.lookup(name) is not None or isinstance(self.outside(name), OutsideConstant)
 
-    def lookup(self, name: str, span: Span) -> Value:
-        """The value of a name; what is wrong with it is reported."""
+    def lookup(self, name: str, span: Span, member: str = "") -> Value:
+        """The value of a name, of which a member may be asked; what is wrong with it is reported."""
         binding = self.frame.lookup(name)
         if isinstance(binding, Value):
             return binding
@@ -188,7 +188,7 @@ class Emitter:
             raise self.fail("E404", f"closure '{name}' refers to itself", span, "a closure cannot be recursive")
         if binding is None:
             known = [*dict.fromkeys(self.frame.names()), *self.unit.names]
-            notes = for_name(name) or did_you_mean(name, known)
+            notes = for_member_of(name, member) or for_name(name) or did_you_mean(name, known)
             raise self.fail("E201", f"undefined name '{name}'", span, *notes, *self.unit.hints)
         if binding is POISON or not binding.code:
             raise Abort(name)

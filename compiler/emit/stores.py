@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...lang import ast
 from ...lang.source import Span
+from ..analysis.python_tuples import is_shape
 from ..functionalize.writes import WRITE
 from ..ir.node import Value
 from ..types.types import is_tensor
@@ -21,6 +22,9 @@ def emit_update(e: Emitter, node: ast.Syntax, target: Value, new: Value, what: s
 
 def emit_write(e: Emitter, span: Span, target: Value, new: Value, what: str) -> None:
     """The object becomes what `new` is."""
+    if is_shape(target):
+        note = "in Python sizes are a tuple: write `list(x.shape)` for a list of one's own"
+        raise e.fail("E202", f"{what} changes sizes of a tensor, which nothing does", span, note)
     e.builder.current_span = span
     e.builder.node(WRITE, [target, new], attrs={"what": what})
 

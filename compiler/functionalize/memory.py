@@ -224,7 +224,9 @@ class Memory(Objects):
         root = parent.root if isinstance(parent, View) else parent
         enters = isinstance(step, ElementStep | FieldStep) and holds_mutable(type_of(root))
         of_element = enters or (isinstance(parent, View) and parent.of_element)
-        made = View(parent, step, root, type, of_element, self.structure(root) if of_element else None)
+        # What is taken out of an element stands where that stood when it was taken: its list may have moved it since.
+        structure = parent.structure if isinstance(parent, View) else None
+        made = View(parent, step, root, type, of_element, structure or (self.structure(root) if of_element else None))
         return self._shortened(made) or made
 
     def _shortened(self, view: View) -> View | None:
@@ -294,8 +296,12 @@ class Memory(Objects):
 
     def _assign(self, place: Place, value: Value) -> None:
         base = place.root if isinstance(place, View) else place
-        self._assign_base(base, self._written(place, value), moved=isinstance(place, Root))
-        if place is not base:
+        # Elements of a list in a list move too, and what was taken out of it before is not where it was.
+        moved = isinstance(type_of(place), ListType)
+        self._assign_base(base, self._written(place, value), moved=moved)
+        if isinstance(place, View):
+            if moved and place.structure is not None:
+                place.structure = self.structure(place.root)
             self.keep(place, value)
 
     def _written(self, place: Place, value: Value) -> Value:
@@ -326,7 +332,7 @@ class Memory(Objects):
         base = place.root if isinstance(place, View) else place
         sides = [partial(self._written, place, value), partial(self._read, base)]
         written = self._decide(condition, sides if holds else sides[::-1], type_of(base))
-        self._assign_base(base, written, moved=isinstance(place, Root))
+        self._assign_base(base, written, moved=isinstance(type_of(place), ListType))
 
     def _assign_cell(self, root: Root, value: Value, *, moved: bool) -> None:
         cell = root.cell
@@ -338,7 +344,7 @@ class Memory(Objects):
             for element in elements:
                 self.scope.stale[element] = Write("a write into a list", self.builder.current_span)
         else:
-            keeps = not (moved and isinstance(cell.type, ListType))
+            keeps = not moved
             self.scope.contents[cell] = Whole(value, structure=old.structure) if keeps else Whole(value)
         if not value.name_hint and cell.name and value.node.kind != "prim::Constant":
             value.name_hint = cell.name

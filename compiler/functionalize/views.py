@@ -125,7 +125,7 @@ def by_numbers(step: Step) -> bool:
 
 
 _MEANS_MORE = (
-    *("aten::detach", "aten::_unrecorded_view", "gs::constant"),
+    *("aten::detach", "aten::_unrecorded_view", "gs::constant", "gs::constant.optional"),
     *("gs::save", "gs::recompute", "gs::surrogate"),
 )
 """Views that say something of gradients."""
@@ -250,7 +250,7 @@ WRITERS: dict[str, Writer | None] = {
     "aten::permute": _permuted_back,
     "aten::positive": _identity,
     # The elements change, and what is known of the gradient stays.
-    **dict.fromkeys(("aten::detach", "aten::_unrecorded_view", "gs::constant"), _replaced),
+    **dict.fromkeys(("aten::detach", "aten::_unrecorded_view", "gs::constant", "gs::constant.optional"), _replaced),
     **dict.fromkeys(("gs::save", "gs::recompute", "gs::surrogate"), _identity),
     "aten::unbind.int": lambda b, whole, part, args: b.op("aten::stack", part, *args),
     **{name: _again(name) for name in _SELF_INVERSE},

@@ -24,17 +24,19 @@ from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
 from ..types.dtypes import DType
+from ..types.floats import holds_open_float
 from ..types.sizes import closed
-from .assemble import Split
 from .decompose import decompose, take_apart
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
-from .planner import Unfusable, plan_program, require_straight
+from .planning.assemble import Split
+from .planning.planner import plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
 from .second_order import passes_own_backwards
+from .straight import Unfusable, require_straight
 from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
@@ -276,9 +278,18 @@ def _planned(
     known = _to_parts(graph, metas, decompose, known=known)
     if join_slices(graph, known):
         known = settle_for_kernels(graph, metas)
+    # What open floats decided is decided; kernels are given what they are.
+    known = {value: without_open_floats(found) for value, found in known.items()}
     _call(graph, results)
     layouts = [given if _is_layout(given) else None for given in arguments]
     return plan_program(graph, known, layouts, supports, name, split)
+
+
+def without_open_floats(known: Any) -> Any:
+    """What is known of a value, with UNKNOWN for open floats."""
+    if not holds_open_float(known):
+        return known
+    return type(known)([without_open_floats(item) for item in known]) if type(known) in (list, tuple) else UNKNOWN
 
 
 def _call(graph: Graph, results: Sequence[str]) -> None:

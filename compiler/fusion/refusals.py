@@ -18,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.arrays import numpy_dtype
 from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
+from ..types.floats import Expression, OpenFloat, evaluated
 from ..types.sizes import at_hand
 from ..types.types import FLOAT, INT, NUMBER, leaf_of
 from .decompose import primitive_definition
-from .planner import Unfusable
+from .straight import Unfusable
 
 LARGEST = 3
 """Sizes up to which a size stays as it is: what is larger becomes one of the next, equal ones the same."""
@@ -35,14 +37,10 @@ MOST = 1 << 16
 """Elements on which an op is asked as they are, if few do not do. Of more the rule of shapes alone is asked."""
 NUMBERS = (-1.5, 0.0, 0.5, 2.0, float("inf"), float("nan"))
 """One of these is refused by an op that looks at its numbers."""
-INTEGERS = (-2, 0, 3)
-"""The same of integers: some ops of whole numbers are not for negative ones, or for 0."""
+INTEGERS = (-2, 0, 3, 1 << 62)
+"""The same of integers: some ops of whole numbers are not for negative ones, or for 0, and not all hold a large one."""
 FILLS: tuple[Callable[[tuple[int, ...]], Any], ...] = (np.ones, np.zeros, lambda shape: _identities(shape))
 """What tensors are full of. No element is to blame for what is refused of all."""
-
-
-_READ_BY_INDEX = frozenset(("gather", "index_select", "embedding"))
-"""Ops whose kernels tell of an index that is out of range."""
 
 
 class Unsettled(Unfusable):
@@ -81,11 +79,12 @@ def _looks_at_elements(graph: Graph) -> bool:
 @cache
 def _may_refuse_elements(op: Op) -> bool:
     made_of = primitive_definition(op)
-    named = op.schema.base_name in _READ_BY_INDEX
-    return named or (made_of is not None and _looks_at_elements(made_of.graph.without_closure()))
+    return op.has(Trait.READS_BY_INDEX) or (made_of is not None and _looks_at_elements(made_of.graph.without_closure()))
 
 
 def _require(graph: Graph, node: Node, op: Op, inputs: Sequence[Any]) -> None:
+    floats = {i: given for i, given in enumerate(inputs) if type(given) is OpenFloat}
+    inputs = [UNKNOWN if i in floats else given for i, given in enumerate(inputs)] if floats else inputs
     kinds = tuple([_kind(given) for given in inputs])
     if any(kind is None for kind in kinds):
         return
@@ -94,10 +93,23 @@ def _require(graph: Graph, node: Node, op: Op, inputs: Sequence[Any]) -> None:
         return
     integers = frozenset(i for i in numbers if node.inputs[i].type == INT)
     error = _refused(op, kinds, numbers, integers)
+    if error is not None and floats and _is_accepted(op, kinds, numbers, integers, floats):
+        return
     if error is not None and numbers:
         raise Unsettled(f"{node.kind} refuses some numbers, and what it is given is not known", node.span)
     if error is not None:
         raise ShapeError(graph.name, node, inputs, error)
+
+
+def _is_accepted(
+    op: Op, kinds: tuple[Any, ...], numbers: tuple[int, ...], integers: frozenset[int], floats: Mapping[int, Any]
+) -> bool:
+    """Whether the numbers at hand are, which is noted."""
+    owners = {id(given.owner): given.owner for given in floats.values()}
+    rest = tuple([i for i in numbers if i not in floats])
+    expressions = tuple([(i, given.expression) for i, given in floats.items()])
+    found = Acceptance(op.schema.full_name, kinds, rest, integers, expressions)
+    return len(owners) == 1 and next(iter(owners.values())).found_to_hold(found)
 
 
 def _is_number(op: Op, index: int) -> bool:
@@ -119,6 +131,31 @@ def _kind(given: Any) -> Any:
     if any(item is UNKNOWN or isinstance(item, list | tuple) for item in given):
         return None
     return (type(given), tuple([_kind(item) for item in given]))
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """That an op accepts numbers: asked again of each that was not met before."""
+
+    op: str
+    kinds: tuple[Any, ...]
+    numbers: tuple[int, ...]
+    """Places that nothing is known of."""
+    integers: frozenset[int]
+    expressions: tuple[tuple[int, Expression], ...]
+    """What open floats are, by their places."""
+
+    pinned = frozenset[int]()
+
+    def holds(self, values: Sequence[Any]) -> bool:
+        """Whether it accepts them, given a value for each atom."""
+        kinds = list(self.kinds)
+        for place, expression in self.expressions:
+            try:
+                kinds[place] = _kind(float(evaluated(expression, values)))
+            except (ArithmeticError, TypeError, ValueError):
+                return False
+        return _refused(OPS.named(self.op), tuple(kinds), self.numbers, self.integers) is None
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ from ..ir.node import Value, copy_nodes
 from ..recompute import Policy
 from ..recompute.driver import recompute
 from ..types.types import UNDEFINED, is_differentiable
-from .planner import Unfusable
+from .straight import Unfusable
 
 Simplify = Callable[[Gradient], Gradient]
 

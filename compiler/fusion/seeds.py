@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import inf
 from typing import Any
 
 from ..ir.graph import Graph
@@ -12,6 +13,8 @@ from ..ops.registry import OPS, Op, Trait
 from ..passes.inline_functions import inline_functions
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, strip_optional
 
+_LARGEST = 3.3895313892515355e38
+"""Of bfloat16, which is the least of those with the range of float32."""
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""
 
@@ -32,6 +35,14 @@ def is_open(op: Op, index: int) -> bool:
     # A number that has a default is one like any other: kernels of it do without what the default would leave out.
     type = strip_optional(op.schema.arguments[index].type)
     return op.has(Trait.POINTWISE) and op.scalar is not None and type not in (INT, BOOL, STR)
+
+
+def is_unasked(value: float, settled: bool) -> bool:
+    """Whether kernels take any float in the place of this one.
+
+    What is beyond float32 an op may refuse, and where all are `settled` each has kernels of its own.
+    """
+    return not settled and not _LARGEST < abs(value) < inf
 
 
 def _is_open(number: Value, returned: Node) -> bool:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.printer import print_kernel
-from .program import KernelStep, Step
+from ..types.sizes import Symbols
+from .program import KernelStep, Program, Step
 
 _NAME = re.compile(r"%[\w.]+")
 
@@ -30,6 +32,13 @@ class SharedKernels:
     def steps(self, steps: Sequence[Step]) -> list[Step]:
         """The same steps, by the kernels that were met first."""
         return [self._step(step) if isinstance(step, KernelStep) else step for step in steps]
+
+    def of_program(self, program: Program, symbols: Symbols | None) -> Program:
+        """The program by these kernels; by its own where sizes are open, for their names are those of one plan."""
+        if symbols is None:
+            return replace(program, steps=tuple(self.steps(program.steps)))
+        with symbols.named():
+            return replace(program, steps=tuple(SharedKernels().steps(program.steps)))
 
     def _step(self, step: KernelStep) -> KernelStep:
         first = self._first.setdefault(structure(step.kernel), step.kernel)

@@ -24,7 +24,7 @@ from ..specialize.straighten import trips_of, write_out
 from ..types.types import is_tensor, leaf_of
 from .borders import is_free
 from .decompose import primitive_definition
-from .elements import has_element_rule
+from .elements.table import has_element_rule
 
 MAX_WRITTEN = 512
 """Ops of all rounds of a loop together, as they stand in its body: what more would save is not worth the time that

@@ -23,7 +23,6 @@ from typing import Any
 
 from ...lang.source import NO_SOURCE
 from ..types.schema import Argument
-from ..types.sizes import is_open
 from .constants import TensorConstant
 from .node import Block, Node, Value
 
@@ -61,14 +60,6 @@ def print_node(node: Node, *, inside: bool = True) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
-def print_block(block: Block) -> str:
-    """A block's text, as it stands under its node."""
-    printer = _Printer(False)
-    printer.lines.append(f"block({printer.definitions(block.inputs)}):")
-    printer.block_body(block, 1)
-    return "\n".join(printer.lines) + "\n"
-
-
 def constant_text(value: Any) -> str:
     """An attribute's value: a number, string, bool, None, a tensor, or a list of such."""
     if isinstance(value, str):
@@ -77,7 +68,7 @@ def constant_text(value: Any) -> str:
         return value.text
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(constant_text, value))}]"
-    if isinstance(value, int) and not is_open(value) and value.bit_length() > _LONGEST_DECIMAL:
+    if type(value) is int and value.bit_length() > _LONGEST_DECIMAL:
         return hex(value)
     return repr(value)
 

@@ -13,6 +13,8 @@ from .node import RETURN, Block, Node, Value
 from .structure import constant_fits
 
 CONSTANT = "prim::Constant"
+ITEM = "aten::__getitem__.t"
+SET_ITEM = "aten::_set_item.t"
 
 
 class NotConstant:
@@ -125,3 +127,9 @@ def is_commutative(node: Node) -> bool:
 def _block(node: Node) -> Block:
     assert node.owner is not None
     return node.owner
+
+
+def with_item_added(b: Builder, whole: Value, single: Value) -> Value:
+    """A list of tensors in which an item is more by what another list, of that one item, sets."""
+    _, index, item = single.node.inputs
+    return b.op(SET_ITEM, whole, index, b.op("aten::add.Tensor", b.op(ITEM, whole, index), item))

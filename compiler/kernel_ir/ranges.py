@@ -10,9 +10,10 @@ So is what log1p is taken of in losses of logits, and there it is a polynomial.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, isnan
+from math import inf
 
-from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Uniform
+from ..types.sizes import is_open
+from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Total, Uniform
 
 Range = tuple[float, float]
 ANY: Range = (-inf, inf)
@@ -29,7 +30,7 @@ def _extremes(operation: Callable[[float, float], float], x: Range, y: Range) ->
     """Of an operation that is monotonous in each operand."""
     found = [operation(a, b) for a in x for b in y]
     # 0 · inf and inf - inf: of a value that comes near to both, any number can come out.
-    return ANY if any(isnan(number) for number in found) else (min(found), max(found))
+    return ANY if any(number != number for number in found) else (min(found), max(found))
 
 
 _COMPUTED: dict[str, Callable[..., Range]] = {
@@ -60,9 +61,12 @@ def ranges(kernel: Kernel) -> dict[str, Range]:
 
 
 def _of(operand: Operand, found: dict[str, Range]) -> Range:
+    if isinstance(operand, Total):
+        # Texts are the same whatever it is.
+        return (0.0, inf)
     if isinstance(operand, KernelConstant):
-        number = float(operand.value)
-        return ANY if isnan(number) else (number, number)
+        number = operand.value if is_open(operand.value) else float(operand.value)
+        return ANY if number != number else (number, number)
     return found.get(operand, ANY)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from math import isfinite
+from math import isfinite, prod
 from typing import Any, TypeAlias
 
 from ..types.dtypes import (
@@ -115,6 +116,11 @@ def element(value: bool | int | float, dtype: DType) -> Any:
     if not is_element(value, dtype):
         raise RuntimeError(f"value {value} cannot be converted to {dtype} without overflow")
     return np.asarray(value if dtype.is_floating else int(value)).astype(target)[()]
+
+
+def can_fill(size: Sequence[int], value: bool | int | float, dtype: DType) -> bool:
+    """Whether a tensor may be filled with a number. As in torch, a half that is alone overflows to infinity."""
+    return is_element(value, dtype) or (dtype.is_half and prod(size) == 1)
 
 
 def cast(array: Any, dtype: DType) -> Array:

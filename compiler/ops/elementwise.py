@@ -27,7 +27,7 @@ from ..types.types import (
     may_be_none,
     strip_optional,
 )
-from .arrays import Array, compute_dtype, dtype_of, numpy_dtype, plain_floats, result_dtype
+from .arrays import Array, compute_dtype, dtype_of, element, numpy_dtype, plain_floats, result_dtype
 from .program import LinearProgram
 from .promotion import RULES, DtypeRule, is_tensor, promoted_dtype
 from .registry import OPS, Op, Trait
@@ -139,9 +139,15 @@ class Pointwise:
         conditions: Sequence[str],
         coefficients: Sequence[str],
         check: Callable[..., None] | None,
+        elements: Sequence[str] = (),
+        widened: Sequence[str] = (),
     ) -> None:
         self.schema = schema
-        self.check = check
+        self._check = check
+        places = {argument.name: i for i, argument in enumerate(schema.arguments)}
+        self._elements = [
+            (places[name.lstrip("-")], name.startswith("-"), name in widened) for name in (*elements, *widened)
+        ]
         self.formula = formula
         self.dtype = dtype
         self.conditions = frozenset(conditions)
@@ -206,9 +212,22 @@ class Pointwise:
         """The value of the op; trailing arguments may be left out."""
         if len(arguments) < len(self.defaults):
             arguments = (*arguments, *self.defaults[len(arguments) :])
-        if self.check is not None:
-            self.check(*arguments)
+        self.require(arguments)
         return self.specialize(arguments).run(arguments)
+
+    def require(self, arguments: Sequence[Any]) -> None:
+        """Raise what the op has against its arguments, for other reasons than dtypes."""
+        if self._check is not None:
+            self._check(*arguments)
+        if self._elements:
+            self._require_elements(arguments)
+
+    def _require_elements(self, arguments: Sequence[Any]) -> None:
+        compute, result = self.specialize(arguments).dtypes(arguments)
+        for index, is_negated, is_widened in self._elements:
+            value = arguments[index]
+            if isinstance(value, bool | int | float):
+                element(-value if is_negated else value, compute if is_widened else result)
 
     def evaluator(self) -> Callable[..., Array]:
         """`evaluate`, with a shortcut where the whole op is one primitive: its NumPy function is called at once."""
@@ -229,6 +248,7 @@ class Pointwise:
         leaves = [(arg.op, arg.value, arg.kind) for arg in root.args]
         parameters = [(PARAMETER, i, "number") for i in range(len(leaves))]
         is_plain = bool(leaves) and special.tensors in ((0,), (0, 1)) and special.keeps_floats
+        is_plain = is_plain and not any(self.schema.arguments[i].required for i, _, _ in self._elements)
         function = EVALUATED[root.op].evaluate if is_plain and leaves in (parameters, parameters[::-1]) else None
         if not isinstance(function, np.ufunc):
             return None
@@ -311,6 +331,8 @@ def pointwise(
     conditions: tuple[str, ...] = (),
     coefficients: tuple[str, ...] = (),
     check: Callable[..., None] | None = None,
+    elements: tuple[str, ...] = (),
+    widened: tuple[str, ...] = (),
 ) -> Op:
     """Declare a pointwise op.
 
@@ -321,7 +343,7 @@ def pointwise(
     does for other reasons than dtypes.
     """
     parsed = parse_schema(schema)
-    scalar = Pointwise(parsed, formula, dtype, conditions, coefficients, check)
+    scalar = Pointwise(parsed, formula, dtype, conditions, coefficients, check, elements, widened)
     op = Op(parsed, traits | Trait.POINTWISE, scalar.evaluate, scalar.result_type, scalar, aliases)
     OPS.add(op)
     return op

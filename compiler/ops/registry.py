@@ -81,6 +81,8 @@ class Trait(Flag):
     """Arithmetic-bound: never recomputed."""
     SHAPE_ONLY = auto()
     """Depends on sizes, ranks, dtypes and devices of tensors, never on their elements."""
+    READS_BY_INDEX = auto()
+    """Which elements it reads, a tensor of indices says: kernels look at each, and tell of one that is out of range."""
     NONDIFFERENTIABLE = auto()
     """The derivative is zero or undefined everywhere: comparisons, argmax, integers' results."""
 

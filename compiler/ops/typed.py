@@ -84,16 +84,17 @@ def _cached(op: Op, key: Hashable, arguments: _Arguments, dtype: DType) -> Typed
     for index, array in zip(tensors, sample, strict=True):
         given[index] = array
     try:
-        if pointwise.check is not None:
-            # Checks go by dtypes and constants.
-            pointwise.check(*given)
+        # Checks go by dtypes and constants.
+        pointwise.require(given)
         special = pointwise.specialize([SYMBOLIC if isinstance(a, TensorOperand) else a for a in arguments])
     except Exception:
         # The op refuses its constants; that is an error where it runs, and not before.
         return None
     if not special.keeps_floats or not special.promoting_tensors or not numbers <= set(special.promoting):
         return None
-    function = _function(special, arguments, tensors, numpy_dtype(dtype))
+    # A constant beyond the dtype's range is infinite.
+    with np.errstate(all="ignore"):
+        function = _function(special, arguments, tensors, numpy_dtype(dtype))
     wanted = numpy_dtype(special.rule.result(dtype))
     return (function, tensors) if _gives(function, sample, wanted) else None
 

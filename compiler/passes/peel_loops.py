@@ -48,7 +48,7 @@ from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import CONSTANT, constant_of, replace_node
 from ..types.types import INT
 
-MAX_BODY = 64
+MAX_BODY = 128
 """A body of more nodes, constants aside, is left alone."""
 _LOOP, _SUM = "prim::Loop", "prim::AutogradAdd"
 

@@ -19,8 +19,12 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.rewrite import replace_node
 
-_HINTS = {"gs::save": 0, "gs::recompute": 0, "gs::surrogate": 0, "gs::constant": 0, "aten::_overwritten": 1}
+_HINTS = {
+    **dict.fromkeys(("gs::save", "gs::recompute", "gs::surrogate", "gs::constant", "gs::constant.optional"), 0),
+    "aten::_overwritten": 1,
+}
 """Which operand each of them is."""
+_DETACHED = {"gs::constant": "aten::detach", "gs::constant.optional": "aten::_without_gradient"}
 
 
 def remove_hints(graph: Graph) -> bool:
@@ -28,7 +32,7 @@ def remove_hints(graph: Graph) -> bool:
     hints = [node for node in graph.all_nodes() if node.kind in _HINTS]
     for node in hints:
         given = node.inputs[_HINTS[node.kind]]
-        if node.kind == "gs::constant":
-            given = Builder(graph, before=node, span=node.span).op("aten::detach", given)
+        if node.kind in _DETACHED:
+            given = Builder(graph, before=node, span=node.span).op(_DETACHED[node.kind], given)
         replace_node(node, [given])
     return bool(hints)

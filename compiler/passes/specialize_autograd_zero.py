@@ -21,8 +21,8 @@ After:
       return (%b)
 
 A GradOf of zeros alone becomes zeros, one with a known gradient its content; an AutogradAdd with a zero is the
-other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient; whether a known
-gradient is there is a constant.
+other operand, one of two known gradients an add; MaterializeGrad of a known gradient is that gradient, and grad_list of
+a list of them that list; whether a known gradient is there is a constant.
 """
 
 from __future__ import annotations
@@ -79,6 +79,15 @@ def _grad_item(node: Node, states: Definedness) -> bool:
     return True
 
 
+def _grad_list(node: Node, states: Definedness) -> bool:
+    """A list of gradients that are all there needs no zeros, and what it is the gradient of need not be kept."""
+    given = node.inputs[0]
+    if given.node.kind != "prim::ListConstruct" or any(states[v] is not State.NONZERO for v in given.node.inputs):
+        return False
+    replace_node(node, [given])
+    return True
+
+
 def _undefine(value: Value, zero: Value) -> None:
     """Make users of a gradient use one that is not there."""
     zero.name_hint = zero.name_hint or value.name_hint
@@ -127,6 +136,7 @@ _RULES: dict[str, Callable[[Node, Definedness], bool]] = {
     "prim::GradOf": _grad_of,
     "prim::AutogradAdd": _autograd_add,
     "prim::grad_item": _grad_item,
+    "prim::grad_list": _grad_list,
     "prim::MaterializeGrad": _materialize,
     "prim::grad_defined": _grad_defined,
 }

@@ -42,7 +42,7 @@ class _Candidate:
 def recompute(
     gradient: Gradient, shapes: Sequence[Abstract] | None, policy: Policy, primal: Graph | None = None
 ) -> Recomputed:
-    """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit.
+    """The gradient with what its backward keeps chosen by a policy; its results are the same to the bit, op by op.
 
     `shapes` are the abstract inputs of `gradient.f` (None: not known). The plain gradient stays where the choice would
     not win: where it would neither lower the estimated peak, nor keep less between the halves at the same peak; but

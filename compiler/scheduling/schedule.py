@@ -196,8 +196,8 @@ def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> 
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
-    points = _most_points(kernel.axes, limits.flat_block)
-    warps = _warps(min(limits.flat_block, points), limits, most=4)
+    points = _room(kernel.axes, limits.flat_block)
+    warps = _warps(points, limits, most=4)
     is_heavy = sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy
     return Flat(warps, 1, min(limits.flat_block // 2 if is_heavy else limits.flat_block, points))
 
@@ -235,7 +235,7 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     streams = columns > limits.held and _is_read_once(kernel)
     if dynamic or streams or not fits_in_registers(kernel, columns, limits):
         return _looped(kernel, columns, limits)
-    together = max(1, min(limits.tile // columns, next_power(rows), _power_of_four(rows // limits.min_programs)))
+    together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
     warps = _warps(together * columns, limits, words)
     if not any(isinstance(s, Uniform) for s in kernel.body):
@@ -248,7 +248,8 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
 def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
     reduction = kernel.with_role("reduction")
     points, most = _block(kernel, limits)
-    block = min(points, max(_most_points(reduction, limits.tile, columns), WARP))
+    least = limits.tile if any(axis.dynamic for axis in reduction) else WARP
+    block = min(points, max(columns, least))
     while block > 256 and _looped_words(kernel) * block // (WARP * most) > limits.registers:
         block //= 2
     warps = max(min(next_power(block // (WARP * limits.elements_per_thread)), most), 1)
@@ -324,14 +325,14 @@ def _width(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> int:
     """Lanes of a program that reduces across them: fewer than there may be where that makes more programs."""
     narrowest = min((b.dtype.itemsize for b in kernel.inputs), default=limits.segment)
     spread = next_power(extent(kernel.with_role("parallel")) // limits.lane_programs)
-    return min(limits.lanes, _most_points(lanes, limits.lanes), max(spread, limits.segment // narrowest))
+    return min(_room(lanes, limits.lanes), max(spread, limits.segment // narrowest))
 
 
 def _serial(kernel: Kernel, limits: Limits) -> Serial:
     reduction, serial = kernel.with_role("reduction"), kernel.with_role("serial")
     if not reduction:
         return _serial_lanes(kernel, limits)
-    columns, steps = next_power(extent(reduction)), _most_points(serial, limits.tile)
+    columns, steps = next_power(extent(reduction)), _room(serial, limits.tile)
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
     warps = _warps(rows * columns, limits, words_alive(kernel))
@@ -341,29 +342,32 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
 def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
     """Without reduction axes, lanes lie along whichever axes have the unit stride."""
     parallel, serial = kernel.with_role("parallel"), kernel.with_role("serial")
-    points = _most_points(serial, limits.flat_block)
+    points = _room(serial, limits.flat_block)
     if not is_across(kernel, parallel, serial):
-        rows = min(limits.flat_block, points)
-        return Serial(_warps(rows, limits, most=4), _stages(kernel, serial, rows, limits, rows), rows, 1)
+        return Serial(_warps(points, limits, most=4), _stages(kernel, serial, points, limits, points), points, 1)
     mine, _ = strides_along(kernel, parallel, serial)
     lanes = tuple(axis for axis in parallel if strides_along(kernel, [axis], serial)[0] == mine)
     outer = tuple(axis.name for axis in parallel if axis not in lanes)
-    width = min(limits.lanes, _most_points(lanes, limits.lanes))
+    width = _room(lanes, limits.lanes)
     rows = min(max(1, limits.lanes * limits.serial_block // width), points)
     stages = _stages(kernel, serial, width * rows, limits, rows)
     return Serial(_warps(width * rows, limits, most=4), stages, rows, width, outer)
 
 
-def _most_points(axes: Iterable[Axis], block: int, points: int = 0) -> int:
-    """Points that a block along axes may have room for: a whole block where sizes are in no text."""
-    axes = tuple(axes)
-    found = points or next_power(extent(axes))
-    return max(found, block) if any(axis.dynamic for axis in axes) else found
+def _room(axes: Sequence[Axis], block: int) -> int:
+    """Points of a block along axes, `block` at most: so many where sizes are in no text."""
+    return block if any(axis.dynamic for axis in axes) else min(block, next_power(extent(axes)))
 
 
-def _power_of_four(number: int) -> int:
-    """The greatest that is not above, and 1 at least: few of them serve all numbers of rows."""
-    return 1 << (max(number.bit_length() - 1, 0) & ~1)
+def _power_of_four(number: int, most: int) -> int:
+    """The greatest that is not above a number, and 1 at least: few of them serve all numbers of rows.
+
+    Of a number that may be open, no more is asked than decides on one up to `most`.
+    """
+    found = 1
+    while found < most and number >= 4 * found:
+        found *= 4
+    return max(min(found, most), 1)
 
 
 def _stages(kernel: Kernel, along: Sequence[Axis], tile: int, limits: Limits, step: int) -> int:

@@ -82,7 +82,7 @@ def _key(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Hashable:
 
 def _scalar_key(value: Any) -> Hashable:
     """Zeros differ in their signs, and numbers in their types, which equality does not see."""
-    return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
+    return (type(value), repr(value)) if type(value) is float else (type(value), value)
 
 
 def _inferred(op: Op, inputs: Sequence[Any], types: Sequence[Type]) -> Results:
@@ -199,6 +199,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "aten::__is__": _is_same,
     "aten::__isnot__": _is_other,
     "prim::grad_zeros": lambda primal: primal,
+    "prim::grad_shapes": lambda primal: primal,
     "aten::__getitem__.t": _picked,
     "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
     "prim::grad_list": _filled,

@@ -27,6 +27,7 @@ from ..ir.kinds import carried, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Meta, is_known, join
+from ..types.floats import OpenFloat
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
 from .fills import Fill, Filled, fills
 from .growth import growing_lists
@@ -124,6 +125,8 @@ def frozen(value: Abstract) -> Any:
     all."""
     if isinstance(value, list | tuple):
         return (type(value), *_runs(value))
+    if type(value) is OpenFloat:
+        return value.key
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
 
 

@@ -15,6 +15,7 @@ from ..passes.inline_functions import inline_functions
 from ..passes.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
+from ..types.floats import holds_open_float
 from ..types.types import UNDEFINED, TensorType, is_tensor_list
 
 MAX_ROUNDS = 4
@@ -193,7 +194,9 @@ def _may_fold(node: Node, all_defined: bool) -> bool:
 
 
 def _fold(node: Node, known: Any) -> bool:
-    if not is_known(known) or isinstance(known, tuple) or not constant_fits(known, node.output.type):
+    if not is_known(known) or isinstance(known, tuple) or holds_open_float(known):
+        return False
+    if not constant_fits(known, node.output.type):
         return False
     replace_by_constant(node, known)
     return True

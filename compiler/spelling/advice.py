@@ -10,6 +10,7 @@ _DEVICE = "remove it: all stays on the device of the arguments; `x.to(y.device)`
 _OUTSIDE = "do it in Python, around the call"
 _GRADIENT = "gradients are taken from outside: `gs.grad(f)`, `gs.vjp(f, x)`, or torch's `backward()` of the result"
 _PARAMETERS = "a module's tensors are arguments here: `def layer(x, weight, bias):`"
+_LAYERS = "write the function: `F.linear(x, weight, bias)`, `F.relu(x)`; a module's tensors are arguments"
 _RANDOM = "draw from torch, `torch.rand([])`; `gs.random.manual_seed(n)` seeds, from outside"
 
 NAMES: Mapping[str, str] = {
@@ -81,6 +82,7 @@ MEMBERS: Mapping[str, str] = {
     "new": "write `x.new_zeros(sizes)` or `x.new_empty(sizes)`",
     "new_tensor": "write `torch.tensor(values, dtype=x.dtype)`",
     "type": "write `x.to(torch.float32)`, or `x.type_as(y)`",
+    "astype": "write `x.to(torch.float32)`, or `x.type_as(y)`",
     "grad": _GRADIENT,
     "backward": _GRADIENT,
     "grad_fn": _GRADIENT,
@@ -121,8 +123,8 @@ MEMBERS: Mapping[str, str] = {
 MODULES: Mapping[str, str] = {
     "torch.autograd": _GRADIENT,
     "torch.autograd.Function": _CONVERT,
-    "torch.nn": _PARAMETERS,
-    "nn": "write the function: `F.linear(x, weight, bias)`, `F.relu(x)`; a module's tensors are arguments",
+    "torch.nn": _LAYERS,
+    "nn": _LAYERS,
     "torch.cuda": _DEVICE,
     "torch.cuda.amp": "say the dtype, `x.to(torch.float16)`; torch.autocast around the call is followed",
     "torch.backends": _OUTSIDE,
@@ -165,7 +167,7 @@ MODULES: Mapping[str, str] = {
 TYPES: Mapping[str, str] = {
     "Any": "say the type; without an annotation it is a Tensor",
     "object": "say the type; without an annotation it is a Tensor",
-    "Callable": "functions are called by their names, and not passed",
+    "Callable": "functions are called by their names, and not passed; what returns a closure is `-> Tensor`",
     **dict.fromkeys(("Dict", "dict", "Mapping", "TypedDict"), "take a tuple, or `class P(NamedTuple):` with fields"),
     **dict.fromkeys(("Set", "set", "Sequence", "Iterable", "Iterator", "Collection", "deque"), "write `List[…]`"),
     **dict.fromkeys(("ndarray", "np.ndarray", "numpy.ndarray", "ArrayLike", "jnp.ndarray"), "write `Tensor`"),
@@ -204,6 +206,11 @@ def for_name(name: str) -> tuple[str, ...]:
 def for_member(name: str) -> tuple[str, ...]:
     """What to write instead of a method or an attribute."""
     return _found(MEMBERS, name)
+
+
+def for_member_of(name: str, member: str) -> tuple[str, ...]:
+    """What to write instead of a member of what torch hands to methods: a context, or the object itself."""
+    return for_member(member) if name in ("ctx", "self", "cls") else ()
 
 
 def for_module(name: str) -> tuple[str, ...]:

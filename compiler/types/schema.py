@@ -213,10 +213,3 @@ def _parse_default(text: str) -> Default:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def returned_type(schema: FunctionSchema) -> Type:
-    """The type of a call in an expression: the result, None for no results, a tuple for several."""
-    if len(schema.returns) == 1:
-        return schema.returns[0].type
-    return TupleType(tuple(r.type for r in schema.returns)) if schema.returns else NONE

@@ -12,96 +12,39 @@ what nobody thought of makes a plan narrower, never wrong.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import gcd, inf, isinf
-from typing import Any, Literal, TypeAlias, cast
+from math import gcd, isinf
+from typing import Any, cast
 
-from ...lang.light_dataclasses import dataclass
-
-Monomial: TypeAlias = tuple[int, ...]
-"""Atoms that are multiplied, in order."""
-Polynomial: TypeAlias = tuple[tuple[Monomial, int], ...]
-"""Monomials with their coefficients, in order, none of them zero."""
-Relation = Literal[">=", "==", "!="]
-LEAST = 4
-"""Of an open size: what is smaller, is broadcast or empty, is planned for as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What was found of a polynomial, as it compares with 0."""
-
-    polynomial: Polynomial
-    relation: Relation
+from .floats import OpenFloat, evaluated
+from .guards import Atoms
+from .polynomials import (
+    Polynomial,
+    added,
+    constant_polynomial,
+    evaluate,
+    is_constant_polynomial,
+    multiplied,
+    scaled,
+    shared_factor,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeQuotient:
-    """An atom that is no symbol: one polynomial by another, rounded down."""
+class Symbols(Atoms):
+    """Atoms of which polynomials are had as integers: the open sizes themselves, and what is computed of them."""
 
-    dividend: Polynomial
-    divisor: Polynomial
-
-
-@dataclass(frozen=True, slots=True)
-class SizePower:
-    """An atom that is no symbol: the least power of two that is not below a polynomial."""
-
-    above: Polynomial
-
-
-@dataclass(frozen=True, slots=True)
-class LesserSize:
-    """An atom that is no symbol: the lesser of two polynomials."""
-
-    one: Polynomial
-    other: Polynomial
-
-
-Made: TypeAlias = SizeQuotient | SizePower | LesserSize
-
-
-class Symbols:
-    """Open sizes, and what was asked of them. A symbol is an atom, and so is what is made of polynomials and is none.
-
-    `given` are the sizes at hand, by which questions are answered.
-    """
-
-    def __init__(self, given: Sequence[int]) -> None:
-        self.count = len(given)
-        self.made: list[Made] = []
-        self._atoms: dict[Made, int] = {}
+    def __init__(self, given: Sequence[int | float]) -> None:
+        super().__init__(given)
+        self._floats = [type(number) is float for number in given]
         self._sizes: dict[Polynomial, OpenSize] = {}
         self.are_named = False
-        self._begin(given, [(LEAST, inf)] * len(given))
-
-    def _begin(self, given: Sequence[int], bounds: Sequence[tuple[float, float]]) -> None:
-        self.bounds = list(bounds)
-        self.guards: dict[Guard, None] = {}
-        self._values = list(given)
-        self._evaluated: dict[Polynomial, int] = {}
 
     @property
-    def sizes(self) -> list[int]:
-        """The symbols, as sizes."""
-        return [self.size((((i,), 1),)) for i in range(self.count)]
-
-    @property
-    def noted(self) -> Guards:
-        """What holds of the sizes at hand, and was asked."""
-        return Guards(tuple(self.bounds), tuple(self.guards))
-
-    @contextmanager
-    def for_others(self, given: Sequence[int], guards: Guards) -> Iterator[None]:
-        """Have questions answered by other sizes, for which `guards` hold, and noted apart."""
-        before = self.bounds, self.guards, self._values, self._evaluated
-        self._begin(given, guards.bounds)
-        try:
-            yield
-        finally:
-            self.bounds, self.guards, self._values, self._evaluated = before
+    def sizes(self) -> list[Any]:
+        """The symbols, as sizes, and those of floats as floats."""
+        floats = enumerate(self._floats)
+        return [OpenFloat(self, ("atom", i)) if is_float else self.size((((i,), 1),)) for i, is_float in floats]
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -116,243 +59,12 @@ class Symbols:
         """What a polynomial is: a number where it has no atoms, else an OpenSize, always the same."""
         if not polynomial:
             return 0
-        if len(polynomial) == 1 and not polynomial[0][0]:
+        if is_constant_polynomial(polynomial):
             return polynomial[0][1]
         found = self._sizes.get(polynomial)
         if found is None:
             found = self._sizes[polynomial] = OpenSize(self, polynomial)
         return cast(int, found)
-
-    def value(self, polynomial: Polynomial) -> int:
-        """For the sizes at hand; nothing is noted."""
-        found = self._evaluated.get(polynomial)
-        if found is None:
-            for made in self.made[len(self._values) - self.count :]:
-                self._values.append(_value(made, self._values))
-            found = self._evaluated[polynomial] = evaluate(polynomial, self._values)
-        return found
-
-    def quotient(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
-        """Rounded down; of what the divisor divides term by term, nothing is left to round."""
-        ((monomial, factor),) = divisor if len(divisor) == 1 else (((), 0),)
-        whole: dict[Monomial, int] = {}
-        rest: list[tuple[Monomial, int]] = []
-        for term, coefficient in dividend:
-            left = _without(term, monomial)
-            if factor and left is not None and coefficient % factor == 0:
-                whole[left] = coefficient // factor
-            else:
-                rest.append((term, coefficient))
-        if not rest:
-            return _ordered(whole)
-        rounded = self._rounded(tuple(rest), divisor)
-        if rounded is None:
-            rounded = (((self._atom(SizeQuotient(tuple(rest), divisor)),), 1),)
-        return _sum(_ordered(whole), rounded)
-
-    def _rounded(self, rest: Polynomial, divisor: Polynomial) -> Polynomial | None:
-        """What is left over, divided, where that is sure to be 0, -1, or a number by a number."""
-        for found in (0, -1):
-            above = _sum(rest, _scaled(divisor, -found))
-            below = _sum(_scaled(rest, -1), _scaled(divisor, found + 1))
-            if self._bounds_of(above)[0] >= 0 and self._bounds_of(below)[0] >= 1:
-                return (((), found),) if found else ()
-        if _is_constant(rest) and _is_constant(divisor):
-            return _constant(rest[0][1] // divisor[0][1])
-        return None
-
-    def least(self, one: Polynomial, other: Polynomial) -> Polynomial:
-        """The lesser of the two."""
-        return (((self._atom(LesserSize(one, other)),), 1),)
-
-    def power(self, above: Polynomial) -> Polynomial:
-        """The least power of two that is not below."""
-        return (((self._atom(SizePower(above)),), 1),)
-
-    def _atom(self, made: Made) -> int:
-        if made not in self._atoms:
-            self._atoms[made] = self.count + len(self.made)
-            self.made.append(made)
-        return self._atoms[made]
-
-    def is_at_least_zero(self, polynomial: Polynomial) -> bool:
-        """Whether it is, for the sizes at hand; noted, where it is not so for all."""
-        low, high = self._bounds_of(polynomial)
-        if low >= 0:
-            return True
-        if high < 0:
-            return False
-        if self.value(polynomial) >= 0:
-            self._note(polynomial, ">=")
-            return True
-        self._note(_sum(_scaled(polynomial, -1), (((), -1),)), ">=")
-        return False
-
-    def is_zero(self, polynomial: Polynomial) -> bool:
-        """As `is_at_least_zero`."""
-        if not polynomial:
-            return True
-        low, high = self._bounds_of(polynomial)
-        if low > 0 or high < 0:
-            return False
-        if self.value(polynomial) == 0:
-            self._note(polynomial, "==")
-            return True
-        self._note(polynomial, "!=")
-        return False
-
-    def _note(self, polynomial: Polynomial, relation: Relation) -> None:
-        """A comparison of a single symbol with a number is a bound, which later questions are answered by."""
-        terms, constant = dict(polynomial), 0
-        constant = terms.pop((), 0)
-        ((monomial, factor),) = terms.items() if len(terms) == 1 else (((), 0),)
-        if len(monomial) != 1 or monomial[0] >= self.count:
-            self.guards[Guard(polynomial, relation)] = None
-            return
-        low, high = self.bounds[monomial[0]]
-        if relation == "!=":
-            if constant % factor == 0:
-                self.guards[Guard(polynomial, relation)] = None
-            return
-        if relation == "==":
-            low = high = -constant // factor
-        elif factor > 0:
-            low = max(low, -(constant // factor))
-        else:
-            high = min(high, constant // -factor)
-        self.bounds[monomial[0]] = low, high
-
-    def _bounds_of(self, polynomial: Polynomial) -> tuple[float, float]:
-        low = high = 0.0
-        for monomial, coefficient in polynomial:
-            ends = [float(coefficient)]
-            for atom in monomial:
-                ends = [_product(a, b) for a in ends for b in self._bounds_of_atom(atom)]
-            low, high = low + min(ends), high + max(ends)
-        return low, high
-
-    def _bounds_of_atom(self, atom: int) -> tuple[float, float]:
-        if atom < self.count:
-            return self.bounds[atom]
-        made = self.made[atom - self.count]
-        if isinstance(made, LesserSize):
-            pairs = [self._bounds_of(made.one), self._bounds_of(made.other)]
-            return min(low for low, _ in pairs), min(high for _, high in pairs)
-        if isinstance(made, SizePower):
-            low, high = self._bounds_of(made.above)
-            return max(low, 1), max(2 * high, 1)
-        low, high = self._bounds_of(made.dividend)
-        least, most = self._bounds_of(made.divisor)
-        if least < 1:
-            return -inf, inf
-        ends = [_floored(a, b) for a in (low, high) for b in (least, most)]
-        return min(ends), max(ends)
-
-
-@dataclass(frozen=True, slots=True)
-class Guards:
-    """What sizes have to fulfil: between which numbers each lies, and how polynomials compare with 0."""
-
-    bounds: tuple[tuple[float, float], ...]
-    guards: tuple[Guard, ...]
-
-    def hold(self, values: Sequence[int]) -> bool:
-        """Whether they do, for the values of all atoms."""
-        if not all(low <= value <= high for value, (low, high) in zip(values, self.bounds, strict=False)):
-            return False
-        return all(_holds(guard.relation, evaluate(guard.polynomial, values)) for guard in self.guards)
-
-    @property
-    def are_exact(self) -> bool:
-        """Whether they leave one choice for each size."""
-        return all(low == high for low, high in self.bounds)
-
-
-def values_of_atoms(symbols: Symbols, given: Sequence[int]) -> list[int]:
-    """The value of each atom, given those of the symbols."""
-    values = list(given)
-    for made in symbols.made:
-        values.append(_value(made, values))
-    return values
-
-
-def _value(made: Made, values: Sequence[int]) -> int:
-    """By nothing, nothing is divided: that no divisor is 0 is among the guards."""
-    if isinstance(made, SizePower):
-        return 1 << max(evaluate(made.above, values) - 1, 0).bit_length()
-    if isinstance(made, LesserSize):
-        return min(evaluate(made.one, values), evaluate(made.other, values))
-    divisor = evaluate(made.divisor, values)
-    return evaluate(made.dividend, values) // divisor if divisor else 0
-
-
-def evaluate(polynomial: Polynomial, values: Sequence[int]) -> int:
-    """What a polynomial comes to, given a value for each atom."""
-    total = 0
-    for monomial, coefficient in polynomial:
-        for atom in monomial:
-            coefficient *= values[atom]
-        total += coefficient
-    return total
-
-
-def _holds(relation: Relation, value: int) -> bool:
-    if relation == ">=":
-        return value >= 0
-    return (value == 0) == (relation == "==")
-
-
-def _product(a: float, b: float) -> float:
-    """Nothing, however often, is nothing."""
-    return a * b if a and b else 0.0
-
-
-def _floored(a: float, b: float) -> float:
-    if isinf(b):
-        return 0.0 if a >= 0 else -1.0
-    return a if isinf(a) else float(a // b)
-
-
-def _constant(number: int) -> Polynomial:
-    return (((), number),) if number else ()
-
-
-def _is_constant(polynomial: Polynomial) -> bool:
-    return len(polynomial) == 1 and not polynomial[0][0]
-
-
-def _without(term: Monomial, factor: Monomial) -> Monomial | None:
-    """A monomial divided by another; None where that is no divisor of it."""
-    left = list(term)
-    for atom in factor:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return tuple(left)
-
-
-def _ordered(terms: dict[Monomial, int]) -> Polynomial:
-    return tuple(sorted((term, c) for term, c in terms.items() if c))
-
-
-def _sum(a: Polynomial, b: Polynomial) -> Polynomial:
-    terms = dict(a)
-    for term, coefficient in b:
-        terms[term] = terms.get(term, 0) + coefficient
-    return _ordered(terms)
-
-
-def _scaled(a: Polynomial, factor: int) -> Polynomial:
-    return tuple((term, factor * c) for term, c in a) if factor else ()
-
-
-def _times(a: Polynomial, b: Polynomial) -> Polynomial:
-    terms: dict[Monomial, int] = {}
-    for left, c in a:
-        for right, d in b:
-            term = tuple(sorted((*left, *right)))
-            terms[term] = terms.get(term, 0) + c * d
-    return _ordered(terms)
 
 
 class OpenSize:
@@ -377,7 +89,7 @@ class OpenSize:
     def __index__(self) -> int:
         """The number, which it has to be from now on."""
         found = self.at_hand
-        self.symbols.is_zero(_sum(self.polynomial, (((), -found),) if found else ()))
+        self.symbols.is_zero(added(self.polynomial, constant_polynomial(-found)))
         return found
 
     __int__ = __trunc__ = __floor__ = __ceil__ = __index__
@@ -415,17 +127,17 @@ class OpenSize:
         if type(other) is OpenSize:
             return other.polynomial if other.symbols is self.symbols else None
         if type(other) is int or type(other) is bool:
-            return (((), int(other)),) if other else ()
+            return constant_polynomial(int(other))
         return None
 
     def __add__(self, other: Any) -> Any:
         found = self._other(other)
-        return self._by_number(other, "__radd__") if found is None else self._size(_sum(self.polynomial, found))
+        return self._by_number(other, "__radd__") if found is None else self._size(added(self.polynomial, found))
 
     __radd__ = __add__
 
     def __neg__(self) -> Any:
-        return self._size(_scaled(self.polynomial, -1))
+        return self._size(scaled(self.polynomial, -1))
 
     def __pos__(self) -> Any:
         return self
@@ -437,19 +149,19 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return self._by_number(other, "__rsub__")
-        return self._size(_sum(self.polynomial, _scaled(found, -1)))
+        return self._size(added(self.polynomial, scaled(found, -1)))
 
     def __rsub__(self, other: Any) -> Any:
         found = self._other(other)
         if found is None:
             return self._by_number(other, "__sub__")
-        return self._size(_sum(found, _scaled(self.polynomial, -1)))
+        return self._size(added(found, scaled(self.polynomial, -1)))
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float) and isinf(other):
             return other if self > 0 else other * -1 if self < 0 else other * 0
         found = self._other(other)
-        return self._by_number(other, "__rmul__") if found is None else self._size(_times(self.polynomial, found))
+        return self._by_number(other, "__rmul__") if found is None else self._size(multiplied(self.polynomial, found))
 
     __rmul__ = __mul__
 
@@ -509,7 +221,7 @@ class OpenSize:
         if not below:
             raise ZeroDivisionError("integer division or modulo by zero")
         if below < 0:
-            dividend, divisor = _scaled(dividend, -1), _scaled(divisor, -1)
+            dividend, divisor = scaled(dividend, -1), scaled(divisor, -1)
         return self._size(self.symbols.quotient(dividend, divisor))
 
     def _by_number(self, other: Any, how: str) -> Any:
@@ -530,8 +242,8 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return NotImplemented
-        difference = _scaled(_sum(self.polynomial, _scaled(found, -1)), sign)
-        return self.symbols.is_at_least_zero(_sum(difference, (((), -least),) if least else ()))
+        difference = scaled(added(self.polynomial, scaled(found, -1)), sign)
+        return self.symbols.is_at_least_zero(added(difference, constant_polynomial(-least)))
 
     def __lt__(self, other: object) -> Any:
         return self._compared(other, -1, 1)
@@ -551,12 +263,12 @@ class OpenSize:
         found = self._other(other)
         if found is None:
             return NotImplemented
-        return self.symbols.is_zero(_sum(self.polynomial, _scaled(found, -1)))
+        return self.symbols.is_zero(added(self.polynomial, scaled(found, -1)))
 
 
 def is_open(value: object) -> bool:
-    """Whether something is an open size, or a list or tuple with one in it."""
-    if type(value) is OpenSize:
+    """Whether something is an open size, or a list or tuple with one in it; an open float is one too."""
+    if type(value) is OpenSize or type(value) is OpenFloat:
         return True
     return isinstance(value, list | tuple) and any(map(is_open, value))
 
@@ -585,20 +297,12 @@ def common_divisor(*numbers: int) -> int:
         if owner is None:
             found = gcd(found, number)
         else:
-            found = owner.symbols.size(_common(owner.polynomial_of(found), owner.polynomial_of(number)))
+            found = owner.symbols.size(shared_factor(owner.polynomial_of(found), owner.polynomial_of(number)))
     return found
 
 
 def _open(number: Any) -> OpenSize | None:
     return number if type(number) is OpenSize else None
-
-
-def _common(a: Polynomial, b: Polynomial) -> Polynomial:
-    terms = [*a, *b]
-    shared = list(terms[0][0])
-    for term, _ in terms:
-        shared = list((Counter(shared) & Counter(term)).elements())
-    return ((tuple(sorted(shared)), gcd(*(c for _, c in terms))),)
 
 
 def at_hand(number: int) -> int:
@@ -616,6 +320,8 @@ def closed(value: Any, atoms: Sequence[int]) -> Any:
     """A value with numbers for its open sizes, given one for each atom; lists and tuples are gone through."""
     if type(value) is OpenSize:
         return evaluate(value.polynomial, atoms)
+    if type(value) is OpenFloat:
+        return evaluated(value.expression, atoms)
     if type(value) is tuple or type(value) is list:
         return type(value)([closed(item, atoms) for item in value]) if is_open(value) else value
     return value

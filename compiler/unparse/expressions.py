@@ -54,6 +54,8 @@ class ExpressionText:
     graph: Graph
     resolver: Resolver
     hidden: frozenset[str] = frozenset()
+    dtypes: frozenset[Value] = frozenset()
+    """Numbers that are dtypes."""
 
     def of(self, value: Value, level: int = 0, renamed: Mapping[Value, str] | None = None) -> str:
         """The text of a value where it is used. `renamed` holds values that go by another name there."""
@@ -68,7 +70,7 @@ class ExpressionText:
         if value in renamed:
             return renamed[value], ATOM
         if node.kind == "prim::Constant":
-            text = literal(node.attrs["value"])
+            text = (dtype_literal if value in self.dtypes else literal)(node.attrs["value"])
             return text, UNARY if text.startswith("-") else ATOM
         if node.kind == "prim::Uninitialized":
             return f"uninitialized({annotation(value.type)})", ATOM

@@ -11,6 +11,7 @@ from ..spelling.names import BUILTINS
 from ..spelling.overloads import Resolver
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
+from .dtypes import dtype_constants
 from .expressions import ExpressionText
 from .literals import annotation, parameters, triple_quoted
 from .names import SourceNames
@@ -136,7 +137,8 @@ def _writer(graph: Graph, beside: Iterable[str]) -> StatementWriter:
     names = SourceNames(shape, graph.body, called)
     parameters = {v.name_hint for v in graph.inputs}
     hidden = frozenset(BUILTINS) & (parameters | frozenset(beside))
-    return StatementWriter(shape, names, ExpressionText(shape, names.__getitem__, graph, resolver, hidden))
+    dtypes = dtype_constants(graph)
+    return StatementWriter(shape, names, ExpressionText(shape, names.__getitem__, graph, resolver, hidden, dtypes))
 
 
 def _define(writer: StatementWriter, schema: FunctionSchema, graph: Graph, *, annotated: bool) -> None:

@@ -246,12 +246,12 @@ class Differentiated:
             with COMPILING:
                 found = self._backward.get(pattern)
                 if found is None:
-                    df = specialized(self.gradient.df, self._types(pattern))
+                    df = specialized(self.gradient.df, self.types_of(pattern))
                     found = CompiledGraph(df, backward_of(self.name), known=self._known, exact=self._shapes is not None)
                     self._backward[pattern] = found
         return found
 
-    def _types(self, pattern: Pattern) -> list[Type]:
+    def types_of(self, pattern: Pattern) -> list[Type]:
         """What is known of the gradients: their dtypes, and the ranks that f's outputs are known to have."""
         values = [self.gradient.f.outputs[i] for i in self.gradient.input_vjps]
         return [_gradient_type(value, dtype) for value, dtype in zip(values, pattern, strict=True)]

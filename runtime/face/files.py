@@ -11,7 +11,7 @@ from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.imports import Import, relative_imports
 from ...lang.source import Source
 from ...lang.trampoline import Walk, run
-from .unit import CompilationUnit
+from .unit import CompilationUnit, constants_of
 
 SUFFIXES = (".grad", ".gs")
 
@@ -36,6 +36,8 @@ class _Loading:
     def __init__(self) -> None:
         self._units: dict[Path, CompilationUnit] = {}
         self._open: dict[Path, str] = {}
+        self._constants: dict[Path, Mapping[str, Any]] = {}
+        """Those of each file, by name."""
 
     def load(self, path: Path, shown: str, scope: Mapping[str, Any] | None) -> Walk:
         # What is no UTF-8 becomes lone surrogates, which the lexer reports in place.
@@ -47,7 +49,9 @@ class _Loading:
             taken.update((yield self._taken(line, path)))
         del self._open[path.resolve()]
         names = {**(scope or {}), **taken} if taken or scope is not None else None
-        return CompilationUnit(text, shown, scope=names)
+        unit = CompilationUnit(text, shown, scope=names)
+        self._constants[path.resolve()] = constants_of(source, names)
+        return unit
 
     def _taken(self, line: Import, path: Path) -> Walk:
         """What the names of one import mean."""
@@ -58,13 +62,17 @@ class _Loading:
                 taken[imported.called] = yield self._unit(line, folder / imported.name, path)
             return taken
         unit: CompilationUnit = yield self._unit(line, folder.joinpath(*line.path), path)
+        constants = next(self._constants[known] for known, loaded in self._units.items() if loaded is unit)
         diagnostics = Diagnostics()
         for imported in line.names:
             if imported.name in unit:
                 taken[imported.called] = unit[imported.name]
+            elif imported.name in constants:
+                taken[imported.called] = constants[imported.name]
             else:
-                notes = did_you_mean(imported.name, unit.functions) or (f"it has {', '.join(unit) or 'none'}",)
-                message = f"'{line.text}' has no function '{imported.name}'"
+                known = (*unit, *constants)
+                notes = did_you_mean(imported.name, known) or (f"it has {', '.join(known) or 'none'}",)
+                message = f"'{line.text}' has no function and no constant '{imported.name}'"
                 diagnostics.report("E201", message, imported.span, *notes)
         diagnostics.raise_if_any()
         return taken

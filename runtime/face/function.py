@@ -156,10 +156,8 @@ class Function(Compiled):
                 call, arrays = prepared
                 return call(args, arrays)
         if not TOUCHED.any:
-            known = self._known_calls
-            whole = (*args, *known.defaults[len(args)]) if len(args) in known.defaults else args
             key: list[Any] = []
-            for value in whole:
+            for value in args:
                 kind = type(value)
                 if kind is np.ndarray:
                     key.append(value.dtype)
@@ -169,6 +167,11 @@ class Function(Compiled):
                 else:
                     break
             else:
+                known, whole = self._known_calls, args
+                if len(args) in known.defaults:
+                    rest, kinds = known.defaults[len(args)]
+                    whole = (*args, *rest)
+                    key += kinds
                 if known.uniform is not None and tuple(key) in known.bound:
                     key.append(known.uniform(whole))
                 entry = self._known.get(tuple(key))
@@ -277,7 +280,10 @@ class Function(Compiled):
 
     @cached_property
     def _known_calls(self) -> KnownCalls:
-        return KnownCalls(self.schema.arguments, self.executor.signature.uniform)
+        # Asked of the graph: calls of tensors get here too, for which no executor is made.
+        from ..execution.uniform import uniformity
+
+        return KnownCalls(self.schema.arguments, uniformity(self.graph))
 
     def memory(self, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any) -> Report:
         """What the backward keeps of the forward on these arguments, and the memory both take, measured in a run.

@@ -21,8 +21,8 @@ class KnownCalls:
     """The flat keys of one function's calls: dtypes and ranks of arrays, kinds of plain values.
 
     A plan is kept under such a key only after arguments were bound and stayed what they were, so that what is found by
-    it needs no binding. `defaults` has, by how many arguments are given, the rest of them. Where plans hang on more,
-    `uniform` says it, and `bound` has the keys for which it may be asked.
+    it needs no binding. `defaults` has, by how many arguments are given, the rest of them and their kinds. Where plans
+    hang on more, `uniform` says it, and `bound` has the keys for which it may be asked.
     """
 
     __slots__ = ("_arguments", "bound", "defaults", "uniform")
@@ -31,7 +31,7 @@ class KnownCalls:
         self._arguments = None if any(argument.keyword_only for argument in arguments) else tuple(arguments)
         self.uniform = uniform
         self.bound: set[Hashable] = set()
-        self.defaults: dict[int, Row] = {}
+        self.defaults: dict[int, tuple[Row, Row]] = {}
 
     def in_order(self, args: Row, kwargs: Mapping[str, Any]) -> Row | None:
         """All arguments up to the last one given, by position; None where a message is to tell what is wrong."""
@@ -64,7 +64,8 @@ class KnownCalls:
             else:
                 return None
         if len(args) < len(values):
-            self.defaults[len(args)] = tuple(values[len(args) :])
+            rest = tuple(values[len(args) :])
+            self.defaults[len(args)] = (rest, tuple(map(type, rest)))
         if self.uniform is not None:
             self.bound.add(tuple(key))
             key.append(self.uniform(values))

@@ -48,7 +48,8 @@ def vjp(
     that is no floating tensor or that the output does not depend on. It may be called again.
 
     `policy` says what the pullback computes again instead of keeping it: "min_cut", "mirror", "recompute_all",
-    "save_all" or a number of bytes to keep; results are the same to the bit. What a policy compiles is for the shapes
+    "save_all" or a number of bytes to keep; op by op results are the same to the bit, in kernels
+    up to the order of sums. What a policy compiles is for the shapes
     of these arguments; None keeps everything, for arguments of any shape.
 
     On tensors of a GPU, kernels decide what is computed again, and there is no policy.
@@ -130,9 +131,10 @@ def _keep_by_kernels(
     call: tuple[Sequence[Any], int],
 ) -> None:
     """Have calls on arrays like these, which came before, go straight to their kernels."""
-    from ..kernels.c.derivatives import CDifferentiated, CPair, residuals_of
+    from ..kernels.c.derivatives import CDifferentiated, residuals_of
     from ..kernels.c.entry import new_calls
     from ..kernels.c.pair_entry import pair_of
+    from ..kernels.c.pairs import CPair
 
     pair = differentiated.pair if isinstance(differentiated, CDifferentiated) else None
     if not isinstance(pair, CPair) or pair.settled or not all(map(is_tensor, derivatives.output_types)):

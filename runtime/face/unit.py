@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from ...compiler.emit.outside import Environment, nothing
+from ...compiler.emit.outside import Environment, OutsideConstant, nothing
 from ...compiler.ir.graph import Callee
+from ...lang.ast import Name
 from ...lang.diagnostics import Diagnostics, did_you_mean
 from ...lang.imports import relative_imports
+from ...lang.parser import parse
 from ...lang.source import Source
 from .function import Function
 from .sources import Namespace, functions_of
@@ -114,6 +116,16 @@ def _environment(names: Mapping[str, Any]) -> Environment:
     from .script import script_in
 
     return Scopes(script_in).given(names)
+
+
+def constants_of(source: Source, names: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The constants of a source that compiles, by name; `names` are those that it may use beside its own."""
+    from ...compiler.emit.constants import with_constants
+
+    definitions = parse(source, Diagnostics()).constants if "=" in source.text else ()
+    environment = with_constants(definitions, Diagnostics(), _environment(names) if names else nothing)
+    found = {target.id: environment(target.id) for d in definitions for target in d.targets if isinstance(target, Name)}
+    return {name: constant.value for name, constant in found.items() if isinstance(constant, OutsideConstant)}
 
 
 def _require_imported(source: Source, names: Mapping[str, Any]) -> None:

@@ -22,7 +22,6 @@ from ...compiler.codegen.triton.module import (
     signature,
     supports,
 )
-from ...compiler.fusion.assemble import Split
 from ...compiler.fusion.fuse import (
     KERNEL_POLICY,
     Supports,
@@ -32,7 +31,9 @@ from ...compiler.fusion.fuse import (
     fuse_pair,
     pair_gradient,
 )
+from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
+from ...compiler.fusion.seeds import is_unasked
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
@@ -362,7 +363,7 @@ def layout_of(value: Any, *, settled: bool) -> Any:
         return Layout.contiguous(found.meta) if any(stride < 0 for stride in strides) else found
     if is_torch(value):
         return Layout(tuple(value.shape), dtypes_of_torch()[value.dtype], tuple(value.stride()))
-    return UNKNOWN if isinstance(value, float) and not settled else value
+    return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
 
 
 def _is_floating(given: Any) -> bool:

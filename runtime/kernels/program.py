@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
+from operator import index
 from threading import Lock
 from typing import Any
 
@@ -12,7 +14,8 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
-from ...lang.light_dataclasses import replace
+from ...compiler.types.sizes import Symbols, closed, is_open
+from ...lang.light_dataclasses import dataclass, replace
 from ..failures.failed_node import failure_at
 from ..values.torch_dtypes import torch_dtypes
 from .torch_ops import constant_tensor, is_literal, op_runner, without_autocast
@@ -26,18 +29,61 @@ Run = Callable[[Slots, Any], None]
 """A step: what it reads and writes, and the stream that it is put on."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchedKernel:
+    """A kernel: what it makes, slot, shape, strides and dtype, and the slots of its arguments."""
+
+    kernel: TritonKernel
+    made: Sequence[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]]
+    buffers: Sequence[int]
+    numbers: Sequence[int]
+
+    def closed(self, atoms: Sequence[int]) -> LaunchedKernel:
+        """With values for what is open."""
+        return LaunchedKernel(self.kernel.closed(atoms), closed(self.made, atoms), self.buffers, self.numbers)
+
+    def __call__(self, slots: Slots, stream: Any) -> None:
+        device = self.kernel.device
+        for number, shape, strides, dtype in self.made:
+            # It takes half of the time that `torch.empty` does to parse its arguments.
+            slots[number] = _empty(shape, strides, dtype=dtype, device=device)
+        self.kernel.launch([slots[n] for n in self.buffers], [slots[n] for n in self.numbers], stream)
+
+
+@dataclass(frozen=True, slots=True)
+class CalledOp:
+    """An op of torch; `again` makes it for given sizes where it is for open ones."""
+
+    run: Run
+    again: Callable[[Sequence[int]], CalledOp] | None
+
+    def closed(self, atoms: Sequence[int]) -> CalledOp:
+        """With values for what is open."""
+        return self if self.again is None else self.again(atoms)
+
+    def __call__(self, slots: Slots, stream: Any) -> None:
+        self.run(slots, stream)
+
+
+_empty = torch.empty_strided
+
+
 class DeviceProgram:
     """A program for one device and for values like `values`, with a slot per value; a tensor leaves its slot after its
     last use.
 
-    Runs on the device's current stream and waits for nothing. May run in several threads at once.
+    Runs on the device's current stream and waits for nothing. May run in several threads at once. One of open sizes,
+    those of `symbols`, is not run: `closed` makes of it one for given sizes.
     """
 
-    def __init__(self, program: Program, values: Sequence[Any], device: torch.device) -> None:
+    def __init__(
+        self, program: Program, values: Sequence[Any], device: torch.device, symbols: Symbols | None = None
+    ) -> None:
         with _SHARING:
-            program = replace(program, steps=tuple(_SHARED.steps(program.steps)))
+            program = _SHARED.of_program(program, symbols)
         self.program = program
         self.device = device
+        self._is_open = symbols is not None
         self._has_lists = any(isinstance(name, tuple) for name in program.inputs)
         constants = {**program.constants, **_literals(program.steps)}
         steps = [step for step in program.steps if constants.keys().isdisjoint(step.written)]
@@ -49,7 +95,6 @@ class DeviceProgram:
         self._foreign = [
             len(self._constants) + i for i, value in enumerate(program.flat(values)) if _is_foreign(value, device)
         ]
-        self.kernels: list[TritonKernel] = []
         self._made: set[str] = set()
         last_uses = program.last_uses([[step] for step in steps])
         self._steps = [
@@ -60,6 +105,20 @@ class DeviceProgram:
         self._empty = [None] * (len(self._slot) - len(self._constants) - len(program.input_names))
         self.is_new = [self._is_from_kernel(output) for output in program.outputs]
         self._has_ops = any(isinstance(step, ExternStep) for step in steps)
+        self._has_kernels = any(isinstance(step, KernelStep) for step in steps)
+
+    @property
+    def kernels(self) -> list[TritonKernel]:
+        """The kernels, in the order in which they run."""
+        return [step.kernel for step, _ in self._steps if isinstance(step, LaunchedKernel)]
+
+    def closed(self, atoms: Sequence[int]) -> DeviceProgram:
+        """The program for sizes at which atoms have these values."""
+        found = copy(self)
+        found.program = replace(self.program, outputs=closed(self.program.outputs, atoms))
+        found._results = [found._result(output) for output in found.program.outputs]
+        found._steps = [(step.closed(atoms), free) for step, free in self._steps]
+        return found
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input."""
@@ -69,7 +128,7 @@ class DeviceProgram:
             return self._run_there(values)
 
     def _run_there(self, values: Sequence[Any]) -> list[Any]:
-        if not self.kernels or self.device.type == "cpu":
+        if not self._has_kernels or self.device.type == "cpu":
             return self._run(values, None)
         if torch.cuda.current_device() == self.device.index:
             return self._run(values, current_stream(self.device.index))
@@ -102,25 +161,16 @@ class DeviceProgram:
 
     # --- steps ---
 
-    def _step(self, step: KernelStep | ExternStep) -> Run:
-        return self._kernel(step) if isinstance(step, KernelStep) else self._extern(step)
+    def _step(self, step: KernelStep | ExternStep) -> LaunchedKernel | CalledOp:
+        return self._launch(step) if isinstance(step, KernelStep) else self._extern(step)
 
-    def _kernel(self, step: KernelStep) -> Run:
-        kernel = TritonKernel(step.kernel, self.device)
-        self.kernels.append(kernel)
+    def _launch(self, step: KernelStep) -> LaunchedKernel:
         buffers = [self._slot[step.arguments[buffer.name]] for buffer in step.kernel.buffers]
         numbers = [self._slot[step.arguments[parameter.name]] for parameter in step.kernel.parameters]
         made = [(n, b) for n, b in zip(buffers, step.kernel.buffers, strict=True) if self._is_new(b, step)]
-        allocate = [(n, b.shape, contiguous_strides(b.shape), torch_dtypes()[b.dtype]) for n, b in made]
-        # It takes half of the time that `torch.empty` does to parse its arguments.
-        device, launch, empty = self.device, kernel.launch, torch.empty_strided
-
-        def run(slots: Slots, stream: Any) -> None:
-            for number, shape, strides, dtype in allocate:
-                slots[number] = empty(shape, strides, dtype=dtype, device=device)
-            launch([slots[number] for number in buffers], [slots[number] for number in numbers], stream)
-
-        return run
+        allocated = [(n, b.shape, contiguous_strides(b.shape), torch_dtypes()[b.dtype]) for n, b in made]
+        kernel = TritonKernel(step.kernel, self.device, is_open=self._is_open)
+        return LaunchedKernel(kernel, allocated, buffers, numbers)
 
     def _is_new(self, buffer: Any, step: KernelStep) -> bool:
         """Whether an output is written here first: kernels may share one, each writing a part."""
@@ -130,10 +180,11 @@ class DeviceProgram:
         self._made.add(name)
         return True
 
-    def _extern(self, step: ExternStep) -> Run:
+    def _extern(self, step: ExternStep, atoms: Sequence[int] = ()) -> CalledOp:
         op = OPS.of(step.node.schema)
         assert op is not None
-        readers = [self._reader(argument) for argument in step.arguments]
+        arguments = closed(step.arguments, atoms) if atoms else step.arguments
+        readers = [self._reader(argument) for argument in arguments]
         results = [self._slot[name] for name in step.results]
         layouts = [self.program.layouts.get(name) for name in step.results]
         is_single = len(step.node.outputs) == 1 and len(results) == 1
@@ -154,7 +205,9 @@ class DeviceProgram:
             for number, layout, value in zip(results, layouts, found, strict=True):
                 slots[number] = value if is_view or layout is None else _as_planned(value, layout)
 
-        return run
+        # Only what holds open sizes is made anew for given ones.
+        again = (lambda atoms: self._extern(step, atoms)) if is_open(step.arguments) else None
+        return CalledOp(run, again)
 
     def _reader(self, argument: Argument) -> Callable[[Slots], Any]:
         if isinstance(argument, Ref):
@@ -190,8 +243,15 @@ def _literals(steps: Sequence[KernelStep | ExternStep]) -> dict[str, Any]:
         op = OPS.of(step.node.schema)
         if op is not None and is_literal(op):
             (name,) = step.results
-            found[name] = op.evaluate(*step.arguments)
+            found[name] = op.evaluate(*_at_hand(step.arguments))
     return found
+
+
+def _at_hand(argument: Any) -> Any:
+    """An argument with numbers for open sizes, which is noted."""
+    if isinstance(argument, list | tuple):
+        return type(argument)([_at_hand(item) for item in argument])
+    return index(argument) if is_open(argument) else argument
 
 
 def _is_foreign(value: Any, device: torch.device) -> bool:

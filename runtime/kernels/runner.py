@@ -5,7 +5,8 @@ What is a straight line for them is one program; of any other, each straight str
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from threading import RLock
 from typing import Any
 
@@ -14,17 +15,21 @@ import torch
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.refusals import Unsettled
-from ...compiler.fusion.seeds import open_inputs, open_seeds
+from ...compiler.fusion.seeds import is_unasked, open_inputs, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError
+from ...compiler.types.sizes import Symbols, closed
 from ...lang.collection import collection_paused
+from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
+from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
 from .groups import MAX_SHAPES, TOO_MANY_SHAPES, Group
 from .notices import tell_of_ops
 from .program import DeviceProgram
+from .size_classes import MAX_CLOSED, SeenTensor, SizeClasses
 from .torch_ops import without_autocast
 from .whole import device_plan
 
@@ -32,6 +37,7 @@ _DTYPE_OF = dtypes_of_torch()
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
 _PLANNING = RLock()
+_UNPLANNED: Any = object()
 
 
 class KernelGraph:
@@ -42,6 +48,8 @@ class KernelGraph:
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
+        self._closed: dict[Hashable, DeviceProgram | DevicePlan] = {}
+        self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor)
         self._refusals: dict[Hashable, Unfusable] = {}
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
@@ -75,22 +83,58 @@ class KernelGraph:
     def _program(self, values: Sequence[Any], *, settled: bool) -> DeviceProgram | None:
         values = open_seeds(values, self._open)
         described = _described(values, settled)
-        try:
-            return self._programs[described]
-        except KeyError:
-            return self._plan(values, described, settled)
+        found = self._closed.get(described) or self._programs.get(described, _UNPLANNED)
+        if found is _UNPLANNED:
+            found = self._plan(values, described, settled)
+        return None if isinstance(found, DevicePlan) else found
 
-    def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
+    def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | DevicePlan | None:
+        tunes = AUTOTUNE.get()
+        if not tunes and self._close(key, self._classes.find(values, settled)):
+            return self._closed[key]
         with _PLANNING, collection_paused():
             if key not in self._programs:
+                # What is timed is timed for the very sizes.
+                if not tunes and self._close(key, self._classes.plan(values, settled, self._of_class(values))):
+                    return self._closed[key]
                 if not self._has_room():
                     return None
                 self._programs[key] = self._fused(values, key, settled)
             return self._programs[key]
 
+    def _of_class(self, values: Sequence[Any]) -> Callable[[Sequence[Any], Symbols], DeviceProgram | DevicePlan]:
+        """What plans for open sizes. It raises whatever stands against it."""
+
+        def plan(known: Sequence[Any], symbols: Symbols) -> DeviceProgram | DevicePlan:
+            try:
+                return self._planned(known, values, symbols)
+            except Unsettled:
+                raise
+            except Unfusable:
+                return self._planned_in_parts(known, values)
+
+        return plan
+
+    def _planned_in_parts(self, known: Sequence[Any], values: Sequence[Any]) -> DevicePlan:
+        """The plan with what is straight in it by kernels. Raises: Unfusable, where nothing is; ShapeError."""
+        parts = fuse_groups(self._graph, known)
+        if parts is None:
+            raise Unfusable("nothing in it is straight")
+        return DevicePlan(parts.graph, device_of(values), self._group)
+
+    def _close(self, key: Hashable, found: tuple[DeviceProgram | DevicePlan, list[int]] | None) -> bool:
+        """Keep the program for the sizes at hand, where there is one for open sizes."""
+        if found is None:
+            return False
+        if len(self._closed) >= MAX_CLOSED:
+            self._closed.pop(next(iter(self._closed)), None)
+        program, atoms = found
+        self._closed[key] = program.closed(atoms)
+        return True
+
     def _fused(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
         try:
-            return self._planned(values, settled)
+            return self._planned([given(value, settled) for value in values], values)
         except (ShapeError, Unsettled):
             # What the data has wrong is told by the ops themselves, run one by one.
             return None
@@ -98,15 +142,17 @@ class KernelGraph:
             self._refusals[key] = refusal
             return None
 
-    def _planned(self, values: Sequence[Any], settled: bool) -> DeviceProgram:
-        """The program of the graph. Raises: Unfusable, ShapeError."""
-        program = fuse(self._graph, [given(value, settled) for value in values], supports)
-        return DeviceProgram(program, values, device_of(values))
+    def _planned(self, known: Sequence[Any], values: Sequence[Any], symbols: Symbols | None = None) -> DeviceProgram:
+        """The program of the graph for what is known of values like these. Raises: Unfusable, ShapeError."""
+        return DeviceProgram(fuse(self._graph, known, supports), values, device_of(values), symbols)
 
     def _in_parts(self, values: Sequence[Any]) -> DevicePlan | None:
         """The plan for such values, with what is straight in it by kernels; None where they fit no op."""
         values = open_seeds(values, self._open)
         key = _described(values, False)
+        closed_plan = self._closed.get(key)
+        if isinstance(closed_plan, DevicePlan):
+            return closed_plan
         if key not in self._plans:
             with _PLANNING, collection_paused():
                 try:
@@ -146,6 +192,9 @@ class KernelGroup(KernelGraph):
         """As for any graph, which is a straight line here, or runs op by op."""
         return self._program(values, settled=False)
 
+    def _planned_in_parts(self, known: Sequence[Any], values: Sequence[Any]) -> DevicePlan:
+        raise Unfusable("it is a part itself")
+
     def _has_room(self) -> bool:
         if len(self._programs) < MAX_SHAPES:
             return True
@@ -164,10 +213,24 @@ class DevicePlan:
         self.device = device
         self.is_new = [False] * len(graph.outputs)
 
+    def closed(self, atoms: Sequence[int]) -> DevicePlan:
+        """The plan for given sizes, by a value for each atom; its groups are the same."""
+        found = copy(self)
+        found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
+        return found
+
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
         with torch.no_grad(), without_autocast(self.device):
             return run_plan(self.plan, values)
+
+
+def seen_tensor(value: Any) -> SeenTensor | None:
+    """What is seen of a tensor; None for anything else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    strides = None if value.is_contiguous() else value.stride()
+    return SeenTensor(value.shape, strides, _DTYPE_OF[value.dtype], value.device)
 
 
 def given(value: Any, settled: bool) -> Any:
@@ -176,7 +239,7 @@ def given(value: Any, settled: bool) -> Any:
         return Layout(tuple(value.shape), _DTYPE_OF[value.dtype], tuple(value.stride()))
     if isinstance(value, list):
         return [given(item, settled) for item in value]
-    return UNKNOWN if isinstance(value, float) and not settled else value
+    return UNKNOWN if isinstance(value, float) and is_unasked(value, settled) else value
 
 
 def _described(values: Sequence[Any], settled: bool) -> Hashable:
@@ -195,7 +258,7 @@ def _describe(values: Sequence[Any], settled: bool, key: list[Hashable]) -> None
             _describe(value, settled, key)
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
-            key += (float, value.hex() if settled else None)
+            key += (float, None if is_unasked(value, settled) else value.hex())
         else:
             key.append((type(value), value))
 

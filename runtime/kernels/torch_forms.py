@@ -38,7 +38,7 @@ def _located(tensor: torch.Tensor, indices: Sequence[Any]) -> tuple[torch.Tensor
     dim = 0
     for index, number in zip(indices, is_number, strict=True):
         if number:
-            tensor = tensor.select(dim, int(index))
+            tensor = tensor.select(dim, index.__index__())
         else:
             dim += index.dim() if index is not None and index.dtype in (torch.bool, torch.uint8) else 1
     return tensor, [index for index, number in zip(indices, is_number, strict=True) if not number]
@@ -92,6 +92,10 @@ def _zeros_for(primal: Any) -> Any:
     return _grad_zeros(primal) if isinstance(primal, list) else _zeros_like(primal)
 
 
+def _grad_shapes(primal: list[Any]) -> list[Any]:
+    return [_grad_shapes(item) if isinstance(item, list) else item.new_zeros(()).expand_as(item) for item in primal]
+
+
 def _grad_list(gradients: list[Any] | None, primal: Any) -> Any:
     return grad_list(gradients, primal, _zeros_for)
 
@@ -109,7 +113,7 @@ def _summed_to(gradient: torch.Tensor, primal: torch.Tensor) -> torch.Tensor:
 
 def _grad_spread(gradients: list[Any], like: list[Any]) -> list[Any]:
     return [
-        _grad_spread(g, x) if isinstance(x, list) else g if x is None else g.expand(x.shape)
+        _grad_spread(g, x) if isinstance(x, list) else g if g is None or x is None else g.expand(x.shape)
         for g, x in zip(gradients, like, strict=True)
     ]
 
@@ -213,6 +217,7 @@ FORMS: dict[str, Form] = {
     "prim::grad_size": _grad_size,
     "prim::grad_dtype": _grad_dtype,
     "prim::grad_zeros": _grad_zeros,
+    "prim::grad_shapes": _grad_shapes,
     "prim::grad_list": _grad_list,
     "prim::grad_fit": _grad_fit,
     "prim::grad_spread": _grad_spread,
@@ -235,6 +240,7 @@ FORMS: dict[str, Form] = {
     "gs::recompute": lambda a: a,
     "gs::surrogate": lambda a, why, linear: a,
     "gs::constant": lambda a: a.detach(),
+    "gs::constant.optional": lambda a: None if a is None else a.detach(),
     "prim::device": lambda a: str(a.device),
     "prim::dtype": lambda a: dtypes_of_torch()[a.dtype].code,
     "prim::mm_tree": _mm_tree,

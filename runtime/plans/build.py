@@ -302,14 +302,15 @@ class PlanBuilder:
         (block,) = node.blocks
         trips, entry, *initial = node.inputs
         dying = self._dying(node)
+        early = [v for v in dying if v is not self._live.resolve(trips) and not self._live.used_in(block, v)]
+        inside = [v for v in dying if v not in early]
         index = self._slots[block.inputs[0]] = self._allocate()
-        carried = self._define(node.outputs)
-        self._slots.update(zip(block.inputs[1:], carried, strict=True))
         sources = self._slots_of(initial)
+        carried = self._carried(node, initial, early)
+        self._slots.update(zip(block.inputs[1:], carried, strict=True))
         always = _is_true(entry) and _is_true(block.outputs[0])
         condition = self._slot(entry) if always else self._allocate()
         head, targets = ((), carried) if always else ((self._slot(entry),), (condition, *carried))
-        early = [v for v in dying if v is not self._live.resolve(trips) and not self._live.used_in(block, v)]
         self._emit_move((*head, *sources), targets, self._release(early))
         for value in [value for value in block.inputs if value in self._own.copied]:
             slot = self._slots[value]
@@ -323,9 +324,20 @@ class PlanBuilder:
         self._emit(NEXT, condition, start, index, counts)
         self._aim(enter)
         self._take_back(carried)
-        late = self._release([v for v in dying if v not in early]) + self._release(self._unused(node))
+        late = self._release(inside) + self._release(self._unused(node))
         self._free += [index] if always else [index, condition]
         self._emit_free(late)
+
+    def _carried(self, loop: Node, initial: Sequence[Value], early: list[Value]) -> Slots:
+        """Registers for what a loop carries: those of initial values that end with its start, which leave `early`."""
+        started = [self._live.resolve(value) for value in initial]
+        for value, carried in zip(started, loop.outputs, strict=True):
+            if value in early and started.count(value) == 1:
+                early.remove(value)
+                self._slots[carried] = self._slots[value]
+                self._owned[-1].add(carried)
+        self._define([value for value in loop.outputs if value not in self._slots])
+        return self._slots_of(loop.outputs)
 
     def _take_back(self, slots: Iterable[int]) -> None:
         """Registers that were given up in a block and hold something all the same where the next block starts."""

@@ -117,8 +117,9 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 else:
                     plan, registers, address = function.leave(registers)
                     code, dead = plan.code, ()
-            for slot in dead:
-                registers[slot] = None
+            if dead:
+                for slot in dead:
+                    registers[slot] = None
     except RuntimeFailure:
         raise
     except Exception as error:

@@ -15,20 +15,23 @@ import torch
 
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, kernel_gradient
-from ...compiler.fusion.seeds import open_inputs, open_seeds
+from ...compiler.fusion.seeds import is_unasked, open_inputs, open_seeds
+from ...compiler.ir.graph import Graph
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
 from ..execution.compilation import prepare_on_device
-from ..execution.differentiated import CompiledGraph, Key
+from ..execution.differentiated import CompiledGraph, Differentiated, Key
 from ..kernels.runner import given
+from ..kernels.size_classes import MAX_CLOSED, SeenTensor, SizeClasses
+from ..values.torch_dtypes import dtypes_of_torch
+from .sized import ClassGradient, SizedDifferentiated, SizedGraph
+
+_DTYPE_OF = dtypes_of_torch()
 
 MAX_SHAPES = 64
 """Of one program; beyond, the one that came first is forgotten."""
 _MAKING = RLock()
-_OPEN: WeakKeyDictionary[CompiledGraph, frozenset[int]] = WeakKeyDictionary()
-"""The inputs that are numbers that need not be known."""
-_PROGRAMS: WeakKeyDictionary[CompiledGraph, dict[Hashable, KernelProgram]] = WeakKeyDictionary()
 
 
 class _Unsettled(Exception):
@@ -55,14 +58,94 @@ class KernelProgram(CompiledGraph):
         return True
 
     def _gradient(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
-        graph = specialize_optionals(self.graph, absent)
-        if self.whole:
-            prepare_on_device(graph)
         try:
-            with collection_paused():
-                return kernel_gradient(graph, self._arguments, wanted)
+            return _gradient_for(self, self._arguments, wanted, absent)
         except (Unfusable, ShapeError) as error:
             raise _Unsettled from error
+
+
+class ClassProgram:
+    """A program differentiated for a class of sizes."""
+
+    def __init__(self, program: CompiledGraph, key: Key, arguments: Sequence[Any]) -> None:
+        absent = [i for i, wanted in enumerate(key) if wanted is None]
+        gradient = _gradient_for(program, arguments, [bool(wanted) for wanted in key], absent)
+        self._of_class = ClassGradient(gradient, program.name)
+        # No more of the program than this: what is known of it goes with it.
+        self._graph, self._name, self._whole = program.graph, program.name, program.whole
+
+    def closed(self, atoms: Sequence[int]) -> SizedProgram:
+        """The program for sizes at which atoms have these values."""
+        found = SizedDifferentiated(self._of_class, atoms)
+        return SizedProgram(self._graph, self._name, found, whole=self._whole)
+
+
+class SizedProgram(CompiledGraph):
+    """A program for given sizes, differentiated for the one kind of call that its class is for."""
+
+    def __init__(self, graph: Graph, name: str, found: Differentiated, *, whole: bool) -> None:
+        super().__init__(graph, name, whole=whole)
+        self._found = found
+
+    def differentiate(self, key: Key) -> Differentiated:
+        """What it was made of."""
+        return self._found
+
+
+class KernelPrograms:
+    """What one program has become."""
+
+    def __init__(self, program: CompiledGraph) -> None:
+        self.open = open_inputs(program.graph)
+        self._exact: dict[Hashable, KernelProgram] = {}
+        self._sized: dict[Hashable, SizedProgram] = {}
+        self._classes: dict[Key, SizeClasses[ClassProgram]] = {}
+
+    def find(self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key) -> CompiledGraph | None:
+        """The program for values of these shapes, to be differentiated for a key; None where that cannot be."""
+        described = (settled, *[_key(value, settled) for value in values])
+        found = self._sized.get((key, described))
+        if found is not None:
+            return found
+        exact = self._exact.get(described)
+        if exact is not None:
+            return exact if exact.settles(key) else None
+        with _MAKING:
+            return self._made(program, values, settled, key, described)
+
+    def _made(
+        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key, described: Hashable
+    ) -> CompiledGraph | None:
+        found = self._of_class(program, values, settled, key, described)
+        if found is not None:
+            return found
+        if described not in self._exact:
+            if len(self._exact) >= MAX_SHAPES:
+                del self._exact[next(iter(self._exact))]
+            known = [given(_without_elements(value), settled) for value in values]
+            self._exact[described] = KernelProgram(program, known)
+        exact = self._exact[described]
+        return exact if exact.settles(key) else None
+
+    def _of_class(
+        self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key, described: Hashable
+    ) -> SizedProgram | None:
+        """The program by one for a class of sizes, where there is one."""
+        classes = self._classes.setdefault(key, SizeClasses(_seen))
+        with collection_paused():
+            found = classes.find(values, settled) or classes.plan(
+                values, settled, lambda known, symbols: ClassProgram(program, key, known)
+            )
+        if found is None:
+            return None
+        if len(self._sized) >= MAX_CLOSED:
+            self._sized.pop(next(iter(self._sized)))
+        made, atoms = found
+        self._sized[key, described] = made.closed(atoms)
+        return self._sized[key, described]
+
+
+_PROGRAMS: WeakKeyDictionary[CompiledGraph, KernelPrograms] = WeakKeyDictionary()
 
 
 def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> CompiledGraph:
@@ -71,31 +154,30 @@ def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> C
     Where control flow depends on elements, the program itself: it runs op by op, and what is wrong with the data comes
     up where it runs.
     """
+    if isinstance(program, SizedGraph):
+        program = program.exact
+    programs = _PROGRAMS.get(program)
+    if programs is None:
+        programs = _PROGRAMS.setdefault(program, KernelPrograms(program))
+    values = open_seeds(values, programs.open)
     for settled in (False, True):
         if settled and not any(isinstance(value, float) for value in values):
             break
-        found = _known(program, values, settled)
-        if found.settles(key):
+        found = programs.find(program, values, settled, key)
+        if found is not None:
             return found
     return program
 
 
-def _known(program: CompiledGraph, values: Sequence[Any], settled: bool) -> KernelProgram:
-    if program not in _OPEN:
-        _OPEN[program] = open_inputs(program.graph)
-    values = open_seeds(values, _OPEN[program])
-    key = (settled, *[_key(value, settled) for value in values])
-    known = _PROGRAMS.get(program)
-    found = known.get(key) if known is not None else None
-    if found is not None:
-        return found
-    with _MAKING:
-        programs = _PROGRAMS.setdefault(program, {})
-        if key not in programs:
-            if len(programs) >= MAX_SHAPES:
-                del programs[next(iter(programs))]
-            programs[key] = KernelProgram(program, [given(_without_elements(v), settled) for v in values])
-        return programs[key]
+def _gradient_for(
+    program: CompiledGraph, arguments: Sequence[Any], wanted: Sequence[bool], absent: Sequence[int]
+) -> Gradient:
+    """The gradient for what is known of arguments. Raises: Unfusable, ShapeError."""
+    graph = specialize_optionals(program.graph, absent)
+    if program.whole:
+        prepare_on_device(graph)
+    with collection_paused():
+        return kernel_gradient(graph, arguments, wanted)
 
 
 def _key(value: Any, settled: bool) -> Hashable:
@@ -104,12 +186,17 @@ def _key(value: Any, settled: bool) -> Hashable:
     if isinstance(value, list):
         return tuple([_key(item, settled) for item in value])
     if isinstance(value, float):
-        return (float, value.hex() if settled else None)
+        return (float, None if is_unasked(value, settled) else value.hex())
     return (type(value), value)
 
 
+def _seen(value: Any) -> SeenTensor | None:
+    """What a program depends on of a tensor: what is kept does not hang on how arguments lie in memory."""
+    return SeenTensor(value.shape, None, _DTYPE_OF[value.dtype]) if isinstance(value, torch.Tensor) else None
+
+
 def _without_elements(value: Any) -> Any:
-    """A tensor of the shape and dtype, contiguous: what is kept does not hang on how arguments lie in memory."""
+    """A tensor of the shape and dtype, contiguous."""
     if isinstance(value, torch.Tensor):
         return torch.empty(value.shape, dtype=value.dtype, device="meta")
     return [_without_elements(item) for item in value] if isinstance(value, list) else value

@@ -17,6 +17,7 @@ from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
 from .array_runs import ArrayRun
 from .devices import DeviceRun, graph_run
+from .sized import SizedDifferentiated, SizedGraph
 from .symbolic import is_batchable
 
 _MAKING = RLock()
@@ -50,9 +51,12 @@ class Step:
             self.captured_inputs, self.captured_outputs = gradient.captured_inputs, gradient.captured_outputs
         self._program = program
         self._source = program.graph if self._differentiated is None else self._differentiated.gradient.f
+        owner = program if self._differentiated is None else self._differentiated
+        self._sized = owner.sized if isinstance(owner, SizedGraph | SizedDifferentiated) else None
         self.repeated = _repeated(self._source)
         self.inputs = [value.name_hint for value in self._source.inputs]
-        self.numbers = [i for i, value in enumerate(self._source.inputs) if value.type == INT]
+        # What a graph of a class takes besides is none of its arguments.
+        self.numbers = [i for i, value in enumerate(self._source.inputs[: len(key)]) if value.type == INT]
         self._runs: dict[str, DeviceRun] = {}
 
     @cached_property
@@ -63,7 +67,10 @@ class Step:
     def on(self, device: str) -> DeviceRun:
         """What computes the outputs on another device."""
         found = self._runs.get(device)
-        return found if found is not None else self._runs.setdefault(device, graph_run(device, self.graph))
+        if found is None:
+            made = graph_run(device, self.graph) if self._sized is None else self._sized.on(device)
+            found = self._runs.setdefault(device, made)
+        return found
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs, on the CPU."""
@@ -82,7 +89,7 @@ class Step:
     @cached_property
     def graph(self) -> Graph:
         """What computes the outputs, for other devices."""
-        return device_graph(self._source)
+        return device_graph(self._source) if self._sized is None else self._sized.graph
 
     def backward(self, pattern: Pattern) -> CompiledGraph:
         """What computes the gradients, for gradients of these dtypes."""

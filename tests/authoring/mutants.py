@@ -53,7 +53,7 @@ _EVEN = ("cos", "cosh", "abs", "square", "sinc")
 _OF_ELEMENTS = ("the other way round", "with the other sign", " of `")
 """Changes of a pointwise op that leave the shape and the dtype of what it makes."""
 _COUNTING = ("mul", "add", "sub", "div", "rsub", "pow", "gt", "lt", "ge", "le")
-_SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like")
+_SIZES = ("size", "numel", "dim", "broadcast_tensors", "zeros_like", "ones_like", "full_like")
 """What asks a tensor for its sizes only: another of the same sizes is no mistake."""
 _NOT_OF_NUMBERS = (*_SIZES, "dtype", "isnan", "isinf", "isfinite")
 """And what asks for its dtype, or is true, or false, of every number: what is none is given no gradient to compare."""

@@ -40,7 +40,10 @@ MAX_CALLS = 6
 EQUIVALENT = {
     "sinc: 3.141592653589793 of `mul` as -3.141592653589793": "it goes into a cosine",
     **dict.fromkeys(
-        ("loop_saved: `y` as `x` in `mul`", "loop_saved: 1 of `add` as -1", "loop_saved: `mul` as `div`"),
+        (
+            *("loop_saved: `y` as `x` in `mul`", "loop_saved: 1 of `add` as -1", "loop_saved: `mul` as `div`"),
+            *("loop_saved: 1 of `add` as 2", "loop_saved: `add` as `sub`"),
+        ),
         "of a term that is multiplied by zero",
     ),
     **dict.fromkeys(
@@ -51,7 +54,7 @@ EQUIVALENT = {
         "where the one is negative and the other is not, at 0, the result is infinite",
     ),
     **dict.fromkeys(
-        ("special_xlog1py_1: `eq` as `ne`", "special_xlog1py_1: -1 of `gt` as -2"),
+        tuple(f"special_xlog1py_1: {what}" for what in ("`eq` as `ne`", "-1 of `gt` as -2", "`gt` as `ge`")),
         "for such a number the result is finite at 0 alone, where there is no derivative",
     ),
     **dict.fromkeys(
@@ -62,7 +65,17 @@ EQUIVALENT = {
         ("smooth_l1_loss: `ge` as `gt`", "huber_loss: `gt` as `ge`", "huber_loss: `le` as `lt`"),
         "the two slopes meet at the border",
     ),
-    "special_i1: `self` as `result` in `eq`": "one is zero where the other is",
+    **dict.fromkeys(
+        ("special_i1: `self` as `result` in `eq`", "copysign: `self` as `result` in `eq`"),
+        "one is zero where the other is",
+    ),
+    "acosh: without `abs`": "where the argument is negative the result is no number",
+    "linalg_qr: `ge` as `gt`": "of a square matrix nothing stands beside the square that is cut off",
+    "power: `gt` as `ge`": "no power is multiplied by zero",
+    **dict.fromkeys(
+        (f"matmul: {what}" for what in ("`gt` as `lt`", "`gt` as `ge`", *(f"2 of `gt` as {n}" for n in (3, 4, -2)))),
+        "both sides compute the same, one of them as one product of all rows",
+    ),
     "_prelu_kernel: `gt` as `ge`": "the gradient is a multiple of what is zero there",
     **dict.fromkeys(
         (

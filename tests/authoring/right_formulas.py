@@ -1,7 +1,8 @@
 """Right formulas of many kinds, which the check must find right: every alarm is a mistake of the check.
 
-Two sources: functions of one number with slopes written by hand, set into frames that take every kind of argument; and
-forwards of many fields, with the backward that `gs.derive` writes. Run as a script it checks them all:
+Three sources: functions of one number with slopes written by hand, set into frames that take every kind of argument;
+forwards of many fields, with the backward that `gs.derive` writes; formulas whose backwards are written by hand. Run
+as a script it checks them all:
 `right_formulas.py --from=0 --count=400`.
 """
 
@@ -18,6 +19,8 @@ sys.path[:0] = [str(HERE)]
 import gradscript as gs  # noqa: E402
 from gradscript.authoring.check import Checker  # noqa: E402
 from gradscript.runtime.face.function import Function  # noqa: E402
+from right_by_hand import BY_HAND  # noqa: E402
+from right_by_hand_more import BY_HAND as BY_HAND_TOO  # noqa: E402
 from right_forwards import FORWARDS  # noqa: E402
 
 SLOPES = {
@@ -181,6 +184,44 @@ def {name}(x, kind: str = "sum"):
         result = y.amax()
     return result, backward
 """,
+    "scanned": """
+def {name}(x, reverse: bool = False):
+    assert x.dim() == 2
+    y = {value}
+    def backward(grad_output):
+        grad = grad_output if reverse else grad_output.flip([1])
+        grad = torch.cumsum(grad, 1)
+        return (grad if reverse else grad.flip([1])) * ({slope}), None
+    total = torch.cumsum(y.flip([1]) if reverse else y, 1)
+    return (total.flip([1]) if reverse else total), backward
+""",
+    "picked": """
+def {name}(x, idx):
+    assert x.dim() == 2 and idx.dim() == 1
+    def backward(grad_output):
+        return torch.zeros_like(x).index_add(0, idx, grad_output) * ({slope}), None
+    return ({value})[idx], backward
+""",
+    "dropped": """
+def {name}(x, p: float = 0.3):
+    assert p >= 0.0 and p < 1.0
+    keep = (torch.rand_like(x) >= p).to(x.dtype) / (1 - p)
+    def backward(grad_output):
+        return grad_output * keep * ({slope}), None
+    return keep * ({value}), backward
+""",
+    "rooted": """
+def {name}(x, keepdim: bool = False):
+    assert x.dim() > 0
+    y = {value}
+    norm = torch.sqrt((y * y).sum(-1, True) + 0.1)
+    def backward(grad_norm, grad_unit):
+        unit = y / norm
+        grad = (grad_norm if keepdim else grad_norm.unsqueeze(-1)) * unit
+        grad = grad + (grad_unit - unit * (grad_unit * unit).sum(-1, True)) / norm
+        return grad * ({slope}), None
+    return (norm if keepdim else norm.squeeze(-1)), y / norm, backward
+""",
 }
 """Functions around one, by what they show of the language."""
 
@@ -220,6 +261,12 @@ def derived() -> Iterator[tuple[str, str]]:
         yield name, gs.derive(gs.CompilationUnit(text)[name])
 
 
+def by_hand() -> Iterator[tuple[str, str]]:
+    """Formulas of many fields with backwards that were written for them."""
+    for text in (*BY_HAND, *BY_HAND_TOO):
+        yield text.split("def ", 1)[1].split("(", 1)[0], text
+
+
 def alarm(source: str) -> str:
     """What the check says of the last function of a source if it does not find it right."""
     functions = [f for f in gs.CompilationUnit(source).functions.values() if f.pair is not None]
@@ -238,7 +285,7 @@ def main() -> None:
     for name, default in {"from": 0, "count": 10**6}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     options = vars(parser.parse_args())
-    sources = [*framed(), *derived()][options["from"] : options["from"] + options["count"]]
+    sources = [*framed(), *derived(), *by_hand()][options["from"] : options["from"] + options["count"]]
     wrong = 0
     for name, source in sources:
         said = alarm(source)

@@ -132,11 +132,6 @@ def test_a_function_without_a_backward_is_checked_by_autodiff() -> None:
     assert {case.order for case in report.cases} == {1, 2}
 
 
-def test_what_is_detached_shows_without_a_backward_too() -> None:
-    report = gs.check(unit("def f(x):\n    return x * x.detach()\n").f)
-    assert [failure.kind for failure in report.failures] == ["value"]
-
-
 def test_a_gradient_that_is_none_is_right_where_nothing_depends_on_the_input() -> None:
     source = """
 def first(x, y):

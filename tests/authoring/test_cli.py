@@ -268,3 +268,71 @@ def test_the_module_is_the_command_and_survives_an_ascii_terminal(tmp_path: Path
 
 def test_version() -> None:
     assert invoke("--version").stdout == f"gradscript, version {gs.__version__}\n"
+
+
+FILES = {
+    "lines end in CR LF": b"def f(x):\r\n    # c\r\n    return x * 2\r\n",
+    "a mark at its start": b"\xef\xbb\xbfdef f(x):\n    return x * 2\n",
+    "tabs": b"def f(x):\n\treturn x * 2\n",
+    "Latin-1": b"def f(x):\n    # caf\xe9\n    return x\n",
+    "no text": bytes(range(256)),
+    "empty": b"",
+    "a comment": b"# nothing\n",
+    "wrong": b"def f(x):\n    return x *\n",
+    "NUL": b'def f(x):\n    return "\0"\n',
+    "no last line end": b"def f(x):\n    return x",
+}
+COMMANDS = ("lint", "fmt --check", "check", "derive", "stubs")
+
+
+@pytest.mark.parametrize("content", FILES)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_files_as_they_come(tmp_path: Path, content: str, command: str) -> None:
+    path = tmp_path / "f.grad"
+    path.write_bytes(FILES[content])
+    for options in ([], ["--json"]):
+        result = CliRunner().invoke(main, [*command.split(), str(path), *options])
+        assert isinstance(result.exception, SystemExit | None), result.exception
+        is_bad = content in ("Latin-1", "no text", "wrong", "NUL")
+        changes = command.startswith("fmt") and content not in ("lines end in CR LF", "empty", "a comment")
+        wanted = (2 if command == "check" else 1) if is_bad else int(changes)
+        assert result.exit_code == wanted, result.output
+        if options:
+            json.loads(result.stdout)
+        elif is_bad:
+            assert "f.grad:" in result.stderr
+
+
+def test_lines_end_as_they_did(tmp_path: Path) -> None:
+    path = tmp_path / "f.grad"
+    path.write_bytes(b"def f(x, y):\r\n    z = torch.log(1 + x)\r\n    return  z * y\r\n")
+    for command in ("lint --fix", "derive --write", "fmt"):
+        assert CliRunner().invoke(main, [*command.split(), str(path)]).exit_code == 0
+    written = path.read_bytes()
+    assert b"torch.log1p(x)" in written and b"def backward" in written and b"return  z" not in written
+    assert written.count(b"\r\n") == written.count(b"\n") > 8
+    before = path.read_bytes()
+    assert CliRunner().invoke(main, ["derive", "--write", str(path)]).exit_code == 0
+    assert path.read_bytes() == before
+
+
+def test_derive_finds_a_function_in_a_folder(tmp_path: Path) -> None:
+    for name in "fg":
+        (tmp_path / f"{name}.grad").write_text(f"def {name}(x):\n    return x * x\n", encoding="utf-8")
+    found = CliRunner().invoke(main, ["derive", str(tmp_path), "g"])
+    assert found.exit_code == 0 and found.stdout.startswith("def g(x):") and "def f" not in found.stdout
+    assert CliRunner().invoke(main, ["derive", str(tmp_path), "h"]).exit_code == 2
+
+
+def test_files_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f.grad"
+    path.write_text("def f(x):\n    return  torch.log(1 + x)\n", encoding="utf-8")
+
+    def refuse(where: Path, data: bytes) -> int:
+        raise PermissionError(13, "Permission denied", str(where))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    for command in ("lint --fix", "derive --write", "fmt"):
+        result = CliRunner().invoke(main, [*command.split(), str(path)])
+        assert result.exit_code == 2, result.exception
+        assert f"{path}: Permission denied" in result.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gradscript as gs
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
@@ -201,3 +202,52 @@ def test_torch_is_not_needed() -> None:
     text = Path(str(activations.__file__)).read_bytes()
     done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=True)
     assert b"'Swish': 'swish'" in done.stdout
+
+
+def test_helpers_take_what_they_are_given() -> None:
+    text = """import torch
+
+
+def scaled(x, factor, shift=None):
+    return x * factor if shift is None else x * factor + shift
+
+
+def summed(x, keep):
+    return x.sum(tuple(range(x.dim() - 1)), keepdim=keep)
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor: float):
+        ctx.factor, ctx.shape = factor, x.shape
+        return summed(scaled(x, factor), True)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return scaled(grad, ctx.factor).expand(ctx.shape), None
+"""
+    found = gs.convert(text)
+    assert found.ok, found.failures
+    assert "def scaled(x, factor: float, shift=None):" in found.text
+    assert "def summed(x, keep: bool):" in found.text
+    assert sorted(note.name for note in found.notes) == ["scaled", "summed"]
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(gs.CompilationUnit(found.text).scale(x, 2.0), 2 * x.sum(0, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\xef\xbb\xbfimport torch\n\n\n@torch.jit.script\ndef f(x):\n    return x * 2\n", 0),
+        (b"# coding: latin-1\nimport torch\n\n\n@torch.jit.script\ndef f(x):\n    # caf\xe9\n    return x * 2\n", 0),
+        (b"x = '\xff'\n", 2),
+        (b"x = '\0'\n", 2),
+        (b"# coding: nonsense\n", 2),
+    ],
+)
+def test_files_are_read_as_python_reads_them(tmp_path: Path, data: bytes, code: int) -> None:
+    path = tmp_path / "f.py"
+    path.write_bytes(data)
+    result = CliRunner().invoke(main, ["convert", str(path)])
+    assert result.exit_code == code, result.output
+    assert "None" not in result.output

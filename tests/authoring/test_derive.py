@@ -8,15 +8,18 @@ from pathlib import Path
 import gradscript as gs
 import numpy as np
 import pytest
+from amounts import some_of
 from click.testing import CliRunner
 from derived_lengths import LONGEST, lengths
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
-from gradscript.authoring.derive.measuring import gradients, reference_of
+from gradscript.authoring.derive.measuring import gradients, reference_of, weights_like
 from gradscript.authoring.derive.placing import replaced
+from gradscript.authoring.lint.linter import lint
 from gradscript.compiler.formulas.library import formula_names
 from gradscript.lang.source import Source
 from mpmath import MPContext
+from right_forwards import FORWARDS
 
 BACKWARDS = {
     "x * torch.sigmoid(x)": "return grad_output * sigmoid_x * (x * (1 - sigmoid_x) + 1)",
@@ -272,9 +275,11 @@ def test_errors_are_told_against_float128() -> None:
     found = reference_of(unit.f, [x, w])
     assert found.precision == "float128" and found.gradients is not None
     grad_x, grad_w = found.gradients
+    g = weights_like(x)
     for i, j in np.ndindex(2, 3):
-        assert abs(grad_x[i, j] - mp.exp(mp.mpf(x[i, j])) * mp.mpf(w[j])) < mp.mpf(2) ** -100
-    assert abs(grad_w[0] - mp.exp(mp.mpf(x[0, 0])) - mp.exp(mp.mpf(x[1, 0]))) < mp.mpf(2) ** -100
+        assert abs(grad_x[i, j] - mp.exp(mp.mpf(x[i, j])) * mp.mpf(w[j]) * mp.mpf(g[i, j])) < mp.mpf(2) ** -100
+    first = [mp.exp(mp.mpf(x[i, 0])) * mp.mpf(g[i, 0]) for i in range(2)]
+    assert abs(grad_w[0] - first[0] - first[1]) < mp.mpf(2) ** -100
 
 
 @pytest.mark.parametrize(
@@ -311,3 +316,51 @@ def test_costs_are_compared() -> None:
     # The author's is wrong, which shows.
     assert found.author.costs.error is not None and found.author.costs.error > 0.1
     assert "bytes kept  flops  kernels  error to float128" in str(found)
+
+
+@pytest.mark.parametrize("text", some_of(FORWARDS))
+def test_what_is_derived_keeps_sizes_and_nothing_twice(text: str) -> None:
+    """The linter finds nothing in it that its author did not write."""
+    name = text.split("def ", 1)[1].split("(", 1)[0]
+    written = {finding.span.text for finding in lint(gs.CompilationUnit(text))}
+    found = lint(gs.CompilationUnit(gs.derive(gs.CompilationUnit(text)[name])), ignored=["L2"])
+    authored = [f for f in found if f.code == "L502" and f.span.text in text]
+    assert [str(f) for f in found if f.span.text not in written and f not in authored] == []
+
+
+def test_a_backward_that_no_text_can_call_is_told() -> None:
+    source = """\
+def helper(x):
+    def backward(g):
+        def backward_of_backward(gg):
+            return gg, None
+        return g, backward_of_backward
+    return x * 1, backward
+
+def f(x):
+    c = helper(x)
+    def backward(g):
+        return c * g
+    return x, backward
+"""
+    with pytest.raises(ValueError, match="no backward of order 2 that is source"):
+        gs.derive(gs.CompilationUnit(source).f, 2)
+
+
+def test_what_is_kept_stands_together() -> None:
+    unit = gs.CompilationUnit("def f(x, w):\n    y = x * w\n    return torch.sinh((y + 1).sum(0, True))\n")
+    above = gs.derive(unit.f).split("    def backward")[0].rstrip()
+    assert "\n\n" not in above
+    assert "_size = " in above
+
+
+def test_errors_are_not_of_gradients_that_vanish() -> None:
+    """Of a softmax that is summed up with equal weights there is no gradient, and all of it would be error."""
+    text = (
+        "def f(x):\n    y = torch.softmax(x, -1)\n    def backward(g):\n"
+        "        return y * (g - (g * y).sum(-1, True))\n    return y, backward\n"
+    )
+    found = compared(gs.CompilationUnit(text).f, measured=True)
+    costs = found.to_dict()
+    for whose in ("author", "derived"):
+        assert 0 < costs[whose]["costs"]["error"] < 1e-6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gradscript as gs
 import pytest
+from amounts import some_of
 
 LOOP = '''EPS = 1e-6
 
@@ -102,8 +103,7 @@ def _of_f(text: str) -> str:
     return text[text.index("def f(") :]
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "order"), some_of((name, order) for order in (1, 2) for name in PROGRAMS))
 def test_comments_stay(name: str, order: int) -> None:
     text = PROGRAMS[name]
     derived = gs.derive(gs.CompilationUnit(text).f, order)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from gradscript.authoring.cli import doctor
+from gradscript.authoring.cli.commands import doctor
 from gradscript.authoring.cli.main import main
 
 

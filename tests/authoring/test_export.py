@@ -115,6 +115,33 @@ def test_modules_are_readable(exported: Path) -> None:
         [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F,E9,I", str(exported)], capture_output=True
     )
     assert found.returncode == 0, found.stdout.decode()
+    found = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--isolated", "--diff", str(exported)], capture_output=True
+    )
+    assert found.returncode == 0, found.stdout.decode()
+
+
+def test_dtypes_are_those_of_torch(tmp_path: Path) -> None:
+    unit = gs.CompilationUnit(
+        "def halved(x, mask):\n    assert mask.dtype == torch.bool\n    if x.dtype != torch.float64:\n"
+        "        x = x * 2\n    return x * mask\n"
+    )
+    (tmp_path / "halved.py").write_text(
+        gs.export(unit.halved, np.ones((2, 3)), np.ones((2, 3), bool)), encoding="utf-8"
+    )
+    script = (
+        "import torch, halved\nmask = torch.tensor([True, False])\n"
+        "print(halved.reference(torch.ones(2, dtype=torch.float64), mask), halved.reference(torch.ones(2), mask))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert found.stdout.startswith("tensor([1., 0.], dtype=torch.float64) tensor([2., 0.])")
+
+
+def test_modules_are_typed(exported: Path, tmp_path: Path) -> None:
+    modules = [str(path) for path in sorted(exported.glob("*.py"))[:: len(EXPORTED) // 3]]
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path), *modules]
+    found = subprocess.run([*command, "--ignore-missing-imports"], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
 
 
 def test_the_docstring_has_the_formula_and_its_gradient(exported: Path) -> None:
@@ -130,6 +157,31 @@ def test_the_docstring_has_the_formula_and_its_gradient(exported: Path) -> None:
 # --- C ---
 
 
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+
+
+def test_c_writes_every_gradient(tmp_path: Path) -> None:
+    """Also one that is another, or the one that came in; and compiles without a flag for vectors, without a warning."""
+    source = tmp_path / "sums.grad"
+    source.write_text(
+        "def shifted(x, y):\n    return x + y\n\n\ndef doubled(x, y):\n    return (x + y) * 2\n", encoding="utf-8"
+    )
+    for name, factor in (("shifted", 1), ("doubled", 2)):
+        command = ["export", str(source), name, "--c", "-o", f"{tmp_path}/"]
+        assert click.testing.CliRunner().invoke(main, command).exit_code == 0
+        library = tmp_path / f"{name}.so"
+        build = ["cc", "-std=c11", *WARNINGS, "-shared", "-fPIC", str(tmp_path / f"{name}.c"), "-o", str(library)]
+        subprocess.run([*build, "-lm"], check=True)
+        header = (tmp_path / f"{name}.h").read_text(encoding="utf-8")
+        taken = "const float *grad_output, float *grad_x, float *grad_y, int64_t rows, int64_t columns"
+        assert f"int32_t {name}_backward({taken});" in header
+        given, x, y = torch.randn(3, 5), torch.zeros(3, 5), torch.zeros(3, 5)
+        pointers = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (given, x, y)]
+        sizes = [ctypes.c_int64(3), ctypes.c_int64(5)]
+        assert getattr(ctypes.CDLL(str(library)), f"{name}_backward")(*pointers, *sizes) == 0
+        assert torch.equal(x, given * factor) and torch.equal(y, given * factor)
+
+
 def _c_case(name: str, case: Case, folder: Path) -> None:
     runner = click.testing.CliRunner()
     file, own = EXAMPLES.get(name, ("", name))
@@ -137,7 +189,7 @@ def _c_case(name: str, case: Case, folder: Path) -> None:
     invoked = runner.invoke(main, ["export", str(source), own, "--c", "-o", f"{folder}/"])
     assert invoked.exit_code == 0, invoked.output
     library = folder / f"{own}.so"
-    command = ["cc", "-std=gnu11", "-O2", "-Wall", "-Werror", "-fopenmp-simd", "-shared", "-fPIC"]
+    command = ["cc", "-std=c11", "-O2", *WARNINGS, "-fopenmp-simd", "-shared", "-fPIC"]
     subprocess.run([*command, str(folder / f"{own}.c"), "-o", str(library), "-lm"], check=True)
     loaded = ctypes.CDLL(str(library))
     for make in case.arguments[1:]:

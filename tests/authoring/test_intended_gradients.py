@@ -118,3 +118,68 @@ def test_source_and_lifted_text_say_it() -> None:
     assert "gs.constant(x)" in function.show("lifted")
     again = gs.CompilationUnit(function.code).f
     np.testing.assert_array_equal(gs.vjp(again, np.ones(3))[1](np.ones(3))[0], np.ones(3))
+
+
+HELD = {
+    "a function of an argument": "z = (y * 2).detach()\n    return y * z * x",
+    "straight through": "return x + (torch.round(x) - x).detach()",
+    "in a loop": "for i in range(n):\n        x = x * y + (x * x).detach()\n    return x",
+    "in a branch": "s = x.sum().detach() if n > 1 else x.mean()\n    return x * s",
+    "under no_grad": "with torch.no_grad():\n        m = (x * x).sum() / 7\n    return x * m",
+    "in what is called": "return called(x) + called(3 * x)",
+    "written through": "z = x * 2\n    z.detach().mul_(y)\n    return z * z",
+    "with a backward": """s = x.sum().detach()
+
+    def backward(g):
+        return g * s, None, None
+
+    return x * s, backward""",
+}
+"""Functions of `x`, `y` and a number."""
+
+
+@pytest.mark.parametrize("source", HELD.values(), ids=HELD)
+def test_what_is_detached_is_held_still(source: str) -> None:
+    called = "def called(x):\n    return x * x.detach()\n\n\n"
+    report = gs.check(unit(f"{called}def f(x, y, n: int):\n    {source}\n").f)
+    assert report.ok, str(report)
+    assert not report.warnings
+
+
+@pytest.mark.parametrize(
+    ("forward", "gradient"), [("x * x.detach()", "2 * g * x"), ("x * x.sum().detach()", "g * x.sum() + g * x")]
+)
+def test_a_backward_that_moves_what_is_detached_is_wrong(forward: str, gradient: str) -> None:
+    source = f"def f(x):\n    def backward(g):\n        return {gradient}\n\n    return {forward}, backward\n"
+    (failure,) = gs.check(unit(source).f).failures
+    assert (failure.kind, failure.argument, failure.span.line) == ("value", "x", 3)
+
+
+def test_a_constant_in_the_forward_excuses_no_other_second_derivative() -> None:
+    source = """
+def f(x):
+    s = x.sum().detach()
+
+    def backward(g):
+        return g * (s + torch.exp(x).detach())
+
+    return x * s + torch.exp(x), backward
+"""
+    assert [failure.kind for failure in gs.check(unit(source).f).failures] == ["second_order"]
+
+
+def test_a_function_that_calls_one_with_a_surrogate_has_one() -> None:
+    source = """
+def rounded(x):
+    def backward(g):
+        return gs.surrogate(g, "straight through")
+
+    return torch.round(x), backward
+
+
+def f(x, w):
+    return rounded(3 * x) * w
+"""
+    report = gs.check(unit(source).f)
+    assert report.ok, str(report)
+    assert {row[0]: row[-1] for row in report.rows() if row[1] == "1st"} == {"x": "surrogate", "w": "ok"}

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.explain.examples import EXAMPLES, Example
 from gradscript.authoring.explain.page import MEANINGS, explain
+from gradscript.authoring.format.formatter import format_source
 from gradscript.authoring.lint.findings import Finding
 from gradscript.authoring.lint.linter import lint
+from gradscript.lang.source import Source
 from gradscript.stdlib_grads import formula_files
 
 
@@ -51,6 +53,9 @@ def test_pages_show_what_they_say(code: str) -> None:
     example = EXAMPLES[code]
     assert code in _seen(example, example.wrong)
     assert _seen(example, example.right) == []
+    if example.seen != "ir":
+        assert _codes(example.right) == []
+        assert format_source(Source(example.right)) == example.right
     assert explain(code.lower()).startswith(f"{code}: {MEANINGS[code]}\n")
 
 
@@ -94,6 +99,10 @@ CLOSURES_RIGHT = [
     "def f(x):\n    return x * torch.ones([3], dtype=x.dtype) + torch.zeros([])\n",
     "def f(x):\n    n = torch.neg(x)\n    def backward(g):\n        return g * n + g\n    return n * n, backward\n",
     "def f(x):\n    print(x)\n",
+    "def f(x, n: int = 2):\n    y = [x]\n    y.append(x)\n    y[0].sum()  # noqa: L103\n    g(y)\n    return y[1]\n\n\n"
+    "def g(y: List[Tensor]):\n    y[0].clone().add_(1)\n    return y[0]\n",
+    "def f(x):\n    a = torch.exp(x)\n    b = torch.rand_like(x)\n    c = torch.rand_like(x)\n    def backward(g):\n"
+    "        return g * a * b * c\n    return x * a * b * c, backward\n",
     "def f(x, n: int):\n    assert n > 0\n    y = x * n\n    return y\n",
 ]
 
@@ -130,6 +139,12 @@ RIGHT = [
     "torch.where(x > 0, torch.exp(x), 0)",
     "torch.where(y > 0, torch.log(x), 0)",
     "torch.where(x.detach() > 0, torch.log(x.detach()), x)",
+    "torch.where(x < 10, torch.sqrt(x), 3)",
+    "torch.where(x == 0, y / x, 1)",
+    "torch.where(x > 0, torch.log(1e-8 + x), 0)",
+    "torch.where(x > 0, torch.log(2 + x * x), 0)",
+    "torch.where(x > 0, x ** 2, 0) + (x ** 1.5).masked_fill(y > 0, 0)",
+    "torch.log(x.sum(-1)) + torch.log(2 - x) + torch.tensor(2.5)",
 ]
 
 
@@ -146,6 +161,20 @@ FIXED = {
     "torch.softmax(x, dim=-1).log()": "torch.log_softmax(x, -1)",
     "torch.log(x.sigmoid())": "F.logsigmoid(x)",
     "torch.sqrt(x ** 2)": "torch.abs(x)",
+    "(x * x) ** 0.5": "torch.abs(x)",
+    "x.square().sqrt()": "torch.abs(x)",
+    "torch.log(1 - x / 2)": "torch.log1p(-(x / 2))",
+    "torch.log(1 - torch.sigmoid(x))": "F.logsigmoid(-(x))",
+    "torch.log(1.0 + x.exp())": "F.softplus(x)",
+    "x.exp().sum(-1, keepdim=True).log()": "torch.logsumexp(x, -1, keepdim=True)",
+    "torch.log(torch.sum(torch.exp(x * 2), (0, 1)))": "torch.logsumexp(x * 2, [0, 1])",
+    "torch.where(x > 1, torch.log(x - 1), 0)": "torch.where(x > 1, torch.log(torch.where(x > 1, x - 1, 1)), 0)",
+    "torch.where(x == 0, 0, y / x)": "torch.where(x == 0, 0, y / torch.where(x == 0, 1, x))",
+    "torch.where(x > 0, x * x.log(), 0)": "torch.where(x > 0, x * torch.where(x > 0, x, 1).log(), 0)",
+    "(x ** 0.5).masked_fill(x <= 0, 0)": "(torch.where(x <= 0, 1, x) ** 0.5).masked_fill(x <= 0, 0)",
+    "torch.sqrt(1 - x * x).where(x.abs() < 1, 2)": (
+        "torch.sqrt(torch.where(x.abs() < 1, 1 - x * x, 1)).where(x.abs() < 1, 2)"
+    ),
 }
 
 
@@ -174,19 +203,104 @@ def test_dead_sides_are_dead_and_their_rewrite_is_not() -> None:
     assert lint(mended) == []
 
 
-def test_noqa_and_configuration(tmp_path: Path) -> None:
-    text = "def f(x):\n    return torch.log(1 + x){}\n"
-    assert _codes(text.format("  # noqa")) == _codes(text.format("  # noqa: L201")) == []
-    assert _codes(text.format("  # noqa: L202")) == ["L201"]
+NOQA = {
+    "# noqa": [],
+    "#NOQA": [],
+    "# noqa: L201": [],
+    "# noqa : L2": [],
+    "# noqa:L102,L201": [],
+    "# noqa: L102 L201  it is never small": [],
+    "# why, noqa": ["L201"],
+    "# a word  # noqa: L201": [],
+    "# noqa: L202": ["L201"],
+    "# noqa: RUF100": ["L201"],
+    "# noqa: E501, L201": [],
+}
+
+
+@pytest.mark.parametrize(("comment", "codes"), NOQA.items())
+def test_comments_leave_findings_out(comment: str, codes: list[str]) -> None:
+    assert _codes(f"def f(x):\n    return torch.log(1 + x)  {comment}\n") == codes
+
+
+def test_comments_for_more_than_a_line() -> None:
+    several = "def f(x, y):\n    return torch.log(\n        1 + x\n    ){}\n"
+    assert _codes(several.format("")) == ["L102", "L201"]
+    assert _codes(several.format("  # noqa: L201")) == ["L102"]
+    assert _codes("# gradscript: noqa\n" + several.format("")) == []
+    assert _codes(several.format("") + "# gradscript: noqa: L201\n") == ["L102"]
+
+
+SETTINGS = {
+    "": ["L102", "L201"],
+    'ignore = ["L201"]': ["L102"],
+    'ignore = ["L2", "L1"]': [],
+    'select = ["L2"]': ["L201"],
+    'select = ["ALL"]\nignore = ["L1"]': ["L201"],
+    'select = ["L201"]\nignore = ["L2"]': ["L201"],
+    'select = ["L2"]\nextend-select = ["L102"]': ["L102", "L201"],
+    'ignore = ["L201"]\nextend-ignore = ["L102"]': [],
+    'per-file-ignores = { "f.grad" = ["L1"] }': ["L201"],
+    'per-file-ignores = { "inner/*.grad" = ["L1"], "other/*" = ["L2"] }': ["L201"],
+    'per-file-ignores = { "**/f.*" = ["ALL"] }': [],
+    'per-file-ignores = { "!inner/*" = ["L1"] }': ["L102", "L201"],
+    'exclude = ["inner"]': [],
+    'exclude = ["*.grad"]': [],
+    'exclude = ["inner/f.grad"]': [],
+    'exclude = ["other", "f.gs"]': ["L102", "L201"],
+}
+
+
+@pytest.mark.parametrize(("table", "codes"), SETTINGS.items())
+def test_settings_are_those_of_the_project(tmp_path: Path, table: str, codes: list[str]) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "f.grad").write_text("def f(x, y):\n    return torch.log(1 + x)\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.gradscript.lint]\n{table}\n", encoding="utf-8")
+    (tmp_path / "inner" / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
+    result = CliRunner().invoke(main, ["lint", str(tmp_path), "--json"])
+    assert result.exit_code == bool(codes)
+    assert [found["code"] for file in json.loads(result.stdout) for found in file["findings"]] == codes
+
+
+WRONG_SETTINGS = [
+    "ignore = 1",
+    "ignore = [1]",
+    'ignore = ["L9"]',
+    'select = "L2"',
+    'selct = ["L2"]',
+    'per-file-ignores = ["L2"]',
+    'per-file-ignores = { "f.grad" = "L2" }',
+    "line-length = 120",
+    "ignore = [",
+]
+
+
+@pytest.mark.parametrize("table", WRONG_SETTINGS)
+def test_settings_that_do_not_read_are_told(tmp_path: Path, table: str) -> None:
+    (tmp_path / "f.grad").write_text("def f(x):\n    return x\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.gradscript.lint]\n{table}\n", encoding="utf-8")
+    result = CliRunner().invoke(main, ["lint", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "pyproject.toml" in result.stderr
+
+
+def test_options_go_before_settings(tmp_path: Path) -> None:
     path = tmp_path / "f.grad"
-    path.write_text(text.format(""), encoding="utf-8")
-    assert CliRunner().invoke(main, ["lint", str(path)]).exit_code == 1
-    assert CliRunner().invoke(main, ["lint", str(path), "--ignore", "L2"]).exit_code == 0
-    config = tmp_path / "pyproject.toml"
-    config.write_text('[tool.gradscript.lint]\nignore = ["L201"]\n', encoding="utf-8")
-    assert CliRunner().invoke(main, ["lint", str(tmp_path)]).exit_code == 0
-    config.write_text("[tool.gradscript.lint]\nignore = 1\n", encoding="utf-8")
-    assert CliRunner().invoke(main, ["lint", str(path)]).exit_code == 2
+    path.write_text("def f(x, y):\n    return torch.log(1 + x)\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text('[tool.gradscript.lint]\nignore = ["L1"]\n', encoding="utf-8")
+
+    def codes(*options: str) -> list[str]:
+        result = CliRunner().invoke(main, ["lint", str(tmp_path), "--json", *options])
+        return [found["code"] for file in json.loads(result.stdout) for found in file["findings"]]
+
+    assert codes() == ["L201"]
+    assert codes("--ignore", "L2") == codes("--exclude", "f.*") == []
+    assert codes("--select", "ALL") == ["L102", "L201"]
+    assert codes("--select", "L1,L301") == ["L102"]
+    assert codes("--select", "L1", "--ignore", "L102") == []
+    refused = CliRunner().invoke(main, ["lint", str(tmp_path), "--ignore", "L9"])
+    assert refused.exit_code == 2
+    assert "there is no code 'L9'" in refused.stderr
 
 
 def test_json_and_exit_codes(tmp_path: Path) -> None:

@@ -269,3 +269,72 @@ def test_no_hint_only_moves_a_border_out_of_sight(gradient: str, hint: str) -> N
         f"{head}\n    def backward(g):\n        return {gradient}{rest}\n\n    return x * {factor}, backward\n"
     )
     assert report.failures[0].message.endswith(hint), str(report)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return torch.linalg.matrix_power(x, 3)",
+        "return torch.softmax(torch.relu(x @ y) @ z, -1)",
+        "return torch.softmax(x @ y.mT, -1) @ z",
+        "return torch.linalg.multi_dot([x, y, z])",
+        "return x @ y @ x",
+        "return torch.inner(x, y)",
+        "return torch.vstack([x, y])",
+    ],
+)
+def test_derived_branches_on_dimensions_are_reached_or_no_gap(body: str) -> None:
+    parameters = ", ".join(name for name in "xyz" if f"{name}" in body.replace("linalg.matrix_power", ""))
+    function = gs.CompilationUnit(f"def f({parameters}):\n    {body}\n").f
+    report = gs.check(gs.CompilationUnit(gs.derive(function)).f)
+    assert report.ok, str(report)
+
+
+def test_a_mistake_for_one_number_of_dimensions_is_found() -> None:
+    source = """
+def f(x, y, z):
+    def backward(g):
+        factor = 2.0 if x.dim() == 3 and y.dim() == 2 and z.dim() == 1 else 1.0
+        inner = g.unsqueeze(-1) if z.dim() == 1 else g
+        right = z.unsqueeze(-1) if z.dim() == 1 else z
+        grad_left = inner @ right.mT
+        left = x @ y
+        grad_right = (left.mT @ inner).sum_to_size(right.size()).reshape(z.size())
+        grad_x = (grad_left @ y.mT).sum_to_size(x.size())
+        return grad_x * factor, (x.mT @ grad_left).sum_to_size(y.size()), grad_right
+
+    assert x.dim() > 1 and y.dim() > 1
+    return x @ y @ z, backward
+"""
+    report = gs.check(gs.CompilationUnit(source).f)
+    assert {failure.argument for failure in report.failures} == {"x"}, str(report)
+
+
+def test_a_branch_on_a_high_number_of_dimensions_is_not_excused() -> None:
+    source = """
+def f(x, y):
+    def backward(g):
+        return g @ y.mT if x.dim() < 7 else g @ y, x.mT @ g
+
+    assert x.dim() == 2 or x.dim() == 9
+    return x @ y, backward
+"""
+    report = gs.check(gs.CompilationUnit(source).f)
+    assert "unreached" in {failure.kind for failure in report.failures}, str(report)
+
+
+def test_examples_are_broadcast_where_a_backward_sums_to_sizes() -> None:
+    source = """
+def scaled(x, w, rows: Tensor):
+    def backward(g):
+        picked = torch.zeros_like(x).index_add(0, rows, g * w)
+        return picked.sum_to_size(x.size()), g * x[rows], None
+
+    return x[rows] * w, backward
+
+
+def scaled_examples():
+    return [(torch.zeros([4, 3]), torch.zeros([2, 3]), torch.tensor([3, 0]))]
+"""
+    report = gs.check(gs.CompilationUnit(source).scaled)
+    assert {(failure.argument, failure.kind) for failure in report.failures} == {("w", "shape")}, str(report)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from right_formulas import alarm, derived, framed
+from right_formulas import alarm, by_hand, derived, framed
 
 EACH = 17
 FRAMED = dict([*framed()][::EACH])
 DERIVED = dict([*derived()][:: EACH // 2])
+BY_HAND = dict([*by_hand()][:: EACH // 2])
+ALL = FRAMED | DERIVED | BY_HAND
 
 
-@pytest.mark.parametrize("name", [*FRAMED, *DERIVED])
+@pytest.mark.parametrize("name", ALL)
 def test_no_alarm(name: str) -> None:
-    assert alarm((FRAMED | DERIVED)[name]) == ""
+    assert alarm(ALL[name]) == ""
 
 
 def test_names_are_told_apart() -> None:
-    names = [name for name, _ in framed()]
-    assert len(set(names)) == len(names) > 250
+    names = [name for name, _ in (*framed(), *by_hand())]
+    assert len(set(names)) == len(names) > 400
 
 
 def test_a_wrong_slope_alarms() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import c_math_rare
 import numpy as np
-from gradscript.compiler.codegen.c.math import FLAGS, definitions
+from gradscript.compiler.codegen.c.math import EXACT, definitions
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 UNARY = (
@@ -118,7 +118,7 @@ def build(names: tuple[str, ...], *flags: str) -> Functions | None:
     with tempfile.TemporaryDirectory() as folder:
         file, built = Path(folder, "functions.c"), Path(folder, "functions.so")
         file.write_text(source(names), encoding="utf-8")
-        options = ("-O3", *(flags or ("-march=native",)), "-fopenmp", *FLAGS, "-fopt-info-vec", "-shared", "-fPIC")
+        options = ("-O3", *(flags or ("-march=native",)), "-fopenmp", *EXACT, "-fopt-info-vec", "-shared", "-fPIC")
         command = [COMPILER, *options, str(file), "-o", str(built), "-lquadmath", "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode and "quadmath" in done.stderr:

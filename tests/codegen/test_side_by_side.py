@@ -21,7 +21,7 @@ from gradscript.compiler.types.dtypes import (
     UINT8,
     DType,
 )
-from gradscript.runtime.kernels.c.compiler import FLAGS, compiler
+from gradscript.runtime.kernels.c.compiler import compiler, flags
 from gradscript.runtime.kernels.c.kernel import module_of
 from kernel_building import KernelBuilder
 from kernel_cases import dropout
@@ -52,7 +52,8 @@ def test_primitives_are_computed_side_by_side(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", FLOATS if is_gcc() else [], ids=lambda dtype: dtype.name)
 def test_reductions_draws_and_masks_are_computed_side_by_side(dtype: DType) -> None:
     kernels = [reduction(combine, dtype) for combine in ("sum", "max", "min", "prod", "any", "all")]
-    assert alone([*kernels, dropout(*SHAPE, dtype), masked(dtype)]) == []
+    extremes = [extreme(combine, dtype) for combine in ("max", "min")]
+    assert alone([*kernels, *extremes, dropout(*SHAPE, dtype), masked(dtype)]) == []
 
 
 def is_tried(name: str, dtype: DType) -> bool:
@@ -98,15 +99,26 @@ def masked(dtype: DType) -> Kernel:
     return k.build()
 
 
+def extreme(combine: str, dtype: DType) -> Kernel:
+    """The largest or the smallest of a row where a mask is, less that."""
+    k = KernelBuilder(f"{combine}_of_some", i=SHAPE[0], j=(SHAPE[1], "reduction"))
+    k.input("x", dtype, SHAPE)
+    k.input("mask", BOOL, SHAPE)
+    k.output("result", dtype, SHAPE)
+    x = k.compute("where", k.load("mask", "ij"), k.load("x", "ij"), float("-inf" if combine == "max" else "inf"))
+    k.store("result", "ij", k.compute("sub", x, k.reduce(combine, x, "j", name="found")))
+    return k.build()
+
+
 def alone(kernels: list[Kernel]) -> list[str]:
     """The functions with a loop that goes point by point."""
     lines = module_of(kernels).text.splitlines()
     # Nothing is left out because another function has it, or because the library copies memory.
-    flags = [*FLAGS, "-fno-ipa-icf", "-fno-tree-loop-distribute-patterns", "-fopt-info-vec-optimized"]
+    options = [*flags(), "-fno-ipa-icf", "-fno-tree-loop-distribute-patterns", "-fopt-info-vec-optimized"]
     made_by = compiler()
     assert made_by is not None
     found = subprocess.run(
-        [*made_by.command, *flags, "-x", "c", "-", "-o", "/dev/null", "-lm"],
+        [*made_by.command, *options, "-x", "c", "-", "-o", "/dev/null", "-lm"],
         input="\n".join(lines),
         capture_output=True,
         text=True,

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import gradscript as gs
@@ -190,22 +190,27 @@ def kinds(graph: Graph) -> set[str]:
     return {node.kind for node in graph.all_nodes()}
 
 
-def seen_at(stage: str, road: Callable[[Any], Any]) -> str:
-    """Whether a pass at a stage sees the forward ("f") and the gradient ("df") on a road."""
-    seen: set[str] = set()
+def seen_on(road: Callable[[Any], Any], stages: Sequence[str] = EXECUTOR) -> dict[str, str]:
+    """Whether passes at stages see the forward ("f") and the gradient ("df") on a road; they change nothing."""
+    seen: dict[str, set[str]] = {stage: set() for stage in stages}
 
-    def spy(graph: Graph) -> bool:
-        seen.update(kinds(graph))
-        return False
+    def spy(stage: str) -> Callable[[Graph], bool]:
+        return lambda graph: bool(seen[stage].update(kinds(graph)))
 
-    with registered(stage, spy):
+    with ExitStack() as spies:
+        for stage in stages:
+            spies.enter_context(registered(stage, spy(stage)))
         road(function())
+    return {stage: _said(found) for stage, found in seen.items()}
+
+
+def _said(seen: set[str]) -> str:
     forward = FORWARD in seen or CALL in seen
     return " ".join(["f"] * forward + ["df"] * (GRADIENT in seen))
 
 
 def table(roads: dict[str, Callable[[Any], Any]]) -> dict[str, dict[str, str]]:
-    return {name: {stage: seen_at(stage, road) for stage in EXECUTOR} for name, road in roads.items()}
+    return {name: seen_on(road) for name, road in roads.items()}
 
 
 def text(found: dict[str, dict[str, str]]) -> str:

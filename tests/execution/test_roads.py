@@ -27,7 +27,7 @@ from roads_through_stages import (
     kinds,
     reference,
     registered,
-    seen_at,
+    seen_on,
     table,
     text,
 )
@@ -98,8 +98,7 @@ def _breaks(of: set[str]) -> Callable[[Graph], bool]:
 @pytest.mark.parametrize("road", some_of([*ROADS, *ON_DEVICE]), indirect=True)
 def test_a_pass_that_breaks_a_graph_is_named(road: Road) -> None:
     """In the gradient where there is one, else in the forward."""
-    for stage in EXECUTOR:
-        seen = seen_at(stage, road)
+    for stage, seen in seen_on(road).items():
         if seen:
             broken = _breaks({GRADIENT} if "df" in seen else {FORWARD, CALL})
             with registered(stage, broken), pytest.raises(InvalidPass, match="use_before_definition"):
@@ -160,7 +159,7 @@ def test_kernels_in_c_are_planned_from_what_the_stages_leave(name: str) -> None:
 
     plain = [stage for stage in EXECUTOR if stage not in ("inline_keeping_pairs", "autodiff")]
     both = "f" if name == "call" else "f df"
-    assert {stage: seen_at(stage, road) for stage in plain} == dict.fromkeys(plain, both)
+    assert seen_on(road, plain) == dict.fromkeys(plain, both)
 
 
 def test_pullbacks_in_c_are_made_of_what_the_stages_before_autodiff_leave() -> None:
@@ -168,4 +167,5 @@ def test_pullbacks_in_c_are_made_of_what_the_stages_before_autodiff_leave() -> N
         with gs.settings.backend("c"):
             return ROADS["gs.vjp"](function)
 
-    assert seen_at("inline_keeping_pairs", road) == seen_at("autodiff", road) == "f"
+    stages = ("inline_keeping_pairs", "autodiff")
+    assert seen_on(road, stages) == dict.fromkeys(stages, "f")

@@ -11,8 +11,8 @@ import gradscript as gs
 import numpy as np
 import torch
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
-from gradscript.compiler.fusion import reductions
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
+from gradscript.compiler.fusion.planning import reductions
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta

@@ -13,6 +13,14 @@ from typing import Any
 
 import gradscript as gs
 import torch
+from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.codegen.triton.module import supports
+from gradscript.compiler.fusion.fuse import fuse
+from gradscript.compiler.kernel_ir.layout import Layout
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.types.dtypes import FLOAT32
+from gradscript.compiler.types.guards import values_of_atoms
+from gradscript.compiler.types.sizes import Symbols
 from gradscript.runtime.kernels.triton.kernel import TritonKernel, current_stream
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -94,9 +102,30 @@ def main() -> int:
     nothing = [OnDevice(torch.zeros(0, 4))] * 3
     TritonKernel(empty.kernel, OnDevice.device).launch(nothing, [], STREAM)  # type: ignore[arg-type]
     assert len(launches) == 3, "nothing is launched for no elements"
+    launch_for_other_sizes()
     refuse_planted_folders(unit)
     print("ok")
     return 0
+
+
+def launch_for_other_sizes() -> None:
+    """What is compiled of a kernel for open sizes serves all that Triton does not compile for apart."""
+    unit = gs.CompilationUnit("def turned(x, w):\n    return x.flip([0]) * w / x.size(0)\n")
+    symbols = Symbols([64])
+    (rows,) = symbols.sizes
+    layouts = [Layout.contiguous(Meta(shape, FLOAT32)) for shape in ((rows, 128), (128,))]
+    program = fuse(differentiable_graph(unit.turned.callee), layouts, supports)
+    kernel = TritonKernel(program.kernels[0], OnDevice.device, is_open=True)
+    before, counts = len(loaded), []
+    for size in (64, 80, 16, 1600, 65, 79):
+        closed = kernel.closed(values_of_atoms(symbols, [size]))
+        tensors = [OnDevice(torch.zeros(size, 128)), OnDevice(torch.zeros(128)), OnDevice(torch.zeros(size, 128))]
+        closed.launch(tensors, [], STREAM)  # type: ignore[arg-type]
+        counts.append(len(loaded) - before)
+        exact = unit.turned.kernels(torch.zeros(size, 128), torch.zeros(128)).forward[0]
+        assert launches[-1][:4] == (*exact.grid, STREAM)
+        assert launches[-1][-4:-1] == (size, size, 128 * (size - 1)), launches[-1]
+    assert counts == [1, 1, 1, 1, 2, 2], counts
 
 
 def refuse_planted_folders(unit: gs.CompilationUnit) -> None:

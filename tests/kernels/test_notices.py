@@ -10,7 +10,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.compiler.fusion import assemble
+from gradscript.compiler.fusion.planning import assemble
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.verifier import InvalidKernel
 from gradscript.runtime.kernels import notices

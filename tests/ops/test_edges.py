@@ -276,3 +276,14 @@ def test_integers_have_no_negative_powers_by_numbers(dtype: torch.dtype, backend
             with pytest.raises(gs.RuntimeFailure, match=r"integers have no power -2: write `x.float\(\) \*\* -2`"):
                 f(x, -2)
         assert torch.equal(f(x, 2), x**2 + 1)
+
+
+@pytest.mark.parametrize("index", [1.0, -1.2, np.array(1.5), np.array(0.0, np.float32)])
+def test_no_number_with_a_fraction_is_an_index(index: object) -> None:
+    unit = gs.CompilationUnit(
+        "def read(x, i):\n    return x[torch.arange(2), i]\n\n\n"
+        "def written(x, i):\n    y = x.clone()\n    y[torch.arange(2), i] = 0\n    return y\n"
+    )
+    for function in (unit.read, unit.written):
+        with pytest.raises(gs.RuntimeFailure, match="must be of integer"):
+            function(np.ones((2, 3)), index)

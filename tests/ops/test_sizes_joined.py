@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import gradscript as gs
 import numpy as np
 import pytest
@@ -44,6 +46,53 @@ def test_lists_take_no_tuples(body: str) -> None:
         scope["f"](torch.tensor(X))
     with pytest.raises(gs.CompileError, match=r"operator '\+' does not take"):
         gs.CompilationUnit(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x.shape == [5, 4, 6]",
+        "[5, 4] != x.shape[:2]",
+        "x.shape in [[5, 4, 6], [2]]",
+        "x.shape == [5] * 3",
+        "list(x.shape) == (5, 4, 6)",
+        "[5, 4] == (5, 4)",
+        "x.view([1] + x.shape)",
+        "x.view(x.shape[1:] + [5])",
+        "x.shape.append(1)",
+    ],
+)
+def test_sizes_are_no_lists(body: str) -> None:
+    """Python compares them to False, and refuses the rest: it is refused here, and says what to write."""
+    text = f"def f(x):\n    return {body}\n"
+    scope = {"torch": torch}
+    exec(text, scope)
+    with suppress(TypeError, AttributeError):
+        assert scope["f"](torch.tensor(X)) is ("!=" in body)
+    with pytest.raises(gs.CompileError, match=r"a list|sizes"):
+        gs.CompilationUnit(text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x.view((1,) + x.shape)",
+        "x.view(list(x.shape) + [1])",
+        "x * 2 if x.shape == (5, 4, 6) else x",
+        "x * 2 if list(x.shape) == [5, 4, 6] else x",
+        "x * 2 if tuple(x.shape) == x.size() else x",
+        "x * 2 if (5, 4, 6) == tuple(x.shape) else x",
+    ],
+)
+def test_what_is_printed_of_sizes_compiles(body: str) -> None:
+    text = f"def f(x):\n    return {body}\n"
+    scope = {"torch": torch}
+    exec(text, scope)
+    function = gs.CompilationUnit(text).f
+    wanted = scope["f"](torch.tensor(X)).numpy()
+    for found in (function, gs.CompilationUnit(function.code).f):
+        np.testing.assert_array_equal(found(X), wanted)
+        assert found.code == function.code
 
 
 @pytest.mark.parametrize("name", ["logsumexp", "sum", "amax", "flip", "roll", "nn.functional.adaptive_max_pool2d"])

@@ -70,7 +70,12 @@ def test_a_long_chain(tmp_path: Path) -> None:
             "c.grad",
         ),
         ({"a": "from .b import f\n"}, "E201", "no file for the import of '.b'", "a.grad"),
-        ({"a": "from .b import squar\n", "b": SQUARE}, "E201", "'.b' has no function 'squar'", "a.grad"),
+        (
+            {"a": "from .b import squar\n", "b": SQUARE},
+            "E201",
+            "'.b' has no function and no constant 'squar'",
+            "a.grad",
+        ),
         ({"a": "from .b import f\n", "b": "\n\ndef f(x):\n    return y\n"}, "E201", "undefined name 'y'", "b.grad"),
     ],
 )
@@ -102,3 +107,23 @@ def test_commands_follow_imports(tmp_path: Path) -> None:
     path = str(tmp_path / "main.grad")
     assert CliRunner().invoke(main, ["run", path, "f", "--arg", "3.0"]).exit_code == 0
     assert CliRunner().invoke(main, ["check", path, "f"]).exit_code == 0
+
+
+def test_constants_are_taken_too(tmp_path: Path) -> None:
+    _write(
+        tmp_path,
+        limits="EPS = 1e-3\nTWICE = 2 * EPS\n\n\ndef f(x):\n    return x * EPS\n",
+        between="from .limits import TWICE, EPS as E\n\nMORE = TWICE + E\n",
+        main="from .between import MORE\nfrom .limits import f, EPS\n\n\ndef g(x, eps: float = EPS):\n"
+        "    return f(x) + MORE + eps\n",
+    )
+    unit = gs.load(tmp_path / "main.grad")
+    assert unit.g(1.0) == pytest.approx(1e-3 + 3e-3 + 1e-3)
+    assert unit.g.schema.arguments[1].default == 1e-3
+
+
+def test_a_star_is_told_what_to_write(tmp_path: Path) -> None:
+    _write(tmp_path, a="from .b import *\n", b=SQUARE)
+    with pytest.raises(gs.CompileError) as caught:
+        gs.load(tmp_path / "a.grad")
+    assert "from .norms import rms_norm" in str(caught.value)

@@ -8,6 +8,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from gradscript.runtime.settings.modes import TOUCHED
 
 SOURCE = """\
 def f(x, w, eps: float = 0.5, b: Optional[Tensor] = None, n: int = 2, how: str = "sum", flip: bool = False):
@@ -132,5 +133,7 @@ def test_a_known_call_with_numbers_binds_nothing(monkeypatch: pytest.MonkeyPatch
     for args, kwargs in calls:
         f(*args, **kwargs)
     monkeypatch.setattr(f, "_run_bound", None)
+    # A test before may have left a setting in force, as one without a `with` does.
+    monkeypatch.setattr(TOUCHED, "any", False)
     for args, kwargs in calls:
         np.testing.assert_array_equal(f(*args, **kwargs), expected(args, kwargs))

@@ -13,6 +13,7 @@ from amounts import some
 from gradscript.compiler.kernel_ir.layout import Layout, contiguous_strides, views_of
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.types.dtypes import FLOAT32
+from gradscript.compiler.types.guards import values_of_atoms
 from gradscript.compiler.types.sizes import (
     Symbols,
     closed,
@@ -20,7 +21,6 @@ from gradscript.compiler.types.sizes import (
     is_open,
     least,
     next_power,
-    values_of_atoms,
     whole,
 )
 

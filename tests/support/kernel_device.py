@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
-from gradscript.compiler.fusion.fuse import Unfusable, fuse
+from gradscript.compiler.fusion.fuse import fuse
 from gradscript.compiler.fusion.program import Program
+from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.shapes.propagate import ShapeError
+from gradscript.compiler.types.sizes import Symbols
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
-from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup, given
+from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 from gradscript.runtime.torch import calls, node
 from gradscript.runtime.torch.devices import Runner, register_runner
 from gradscript.runtime.torch.kinds import SYMBOLIC, is_batched
@@ -40,14 +41,16 @@ class InterpretedGraph(KernelGraph):
         super().__init__(graph)
         self._runs = runs
 
-    def _planned(self, values: Sequence[Any], settled: bool) -> Any:
-        try:
-            program = fuse(self._graph, [given(value, settled) for value in values], lambda primitive, dtype: True)
-        except (Unfusable, ShapeError):
-            if settled:
-                self._runs.kernels.append(-1)
-            raise
-        return FixedProgram(self._runs, program)
+    def _fused(self, values: Sequence[Any], key: Hashable, settled: bool) -> Any:
+        found = super()._fused(values, key, settled)
+        if found is None and settled:
+            self._runs.kernels.append(-1)
+        return found
+
+    def _planned(self, known: Sequence[Any], values: Sequence[Any], symbols: Symbols | None = None) -> Any:
+        if symbols is not None:
+            raise Unsettled("what kernels mean is asked of given sizes")
+        return FixedProgram(self._runs, fuse(self._graph, known, lambda primitive, dtype: True))
 
     def _group(self, graph: Graph) -> KernelGraph:
         return InterpretedGroup(self._runs, graph)

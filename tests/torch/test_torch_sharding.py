@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
 from gradscript.runtime.torch.library.fakes import abstract
 from gradscript.runtime.torch.library.sharding import derived
+from gradscript.runtime.torch.library.stages import stages_of_backward, stages_of_forward
 from op_cases import ARGUMENTS, NAMES, OWN, ROOT, SUITE_ARGUMENTS, arguments, backward_arguments, op_of
 from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor, init_device_mesh
@@ -50,8 +52,8 @@ def parts_of(name: str) -> list[tuple[Any, Any, list[Any]]]:
     found = registered.bound(tuple(plain), {})
     return [
         (op.op, registered.stages, found),
-        (op.forward, halves.stages_of_forward, found),
-        (op.backward, halves.stages_of_backward, backward),
+        (op.forward, partial(stages_of_forward, halves), found),
+        (op.backward, partial(stages_of_backward, halves), backward),
     ]
 
 

@@ -10,7 +10,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from amounts import some_of
+from amounts import some_of, whole_only
 from array_samples import to_numpy
 from torchscript_blocks import blocks, definitions, helper_names, pair_names
 from torchscript_differences import DIFFERENCES, PARTLY, Difference
@@ -143,6 +143,7 @@ def _by_torchscript(difference: Difference, arguments: list[Any]) -> list[Any] |
 # --- the page ---
 
 
+@whole_only
 def test_the_page_is_up_to_date() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -85,3 +85,20 @@ def test_docstrings_stay() -> None:
     assert again.code == unit.code
     assert again.f.__doc__ == unit.f.__doc__ == 'One, "two", \\ and\n    """ three"'
     assert '"""One, "two"' in unit.f.code
+
+
+def test_dtypes_are_written_by_name() -> None:
+    """Wherever they stand; a number that is used as one stays."""
+    text = """\
+def f(x: Tensor, mask: Tensor, n: int = 6) -> Tensor:
+    assert mask.dtype == torch.bool
+    y = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    if x.dtype in [torch.float16, torch.bfloat16] or n == 6:
+        y = y * 6
+    if n > 2:
+        d = x.dtype
+    else:
+        d = torch.float64
+    return y.to(d) + torch.zeros([6], dtype=torch.float32)
+"""
+    assert gs.CompilationUnit(text).f.code == text.rstrip()

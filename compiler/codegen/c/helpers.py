@@ -200,17 +200,17 @@ _OF_FLOATS: dict[str, str] = {
         }
         """,
     "maximum": """
-        /* The larger, the second of equals; NaN if either is. */
+        /* The larger, the second of equals; NaN if either is. Asked of b, or gcc branches on what a was chosen by. */
         INLINE T gs_maximum_S(T a, T b)
         {
-            return (a > b) | (a != a) ? a : b;
+            return (a <= b) | (b != b) ? b : a;
         }
         """,
     "minimum": """
         /* The smaller, the second of equals; NaN if either is. */
         INLINE T gs_minimum_S(T a, T b)
         {
-            return (a < b) | (a != a) ? a : b;
+            return (a >= b) | (b != b) ? b : a;
         }
         """,
     "fmax": """
@@ -352,7 +352,7 @@ _OF_INTEGERS: dict[str, str] = {
         INLINE T gs_shr_S(T x, T bits)
         {
             const bool is_within = (bits >= 0) & (bits < (T)(8 * sizeof(T)));
-            return (T)(x >> (is_within ? bits : (T)(8 * sizeof(T) - 1)));
+            return is_within ? (T)(x >> (is_within ? bits : 0)) : (T)-(x < 0);
         }
         """,
     "pow": """

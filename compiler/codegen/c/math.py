@@ -2,7 +2,7 @@
 
 The text stands in `math_text/*.h`, one file per family. It is plain C without branches, so that loops over it
 vectorise, and it counts on exact IEEE arithmetic: NaN, infinities, signed zeros and subnormal numbers come out as
-torch's, and no -ffast-math may touch it. Modules that hold it are compiled with `FLAGS`.
+torch's, and no -ffast-math may touch it. Modules that hold it are compiled with `EXACT`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from ....lang.light_dataclasses import dataclass
 from ...types.dtypes import FLOAT32, FLOAT64, DType
 
-FLAGS = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+EXACT = ("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """What the text is compiled with: products and sums stay two roundings unless it says `fma`; nobody reads `errno` or
 the flags of floating-point exceptions. None of them changes a value."""
 

@@ -13,7 +13,6 @@ from ...kernel_ir.kernel import (
     Compute,
     Definition,
     Kernel,
-    KernelConstant,
     Load,
     Position,
     Reduce,
@@ -30,7 +29,7 @@ from ..text import Text, Unsupported
 from .expressions import OpenLines, TritonExpressions
 from .layout import Dimension, TritonLayout
 from .online import Rescaling
-from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, typed
+from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal
 
 INDENT = "    "
 INLINE = 48
@@ -174,7 +173,7 @@ class TritonBody(TritonExpressions):
         """The operand with the identity in the padding, and the dimensions that it varies along."""
         dtype = self._compared_dtype(statement)
         operand = statement.operand
-        text = typed(operand.value, dtype) if isinstance(operand, KernelConstant) else self._operand(operand, dtype)
+        text = self._typed_operand(operand, dtype)
         varying = self._varying(self._operand_axes(statement))
         masked = [d for d in self._over(statement) if d.is_masked and needs_mask(statement, self._outside[d.names])]
         if masked:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index as whole_number
 
 import numpy as np
 
-from ....lang.light_dataclasses import dataclass, field
+from ....lang.light_dataclasses import dataclass, field, replace
 from ...kernel_ir.index import Index
 from ...kernel_ir.kernel import (
     Cast,
@@ -16,6 +17,7 @@ from ...kernel_ir.kernel import (
     Kernel,
     KernelConstant,
     Load,
+    Number,
     Operand,
     Position,
     Reduce,
@@ -31,9 +33,11 @@ from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
+from ...types.sizes import is_open, next_power, whole
 from ..naming import Names
 from ..text import Text
 from .layout import Dimension, TritonLayout, TritonPositions
+from .open_numbers import OpenNumbers
 from .primitives import (
     COMPARISONS,
     PRODUCT,
@@ -72,6 +76,7 @@ class TritonExpressions:
     def __init__(
         self, kernel: Kernel, layout: TritonLayout, names: Names, positions: dict[str, str], passed: dict[str, str]
     ) -> None:
+        self.numbers = OpenNumbers(kernel, names)
         self.kernel = kernel
         self.layout = layout
         self.names = names
@@ -103,6 +108,7 @@ class TritonExpressions:
             return typed(np.asarray(primitive.evaluate(numpy_dtype(dtype))).item(), dtype)
         if name == "number":
             return cast(self._operand(statement.operands[0], BOOL), BOOL, dtype)
+        statement = _with_known_exponent(statement)
         quotient = self._quotient(statement, dtype) if name == "div" else None
         if quotient is not None:
             return quotient
@@ -116,7 +122,7 @@ class TritonExpressions:
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
         texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
         if all(isinstance(o, KernelConstant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
-            texts[-1] = typed(operands[-1].value, dtype) if isinstance(operands[-1], KernelConstant) else texts[-1]
+            texts[-1] = self.typed(operands[-1].value, dtype) if isinstance(operands[-1], KernelConstant) else texts[-1]
         if found.helper:
             self.helpers[found.helper] = None
         return found.apply(texts)
@@ -134,6 +140,8 @@ class TritonExpressions:
         if isinstance(divisor, Total):
             return None
         if isinstance(divisor, KernelConstant):
+            if is_open(divisor.value) and divisor.value != next_power(whole(divisor.value)):
+                return None
             inverse = exact_inverse(float(divisor.value))
             if inverse is None or isinstance(dividend, KernelConstant):
                 return None
@@ -164,10 +172,25 @@ class TritonExpressions:
             size = size_parameter(operand.size_of)
             return Text(f"tl.cast({size}, {TYPES[dtype]})") if dtype.is_floating else Text(size)
         if isinstance(operand, KernelConstant):
+            if is_open(operand.value):
+                return self.typed(operand.value, dtype)
             return argument(operand.value, dtype) if is_argument else literal(operand.value, dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, dtype))
         return self.values[operand]
+
+    def typed(self, value: Number, dtype: DType) -> Text:
+        """A number of exactly a dtype; one that is open is passed."""
+        if not is_open(value):
+            return typed(value, dtype)
+        sign = "-" if value < 0 else ""
+        return Text(f"tl.cast({sign}{self.numbers.text(abs(value))}, {TYPES[dtype]})")
+
+    def _typed_operand(self, operand: Operand, dtype: DType) -> Text:
+        """An operand, of exactly a dtype where it is a number."""
+        if isinstance(operand, KernelConstant):
+            return self.typed(operand.value, dtype)
+        return self._operand(operand, dtype)
 
     def _parameter(self, name: str, dtype: DType) -> str:
         """The variable that holds a parameter in a dtype; the module casts it first."""
@@ -180,7 +203,7 @@ class TritonExpressions:
     def _cast(self, statement: Cast) -> Text:
         operand = statement.operand
         if isinstance(operand, KernelConstant):
-            return typed(operand.value, statement.dtype)
+            return self.typed(operand.value, statement.dtype)
         if operand in self._declared:
             return Text(self._parameter(operand, statement.dtype))
         return cast(self.values[operand], self.dtypes[operand], statement.dtype)
@@ -188,7 +211,7 @@ class TritonExpressions:
     def _position(self, statement: Position) -> Text:
         text = self._index(statement.index)
         if not statement.index.terms:
-            return typed(statement.index.constant, INT64)
+            return self.typed(statement.index.constant, INT64)
         if self._is_only_compared(statement.name) or self.layout.is_wide:
             return text
         if not self._varying(statement.axes):
@@ -203,14 +226,14 @@ class TritonExpressions:
 
     def _uniform(self, statement: Uniform) -> Text:
         counter = self._index(statement.counter)
-        offset = counter if statement.counter.terms else typed(statement.counter.constant, INT64)
+        offset = counter if statement.counter.terms else self.typed(statement.counter.constant, INT64)
         self.helpers["_uniform"] = None
         return Text(f"_uniform({self._operand(statement.seed, INT64).text}, {offset.text})")
 
     # --- memory ---
 
     def _index(self, index: Index) -> Text:
-        return TritonPositions(self.layout, self._positions, self.scope.used, self.values).text(index)
+        return TritonPositions(self.layout, self._positions, self.scope.used, self.values, self.numbers).text(index)
 
     def _pointer(self, buffer: str, index: Index) -> str:
         text, pointer = self._index(index).text, self._passed[buffer]
@@ -241,9 +264,9 @@ class TritonExpressions:
             low, high = condition.index.range(open_sizes(self.kernel))
             text = self._index(condition.index).at(SHIFT) if low < condition.low or high >= condition.high else ""
             if low < condition.low:
-                texts.append(f"({text} >= {condition.low})")
+                texts.append(f"({text} >= {self._signed(condition.low)})")
             if high >= condition.high:
-                end = size_parameter(condition.size_of) if condition.size_of else condition.high
+                end = size_parameter(condition.size_of) if condition.size_of else self._signed(condition.high)
                 texts.append(f"({text} < {end})")
         if not texts:
             return ""
@@ -252,6 +275,9 @@ class TritonExpressions:
             text = " & ".join(texts)
             self.line(f"{self.scope.inside[conditions]} = {text[1:-1] if len(texts) == 1 else text}")
         return self.scope.inside[conditions]
+
+    def _signed(self, number: Number) -> str:
+        return f"-{self.numbers.text(-number)}" if number < 0 else self.numbers.text(number)
 
     def _load(self, statement: Load) -> Text:
         inside = self._conditions(statement.conditions)
@@ -300,6 +326,14 @@ class TritonExpressions:
         if masks or inside:
             arguments.append(f"mask={' & '.join([*masks, *([inside] if inside else [])])}")
         self.line(f"tl.store({', '.join(arguments)})")
+
+
+def _with_known_exponent(statement: Compute) -> Compute:
+    """A power with its exponent as a number: which it is decides how it is computed."""
+    operands = statement.operands
+    if statement.primitive != "pow" or not isinstance(operands[1], KernelConstant) or not is_open(operands[1].value):
+        return statement
+    return replace(statement, operands=(operands[0], KernelConstant(whole_number(whole(operands[1].value)))))
 
 
 def _stores_as(dtype: DType, to: DType) -> bool:

@@ -21,6 +21,12 @@ HELPERS = {
             """0 by the width or more."""
             return tl.where((bits >= 0) & (bits < x.dtype.primitive_bitwidth), x << bits, 0)
         ''',
+    "_shift_right": '''
+        def _shift_right(x, bits):
+            """The sign by the width or more."""
+            is_within = (bits >= 0) & (bits < x.dtype.primitive_bitwidth)
+            return tl.where(is_within, x >> tl.where(is_within, bits, 0), 0 - (x < 0).to(x.dtype))
+        ''',
     "_log_ndtr": '''
         def _log_ndtr(x):
             """Logarithm of the normal distribution function, without cancellation on either side."""

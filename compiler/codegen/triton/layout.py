@@ -16,7 +16,9 @@ from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
 from ...kernel_ir.passed import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across
+from ...types.sizes import is_open, whole
 from ..text import Text
+from .open_numbers import OpenNumbers
 from .primitives import PRODUCT, SUM, UNARY
 
 INT32_LIMIT = 2**31
@@ -205,12 +207,13 @@ class StrideTerm:
     factor: int
     sizes: tuple[str, ...] = ()
 
-    @property
-    def text(self) -> str:
+    def text(self, numbers: OpenNumbers) -> str:
         """Without a sign. The atom comes before sizes: where positions have 64 bits, so do products with them."""
         number = abs(self.factor)
         if not self.atom.text:
-            return str(number)
+            return numbers.text(number)
+        if is_open(number):
+            return " * ".join([self.atom.at(PRODUCT), numbers.text(number), *map(size_parameter, self.sizes)])
         first = self.atom.at(PRODUCT) if number == 1 else f"{number} * {self.atom.at(UNARY)}"
         return " * ".join([first, *map(size_parameter, self.sizes)])
 
@@ -225,6 +228,7 @@ class TritonPositions:
     used: set[str]
     """Filled as texts are made: the axes and flattened dimensions whose variables they need."""
     values: dict[str, Text]
+    numbers: OpenNumbers
 
     def text(self, index: Index) -> Text:
         """A sum of terms, the largest strides first."""
@@ -235,7 +239,7 @@ class TritonPositions:
             terms.insert(0 if leads else len(terms), StrideTerm(number, Text(""), number))
         parts: list[str] = []
         for term in terms:
-            part = term.text
+            part = term.text(self.numbers)
             sign = "-" if term.stride < 0 else "+"
             parts.append(f" {sign} {part}" if parts else (f"-{part}" if sign == "-" else part))
         if len(parts) > 1:
@@ -275,14 +279,15 @@ class TritonPositions:
             return self.values[atom.name], 0
         inner, shift = self._not_negative(atom)
         operator = "//" if isinstance(atom, Quotient) else "%"
-        return Text(f"{self.text(inner).at(UNARY)} {operator} {atom.divisor}", PRODUCT), shift
+        divisor = self.numbers.text(atom.divisor)
+        return Text(f"{self.text(inner).at(UNARY)} {operator} {divisor}", PRODUCT), shift
 
     def _not_negative(self, atom: Quotient | Remainder) -> tuple[Index, int]:
         """The index made positive by a multiple of the divisor, for Triton's `//` and `%` round towards zero."""
         low, _ = atom.index.range(self.layout.kernel.sizes)
         if low >= 0 or low == float("-inf"):
             return atom.index, 0
-        multiple = -(-int(-low) // atom.divisor)
+        multiple = -(-whole(-low) // atom.divisor)
         return atom.index + multiple * atom.divisor, multiple if isinstance(atom, Quotient) else 0
 
 

@@ -22,7 +22,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Axis, Kernel, Statement
+from ...kernel_ir.kernel import Axis, Kernel, Number, Statement
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.padding import choose_others
@@ -40,6 +40,7 @@ from ...types.dtypes import (
     INT64,
     UINT8,
 )
+from ...types.sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from ..wrapping import WIDTH, wrapped
@@ -55,6 +56,7 @@ __all__ = [
     "configuration",
     "constants",
     "divisible_sizes",
+    "emit_for_open_sizes",
     "emit_triton",
     "function_name",
     "grid",
@@ -157,13 +159,22 @@ def emit_triton(kernel: Kernel, schedule: Schedule, width: int = WIDTH) -> str:
 
     Raises: Unsupported, for a primitive without a text, or a reduction that the schedule does not reach.
     """
+    return emit_for_open_sizes(kernel, schedule, width)[0]
+
+
+def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) -> tuple[str, list[Number]]:
+    """The text, and the numbers that follow from open sizes and are passed behind those of `passed_sizes`.
+
+    Raises: as `emit_triton`.
+    """
     kernel = without_round_trips(kernel)
     layout = layout_of(kernel, schedule)
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:
         kernel = kernel.with_body(choose_others(kernel.body, padded))
         layout = TritonLayout(kernel, layout.dimensions)
-    return _TritonModule(kernel, layout, schedule.num_stages, width).text()
+    module = _TritonModule(kernel, layout, schedule.num_stages, width)
+    return module.text(), module.body.numbers.passed
 
 
 def _labelled(layout: TritonLayout) -> list[Dimension]:
@@ -214,7 +225,9 @@ class _TritonModule:
     def _signature(self, lines: Sequence[str]) -> list[str]:
         numbers = [self.passed[p.name] for p in self.kernel.parameters]
         typed = {self.passed[p.name]: f": {TYPES[p.dtype]}" for p in self.kernel.parameters}
-        parameters = [name + typed.get(name, "") for name in parameter_names(self.kernel)]
+        sizes = [*map(size_parameter, passed_sizes(self.kernel)), *self.body.numbers.parameters]
+        parameters = [self.passed[buffer.name] for buffer in self.kernel.buffers]
+        parameters += [*sizes, *(name + typed[name] for name in numbers)]
         parameters += [f"{d.label}: tl.constexpr" for d in _labelled(self.layout)]
         quoted = ", ".join(f'"{name}"' for name in [*self._plain_sizes(lines), *numbers])
         decorator = f"@triton.jit(do_not_specialize=[{quoted}])" if quoted else "@triton.jit"
@@ -230,9 +243,9 @@ class _TritonModule:
         """What it computes over how many points, and the source lines that it came from."""
         # How many programs there are is no part of the text.
         counted = [d.axes[0] for d in self.layout.dimensions if d.kind == "program" and not d.is_vector]
-        told = [a.dynamic or (a in counted and self.layout.of(a.name).axes == (a,)) for a in self.kernel.axes]
-        pairs = zip(self.kernel.axes, told, strict=True)
-        sizes = " × ".join(f"{a.name} < {'size' if is_open else a.size}" for a, is_open in pairs)
+        are_told = [a.dynamic or (a in counted and self.layout.of(a.name).axes == (a,)) for a in self.kernel.axes]
+        pairs = zip(self.kernel.axes, are_told, strict=True)
+        sizes = " × ".join(f"{a.name} < {'size' if told or is_open(a.size) else a.size}" for a, told in pairs)
         lines = [f"{self.kernel.name} over {sizes}." if sizes else f"{self.kernel.name} of one point."]
         places: dict[str, None] = {}
         for span in self.kernel.sources:

@@ -169,7 +169,7 @@ _INTEGERS = {
     "round": _SAME,
     "trunc": _SAME,
     "shl": _helper("_shift_left", 2),
-    "shr": _infix(">>", SHIFT),
+    "shr": _helper("_shift_right", 2),
 }
 _UNSIGNED = {
     **_INTEGERS,

@@ -138,13 +138,14 @@ def _call_value(e: Emitter, value: Value, function: ast.Name) -> Value:
             function.span,
             "a closure is only returned; put shared code into a function of its own",
         )
-    raise e.fail("E204", f"'{function.id}' is {described(value.type)}, not a function", function.span)
+    note = "functions are called by their names, and not passed: say which by a str, and write an `if`"
+    raise e.fail("E204", f"'{function.id}' is {described(value.type)}, not a function", function.span, note)
 
 
 def _call_module(e: Emitter, node: ast.Call, function: ast.Attribute, module: str, root: str) -> Walk:
     if module not in MODULES:
         if root not in {m.partition(".")[0] for m in MODULES}:
-            e.lookup(root, _root(function).span)
+            e.lookup(root, _root(function).span, function.name)
         notes = for_module(f"{module}.{function.name}") or did_you_mean(module, MODULES)
         raise e.fail("E202", f"unknown module '{module}'", function.value.span, *notes)
     name = op_name(module, function.name)

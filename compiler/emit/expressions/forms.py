@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....lang import ast
 from ....lang.trampoline import Walk
+from ...analysis.python_tuples import is_shape
 from ...spelling.overloads import Argued
 from ...types.types import INT, NUMBERS, ListType, TupleType, is_tensor, unify
 from ..annotations import resolve_type
@@ -71,7 +72,10 @@ def emit_list_call(e: Emitter, node: ast.Call) -> Walk:
 
 
 def emit_tuple_call(e: Emitter, node: ast.Call) -> Walk:
-    """`tuple(x.shape)`: sizes are lists here. A tuple is itself, and how many elements any other has is not known."""
+    """`tuple(x.shape)`, `tuple(range(n))`: sizes are lists. How many elements any other has is not known."""
+    of_range = node.args[0] if len(node.args) == 1 else None
+    if isinstance(of_range, ast.Call) and isinstance(of_range.function, ast.Name) and of_range.function.id == "range":
+        return (yield emit_list_call(e, node))
     arguments: list[Argued] = yield emit_arguments(e, node)
     if len(arguments) != 1 or node.keywords:
         raise e.fail("E204", "tuple() takes one value", node.span)
@@ -79,6 +83,7 @@ def emit_tuple_call(e: Emitter, node: ast.Call) -> Walk:
     if isinstance(value.type, TupleType):
         return value
     if value.type == ListType(INT):
-        return emit_resolved(e, node, "list", arguments, "tuple()")
+        # No list, which would be none in Python either: a copy of whatever it is.
+        return value if is_shape(value) else e.value("aten::slice.t", node, value)
     note = "write its elements, `(l[0], l[1])`, or take the list as it is"
     raise e.fail("E204", f"tuple() takes sizes or a tuple, not {described(value.type)}", node.span, note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....lang import ast
+from ...analysis.python_tuples import differ_in_kind, is_list
 from ...ir.node import Value
 from ...spelling.operators import COMPARE, MIRRORED, binary_op
 from ...spelling.overloads import Argued
@@ -14,14 +15,17 @@ from .strings import emit_percent
 from .tuples import joined
 
 
-def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued) -> Value:
-    """`left op right` on values; a number on the left of a tensor changes sides where the operator allows."""
+def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argued, *, extends: bool = False) -> Value:
+    """`left op right` on values; a number on the left of a tensor changes sides where the operator allows.
+
+    A list `extends` by anything, as `l += x.shape` does in Python.
+    """
     what = f"operator '{op}'"
     if op == "%" and left.value.type == STR:
         return emit_percent(e, node, left, right)
     if op == "+" and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         return joined(e, node, left.value, right.value)
-    if op == "+":
+    if op == "+" and not (extends and is_list(left.value)):
         _require_alike(e, node, left, right)
     found = binary_op(op, left.value.type, right.value.type)
     if found is None:
@@ -38,6 +42,9 @@ def emit_binary(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: Argu
 def _require_alike(e: Emitter, node: ast.Syntax, left: Argued, right: Argued) -> None:
     """Lists and tuples are joined with their like, as in Python; sizes are lists here, and take tuples of ints."""
     types = [left.value.type, right.value.type]
+    if differ_in_kind(left.value, right.value):
+        note = "in Python sizes are a tuple: write `(1,) + x.shape`, or `[1] + list(x.shape)`"
+        raise e.fail("E203", "operator '+' does not take sizes and a list", node.span, note)
     kinds = {ListType, TupleType}
     if {type(t) for t in types} == kinds and not all(_holds_ints(t) for t in types):
         note = "write brackets for both: `[a] + [b, c]`; `list(…)` makes a list of a list or of a tensor's rows"
@@ -52,15 +59,30 @@ def emit_comparison(e: Emitter, node: ast.Syntax, op: str, left: Argued, right: 
     """One comparison of two values, `in` and `not in` included."""
     what = f"operator '{op}'"
     if op in ("in", "not in"):
+        for listed in right.value.node.inputs if right.value.node.kind == "prim::ListConstruct" else ():
+            _require_one_kind(e, node, op, left.value, listed)
         found = emit_resolved(e, node, "__contains__", [right, left], what)
         return found if op == "in" else e.value("aten::__not__.bool", node, found)
     name = COMPARE[op]
+    if name in ("eq", "ne"):
+        _require_one_kind(e, node, op, left.value, right.value)
     if name in ("eq", "ne") and isinstance(left.value.type, TupleType) and isinstance(right.value.type, TupleType):
         same = _equal_tuples(e, node, left.value, right.value)
         return same if name == "eq" else e.value("aten::__not__.bool", node, same)
     if is_tensor(right.value.type) and left.value.type in NUMBERS:
         return emit_resolved(e, node, MIRRORED[name], [right, left], what)
     return emit_resolved(e, node, name, [left, right], what)
+
+
+def _require_one_kind(e: Emitter, node: ast.Syntax, op: str, left: Value, right: Value) -> None:
+    """Sizes are tuples in Python, and no tuple is equal to a list: what is compared has to say which it means."""
+    if differ_in_kind(left, right):
+        note = "in Python sizes are a tuple, which is equal to no list: write `(2, 3)` for `[2, 3]`, or `list(x.shape)`"
+        raise e.fail("E203", f"operator '{op}' does not take sizes and a list", node.span, note)
+    types = {type(left.type): left, type(right.type): right}
+    if types.keys() == {ListType, TupleType} and is_list(types[ListType]):
+        note = "in Python no list is equal to a tuple: write both in brackets, or both in parentheses"
+        raise e.fail("E203", f"operator '{op}' does not take a list and a tuple", node.span, note)
 
 
 def _equal_tuples(e: Emitter, node: ast.Syntax, left: Value, right: Value) -> Value:

@@ -113,7 +113,7 @@ def _module_attribute(e: Emitter, node: ast.Attribute, dotted: str) -> Value:
     if module in MODULES and op_name(module, name) is not None:
         raise e.fail("E202", f"'{dotted}' is a function and is not called", node.span, f"write `{dotted}(…)`")
     if root not in {m.partition(".")[0] for m in MODULES}:
-        return e.lookup(root, _root_span(node))
+        return e.lookup(root, _root_span(node), node.name)
     known = [*CONSTANTS, *(f"torch.{n}" for n in (*BY_NAME, *ALIASES))]
     notes = for_module(dotted) or did_you_mean(dotted, known)
     raise e.fail("E202", f"unknown name '{dotted}'", node.span, *notes)

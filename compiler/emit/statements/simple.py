@@ -80,7 +80,7 @@ def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
     def updated(old: Value) -> Walk:
         value = yield e.expression(node.value)
         left, right = Argued(old, node.target.span), Argued(value, node.value.span)
-        return emit_binary(e, node, node.op, left, right)
+        return emit_binary(e, node, node.op, left, right, extends=True)
 
     # torch's tensors have no `@=` of their own: Python computes `x @ y` and assigns it.
     in_place = node.op != "@"

@@ -7,9 +7,10 @@ from typing import Any
 
 from ...ops import scalar as s
 from ...ops import shapes
+from ...types.dtypes import UINT8
 from ...types.lazy_numpy import np
 from ..arguments import Shape
-from ..arrays import Array
+from ..arrays import Array, compute_dtype, dtype_of, element, is_element
 from ..elementwise import pointwise
 from ..registry import Trait, declare
 from ..scalar import Scalar
@@ -36,19 +37,27 @@ def _gelu_backward(grad: Scalar, x: Scalar, approximate: str) -> Scalar:
 
 
 def _elu(x: Scalar, alpha: Any, scale: Any, input_scale: Any) -> Scalar:
-    return s.where(x <= 0, s.expm1(x * input_scale) * (alpha * scale), x * scale)
+    return s.where(x < 0, s.expm1(x * input_scale) * (alpha * scale), x * scale)
 
 
 def _softshrink(x: Scalar, lambd: Any) -> Scalar:
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
 
-def _check_lambda(self: object, lambd: float) -> None:
-    if lambd < 0:
-        raise RuntimeError(f"softshrink: lambda must not be negative, but is {lambd}")
+def _check_lambda(self: Array, lambd: float) -> None:
+    if not (lambd >= 0 and is_element(lambd, dtype_of(self)) and math.isfinite(lambd)):
+        raise RuntimeError(f"softshrink: lambda must be a number from 0 to the largest of the input, but is {lambd}")
 
 
-def _check_bounds(self: object, min_val: float, max_val: float) -> None:
+def _check_alpha(self: Array, alpha: float) -> None:
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0")
+    element(1 / alpha, compute_dtype(dtype_of(self)))
+
+
+def _check_bounds(self: Array, min_val: float, max_val: float) -> None:
+    if dtype_of(self) == UINT8 and min(min_val, max_val) < 0:
+        raise ValueError("hardtanh: a tensor of uint8 has no negative bounds")
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is greater than max_val {max_val}")
 
@@ -69,6 +78,7 @@ pointwise(
     lambda x, beta, threshold: s.where(x * beta > threshold, x, s.log1p(s.exp(x * beta)) / beta),
     dtype="floating",
     coefficients=("beta", "threshold"),
+    widened=("beta", "threshold"),
 )
 pointwise("aten::relu(Tensor self) -> Tensor", lambda x: s.maximum(0, x), dtype="number")
 pointwise("aten::relu6(Tensor self) -> Tensor", lambda x: clamp(x, 0, 6), dtype="number")
@@ -77,12 +87,14 @@ pointwise(
     lambda x, slope: s.where(x > 0, x, x * slope),
     dtype="floating",
     coefficients=("negative_slope",),
+    widened=("negative_slope",),
 )
 pointwise(
     "aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
     _elu,
     dtype="floating",
     coefficients=("alpha", "scale", "input_scale"),
+    widened=("alpha", "scale", "input_scale"),
 )
 pointwise("aten::selu(Tensor self) -> Tensor", lambda x: _elu(x, SELU_ALPHA, SELU_SCALE, 1), dtype="floating")
 pointwise(
@@ -90,6 +102,8 @@ pointwise(
     lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
     dtype="floating",
     coefficients=("alpha",),
+    check=_check_alpha,
+    widened=("alpha",),
 )
 pointwise("aten::silu(Tensor self) -> Tensor", lambda x: x * s.sigmoid(x), dtype="floating")
 pointwise('aten::gelu(Tensor self, *, str approximate="none") -> Tensor', _gelu, dtype="floating")
@@ -104,6 +118,7 @@ pointwise(
     clamp,
     dtype="number",
     coefficients=("min_val", "max_val"),
+    elements=("min_val", "max_val"),
     check=_check_bounds,
 )
 pointwise("aten::hardsigmoid(Tensor self) -> Tensor", lambda x: clamp(x + 3, 0, 6) / 6, dtype="floating")
@@ -113,12 +128,14 @@ pointwise(
     lambda x, lambd: s.where((x >= -lambd) & (x <= lambd), 0, x),
     dtype="floating",
     coefficients=("lambd",),
+    elements=("lambd",),
 )
 pointwise(
     "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     _softshrink,
     dtype="floating",
     coefficients=("lambd",),
+    elements=("lambd",),
     check=_check_lambda,
 )
 pointwise(
@@ -126,6 +143,8 @@ pointwise(
     lambda x, threshold, value: s.where(x <= threshold, value, x),
     dtype="self",
     coefficients=("threshold", "value"),
+    elements=("value",),
+    widened=("threshold",),
 )
 PRELU_KERNEL = pointwise(
     "aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ops import scalar as s
 from ...types.lazy_numpy import np
-from ..arrays import dtype_of, element
+from ..arrays import dtype_of, element, result_dtype
 from ..elementwise import pointwise
 from ..registry import Trait
 from ..scalar import Operand, Scalar
@@ -98,9 +98,13 @@ pointwise(
 
 
 def _check_condition(condition: Any, *branches: Any) -> None:
-    del branches
     if condition.dtype.kind != "b" and condition.dtype != np.uint8:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got dtype {condition.dtype}")
+    dtype = result_dtype(*branches)
+    for branch in branches:
+        # In a half a number is what it rounds to, infinity too.
+        if not isinstance(branch, np.ndarray) and not dtype.is_half:
+            element(branch, dtype)
 
 
 for overload, kinds in {
@@ -151,31 +155,23 @@ def clamp(x: Scalar, low: Any, high: Any) -> Scalar:
     return x if high is None else s.minimum(high, x)
 
 
-def _check_ends(x: Any, *bounds: Any) -> None:
-    """Bounds that are whole numbers are elements of a tensor of integers."""
-    if x.dtype.kind in "iu":
-        for bound in bounds:
-            if isinstance(bound, int):
-                element(bound, dtype_of(x))
-
-
 for bound, overload in (("Scalar", ""), ("Tensor", ".Tensor")):
     pointwise(
         f"aten::clamp{overload}(Tensor self, {bound}? min=None, {bound}? max=None) -> Tensor",
         clamp,
         dtype="promote" if overload else "number",
         aliases=("clip",),
-        check=_check_ends,
+        elements=("min", "max"),
     )
     pointwise(
         f"aten::clamp_min{overload}(Tensor self, {bound} min) -> Tensor",
         lambda x, low: clamp(x, low, None),
         dtype="promote" if overload else "number",
-        check=_check_ends,
+        elements=("min",),
     )
     pointwise(
         f"aten::clamp_max{overload}(Tensor self, {bound} max) -> Tensor",
         lambda x, high: clamp(x, None, high),
         dtype="promote" if overload else "number",
-        check=_check_ends,
+        elements=("max",),
     )

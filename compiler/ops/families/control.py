@@ -114,6 +114,14 @@ def _zeros_for(primal: Any) -> Any:
     return _grad_zeros(primal) if isinstance(primal, list) else np.zeros_like(primal)
 
 
+def grad_shapes(primal: list[Any]) -> list[Any]:
+    """What stands for a list of tensors where only their shapes and dtypes are asked: an element of each, repeated."""
+    return [
+        grad_shapes(item) if isinstance(item, list) else np.broadcast_to(np.zeros((), item.dtype), item.shape)
+        for item in primal
+    ]
+
+
 def no_grads(like: list[Any], count: int) -> list[None]:
     """So many undefined gradients, of the kind that the elements of a list are."""
     return [None] * count
@@ -232,7 +240,7 @@ def _grad_fit(gradients: list[Any], primal: list[Any], function: str, argument: 
 def _grad_spread(gradients: list[Any], like: list[Any]) -> list[Any]:
     """The inverse, for the gradient of a gradient: each element broadcast to what it was summed from."""
     return [
-        _grad_spread(g, x) if isinstance(x, list) else g if x is None else np.broadcast_to(g, x.shape)
+        _grad_spread(g, x) if isinstance(x, list) else g if g is None or x is None else np.broadcast_to(g, x.shape)
         for g, x in zip(gradients, like, strict=True)
     ]
 
@@ -251,6 +259,7 @@ declare("prim::grad_size(Tensor primal) -> int[]", _grad_size, traits=Trait.SHAP
 declare("prim::grad_dtype(Tensor primal) -> int", _grad_dtype, traits=Trait.SHAPE_ONLY)
 declare("prim::grad_zeros(t[] primal) -> t[]", _grad_zeros, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_item(t[] gradients, int index) -> t", _grad_item)
+declare("prim::grad_shapes(t[] primal) -> t[]", grad_shapes, traits=Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)
 declare("prim::grad_list(t[] gradients, t[] primal) -> t[]", grad_list)
 declare("prim::grad_fit(t[] gradients, t[] primal, str function, str argument) -> t[]", _grad_fit)
 declare("prim::grad_spread(t[] gradients, t[] like) -> t[]", _grad_spread)

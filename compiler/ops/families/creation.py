@@ -20,7 +20,7 @@ from ...types.dtypes import (
 )
 from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
-from ..arrays import Array, cast, dtype_of, element, numpy_dtype, scalar_dtype
+from ..arrays import Array, can_fill, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from ..registry import Trait, declare
 
 Number = bool | int | float
@@ -32,8 +32,7 @@ def filled(size: Sequence[int], value: Number, dtype: DType) -> Array:
     """A tensor of one value."""
     if any(s < 0 for s in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
-    # Halves overflow to infinity here, as they do in torch.
-    fill = value if dtype.is_half else element(value, dtype)
+    fill = value if dtype.is_half and can_fill(size, value, dtype) else element(value, dtype)
     with np.errstate(over="ignore"):
         return np.full(tuple(size), fill, numpy_dtype(dtype))
 
@@ -172,7 +171,7 @@ def _scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
 
 
 def _default_scalar_tensor(value: Number, dtype: int | None, *options: object) -> Array:
-    return np.asarray(element(value, _dtype(dtype, DEFAULT_FLOAT)))
+    return filled((), value, _dtype(dtype, DEFAULT_FLOAT))
 
 
 def _tensor_of_list(data: Sequence[Any], dtype: int | None, *options: object) -> Array:

@@ -20,3 +20,9 @@ for _hint, _traits in {
         traits=_traits,
         result=lambda types: types[0],
     )
+declare(
+    "gs::constant.optional(Tensor? self) -> Tensor?",
+    lambda x: x,
+    traits=Trait.VIEW | Trait.NONDIFFERENTIABLE,
+    result=lambda types: types[0],
+)

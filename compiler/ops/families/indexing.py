@@ -78,7 +78,7 @@ def located(self: Array, indices: Sequence[Array | None]) -> tuple[Array, Sequen
     places = [
         place
         for index in indices
-        for place in ([int(index)] if is_number(index) else [slice(None)] * _dims_of(index))  # type: ignore[arg-type]
+        for place in ([_place(index)] if is_number(index) else [slice(None)] * _dims_of(index))  # type: ignore[arg-type]
     ]
     return self[(*places, ...)], [index for index in indices if not is_number(index)]
 
@@ -86,6 +86,12 @@ def located(self: Array, indices: Sequence[Array | None]) -> tuple[Array, Sequen
 def is_number(index: Array | None) -> bool:
     """Whether an index tensor counts as the int in it."""
     return index is not None and not index.ndim and dtype_of(index) not in (BOOL, UINT8)
+
+
+def _place(index: Array) -> int:
+    if index.dtype.kind not in "iu":
+        raise IndexError(f"arrays used as indices must be of integer (or boolean) type, and one is {dtype_of(index)}")
+    return int(index)
 
 
 def _dims_of(index: Array | None) -> int:
@@ -286,12 +292,14 @@ _OUT = "*, bool out_int32=False, bool right=False"
 declare(
     "aten::index_select(Tensor self, int dim, Tensor index) -> Tensor",
     _index_select,
+    traits=Trait.READS_BY_INDEX,
     result=rules.same(),
     shape=_index_select_shape,
 )
 declare(
     "aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     _gather,
+    traits=Trait.READS_BY_INDEX,
     result=lambda types: rules.like(0, rules.tensor_at(types, 2).rank)(types),
     shape=shapes.same("index"),
 )
@@ -325,6 +333,7 @@ declare(
     "aten::embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False,"
     " bool sparse=False) -> Tensor",
     _embedding,
+    traits=Trait.READS_BY_INDEX,
     result=rules.like(),
     shape=_embedding_shape,
 )

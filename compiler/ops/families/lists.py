@@ -30,7 +30,11 @@ def _index(length: int, idx: int) -> int:
 
 
 def _get(values: Sequence[Any], idx: int) -> Any:
-    return values[_index(len(values), idx)]
+    # Loops' gradients read what rounds have saved: a position is looked at twice only where it is none.
+    try:
+        return values[idx]
+    except IndexError:
+        return values[_index(len(values), idx)]
 
 
 def _slice(values: Any, start: int | None, end: int | None, step: int = 1) -> Any:

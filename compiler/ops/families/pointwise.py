@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ops import scalar as s
+from ...types.dtypes import FLOAT32, FLOAT64
 from ...types.lazy_numpy import np
+from ..arrays import element, result_dtype
 from ..elementwise import pointwise
 from ..registry import Trait
 from ..scalar import Scalar
@@ -81,12 +83,14 @@ pointwise(
     "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     lambda x, y, alpha: x + alpha * y,
     check=_check_factor,
+    elements=("alpha",),
 )
 pointwise(
     "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
     lambda x, y, alpha: x + alpha * y,
     coefficients=("alpha",),
     check=_check_factor,
+    elements=("alpha",),
 )
 pointwise(
     "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
@@ -94,6 +98,7 @@ pointwise(
     dtype="difference",
     aliases=("subtract",),
     check=_check_factor,
+    elements=("-alpha",),
 )
 pointwise(
     "aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
@@ -102,12 +107,14 @@ pointwise(
     aliases=("subtract",),
     coefficients=("alpha",),
     check=_check_factor,
+    elements=("-alpha",),
 )
 pointwise(
     "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     lambda x, y, alpha: y - alpha * x,
     dtype="difference",
     check=_check_factor,
+    elements=("-alpha",),
 )
 pointwise(
     "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
@@ -115,6 +122,7 @@ pointwise(
     dtype="difference",
     coefficients=("alpha",),
     check=_check_factor,
+    elements=("-alpha",),
 )
 binary("mul", lambda x, y: x * y, traits=COMMUTATIVE, aliases=("multiply",))
 binary("div", lambda x, y: x / y, dtype="float", aliases=("divide", "true_divide"))
@@ -138,11 +146,13 @@ pointwise(
     "aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     lambda x, a, b, value: x + value * a * b,
     dtype="number",
+    widened=("value",),
 )
 pointwise(
     "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     lambda x, a, b, value: x + value * a / b,
     dtype="floating",
+    widened=("value",),
 )
 for weight in ("Scalar", "Tensor"):
     pointwise(
@@ -150,6 +160,7 @@ for weight in ("Scalar", "Tensor"):
         lambda x, end, w: s.where(abs(w) < 0.5, x + w * (end - x), end - (end - x) * (1 - w)),
         dtype="uniform floating",
         coefficients=("weight",) if weight == "Scalar" else (),
+        widened=("weight",) if weight == "Scalar" else (),
     )
 binary("maximum", lambda x, y: s.maximum(y, x), traits=COMMUTATIVE, overloads=("",))
 binary("minimum", lambda x, y: s.minimum(y, x), traits=COMMUTATIVE, overloads=("",))
@@ -160,9 +171,12 @@ binary("fmin", s.fmin, traits=COMMUTATIVE, overloads=("",))
 
 
 def _check_exponent(base: Any, exponent: Any) -> None:
-    """A negative integer is no exponent of integers, where it is a number."""
+    """A negative integer is no exponent of integers, where it is a number; nor is what does not fit their dtype."""
     if isinstance(exponent, int) and exponent < 0 and isinstance(base, np.ndarray) and base.dtype.kind in "iub":
         raise RuntimeError(f"integers have no power {exponent}: write `x.float() ** {exponent}`")
+    dtype = result_dtype(base, exponent)
+    if dtype not in (FLOAT32, FLOAT64):
+        element(exponent, dtype)
 
 
 POWERS = ("Tensor_Tensor", "Tensor_Scalar", "Scalar")

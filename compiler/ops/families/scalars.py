@@ -121,7 +121,9 @@ _unary("aten::__invert__", operator.invert, {"int": "int"})
 def item(tensor: Array) -> Numeric:
     """The Python number in a tensor of one element."""
     if tensor.size != 1:
-        raise ValueError(f"only a tensor of one element is a number, not one of shape {list(tensor.shape)}")
+        message = f"only a tensor of one element is a number, not one of shape {list(tensor.shape)}"
+        hint = "; `(0 < x) & (x < 1)` and `~x` go element by element, `x.any()` and `x.all()` are one bool"
+        raise ValueError(message + (hint if tensor.dtype == bool else ""))
     value: Numeric = tensor.reshape(()).astype(float).item() if tensor.dtype.kind == "V" else tensor.item()
     return value
 

@@ -62,7 +62,13 @@ pointwise("aten::special_i0e(Tensor self) -> Tensor", s.bessel_i0e, dtype="float
 pointwise("aten::special_i1(Tensor self) -> Tensor", s.bessel_i1, dtype="float")
 pointwise("aten::special_i1e(Tensor self) -> Tensor", s.bessel_i1e, dtype="float")
 pointwise("aten::sinc(Tensor self) -> Tensor", _sinc, dtype="float", aliases=("special_sinc",))
-pointwise("aten::logit(Tensor self, float? eps=None) -> Tensor", _logit, dtype="float", aliases=("special_logit",))
+pointwise(
+    "aten::logit(Tensor self, float? eps=None) -> Tensor",
+    _logit,
+    dtype="float",
+    aliases=("special_logit",),
+    elements=("eps",),
+)
 binary(
     "xlogy",
     lambda x, y: _x_times(x, y, s.log(y)),

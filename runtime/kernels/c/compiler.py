@@ -16,17 +16,19 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from ....compiler.codegen.c.math import EXACT
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..failure import KernelFailure
 
-FLAGS = (
+_FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
     # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
-    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv"),
-    # gcc makes branches of choices between constants and values, which then are not made side by side.
-    *("-fno-thread-jumps",),
+    *(*EXACT, "-fwrapv"),
 )
+_OF_GCC = "-fno-thread-jumps"
+"""gcc makes branches of choices between constants and values, which then are not made side by side. zig refuses it."""
+_ZIG = "ziglang"
 WITHOUT = "apt-get install gcc (Debian, Ubuntu), xcode-select --install (macOS), or pip install ziglang"
 """How to get a compiler."""
 SECONDS = 120
@@ -56,7 +58,8 @@ class Compiler:
 
     def _run(self, text: str, include: Sequence[str], target: Path, folder: Path) -> None:
         folders = [f"-I{path}" for path in include]
-        command = [*self.command, *FLAGS, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
+        options = [option for option in flags() if option != _OF_GCC or _ZIG not in self.command]
+        command = [*self.command, *options, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         try:
             status, said = _ended(command, text, environment)
@@ -101,9 +104,9 @@ def find_compiler(path: str | None, chosen: str | None) -> Compiler | None:
         found = shutil.which(name, path=path)
         if found is not None:
             return Compiler((found, *arguments), "\n".join([_identity(found), *arguments]))
-    zig = None if chosen else find_spec("ziglang")
+    zig = None if chosen else find_spec(_ZIG)
     if zig is not None and zig.origin is not None:
-        return Compiler((sys.executable, "-m", "ziglang", "cc"), _identity(zig.origin))
+        return Compiler((sys.executable, "-m", _ZIG, "cc"), _identity(zig.origin))
     return None
 
 
@@ -125,7 +128,16 @@ def _identity(path: str) -> str:
     """What changes when a compiler or the processor does, for which it compiles."""
     real = os.path.realpath(path)
     found = os.stat(real)
-    return "\n".join([real, str(found.st_size), str(found.st_mtime_ns), *FLAGS, _processor()])
+    return "\n".join([real, str(found.st_size), str(found.st_mtime_ns), *flags(), _processor()])
+
+
+@cache
+def flags() -> tuple[str, ...]:
+    """What every text is compiled with on this processor."""
+    # gcc takes half of what a register of 512 bits holds on most of Intel's, and then goes point by point where bools
+    # choose between numbers of 8 bytes.
+    all_of_them = ("-mprefer-vector-width=512",) if " avx512f " in _processor() else ()
+    return (*_FLAGS, _OF_GCC, *all_of_them)
 
 
 @cache

@@ -6,29 +6,21 @@ It has the methods of `Differentiated` that a pullback needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
-from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from ....compiler.autodiff.flatten import flatten_signature, leaves
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
-from ....compiler.fusion.fuse import FusedPair, Unfusable, closed_gradient, pair_gradient, planned_pair
+from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.fusion.seeds import open_inputs, open_seeds
-from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
-from ....compiler.ops.arrays import numpy_dtype
-from ....compiler.ops.meta import UNKNOWN
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
-from ....compiler.specialize.close import take_open_sizes
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Guards, Symbols, closed, values_of_atoms
+from ....compiler.types.sizes import Symbols
 from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.compiled import Compiled
@@ -36,246 +28,16 @@ from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
-from ...failures.failure import RuntimeFailure
 from ..notices import tell_of_ops
-from .graph import TUPLES, CGraph, addressable, described, has_compiler, has_tuples, loaded
+from ..size_classes import MAX_CLOSED, SizeClasses
+from .graph import TUPLES, addressable, described, has_compiler, has_tuples, loaded
 from .kernel import thread_count
-from .program import IN_VAIN, CProgram, OutOfRange
-from .size_classes import MAX_CLOSED, SizeClasses, layout_of
+from .layouts import layout_of, seen_array
+from .pairs import PLANNING, ClosedPair, ClosedParts, CPair, CParts, OpenPair, OpenParts, Pair
+from .program import IN_VAIN, CProgram
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
-MAX_KINDS = 16
-"""Of gradients, for which a backward is planned with open sizes."""
-_PLANNING = RLock()
-
-
-class Pair(Protocol):
-    """Both passes for arguments of given layouts."""
-
-    @property
-    def gradient(self) -> Gradient:
-        """What they compute; sizes in it may be open."""
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        """The same for the sizes at hand, to be run by ops."""
-
-    @property
-    def forward(self) -> Run:
-        """What gives the results of `gradient.f`."""
-
-    def backward(self, seeds: Sequence[Any]) -> Run | None:
-        """What gives the gradients, for one per output; None where there are no kernels for these."""
-
-
-class Run(Protocol):
-    """One pass."""
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The results, for one value per input. Raises: what is IN_VAIN."""
-
-
-class CPair:
-    """Both passes as straight lines: the forward, and a backward for each kind of gradients.
-
-    `settled` says that it is for the very floats that it was planned for.
-    """
-
-    def __init__(self, pair: FusedPair, forward: CProgram, *, settled: bool) -> None:
-        self.gradient = pair.gradient
-        self.settled = settled
-        self.forward = forward
-        self._exact_pair = pair
-        self._backward: dict[Hashable, CProgram | None] = {}
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        """The gradient for the sizes at hand, to be run by ops."""
-        return self.gradient
-
-    def usual_seeds(self) -> list[Any]:
-        """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
-        return _like(self._fused().usual_seeds())
-
-    def _fused(self) -> FusedPair:
-        """What both passes are planned from, for the sizes at hand."""
-        return self._exact_pair
-
-    def backward(self, seeds: Sequence[Any]) -> CProgram | None:
-        """The program of the gradients, for one per output; None where none can be made."""
-        key = described(seeds, True)
-        if key not in self._backward:
-            with _PLANNING, collection_paused():
-                if key not in self._backward:
-                    self._backward[key] = self._made(seeds)
-        return self._backward[key]
-
-    def _made(self, seeds: Sequence[Any]) -> CProgram | None:
-        given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-        return loaded(lambda: CProgram(self._fused().backward(given)), self._refused)
-
-    def _refused(self, refusal: Exception) -> None:
-        tell_of_ops(self.gradient.df, refusal)
-
-
-class ClosedPair(CPair):
-    """A pair for sizes that were put in the place of open ones."""
-
-    def __init__(self, pair: OpenPair, atoms: Sequence[int]) -> None:
-        self.gradient = pair.pair.gradient
-        self.settled = pair.settled
-        self.forward = pair.forward.closed(atoms)
-        self._open = pair
-        self._atoms = atoms
-        self._backward = {}
-
-    def _fused(self) -> FusedPair:
-        return self._closed
-
-    @cached_property
-    def _closed(self) -> FusedPair:
-        return self._open.pair.closed(self._atoms)
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        return self._closed.gradient
-
-    def usual_seeds(self) -> list[Any]:
-        return _like([seed and seed.closed(self._atoms) for seed in self._open.pair.usual_seeds()])
-
-    def _made(self, seeds: Sequence[Any]) -> CProgram | None:
-        found = self._open.backward(seeds, self._atoms)
-        return super()._made(seeds) if found is None else found
-
-
-class OpenPair:
-    """Both passes for open sizes: the forward, and the backward for each kind of gradients that was met."""
-
-    def __init__(self, pair: FusedPair, symbols: Symbols, *, settled: bool) -> None:
-        self.pair = pair
-        self.settled = settled
-        self.forward = CProgram(pair.forward, symbols)
-        self._symbols = symbols
-        self._usual = pair.usual_seeds()
-        self._backwards: list[tuple[list[Any], Guards | None, CProgram]] = []
-        self._backwards.append((self._usual, None, CProgram(pair.backward(self._usual), symbols)))
-        self._guards = symbols.noted
-
-    def closed(self, atoms: Sequence[int]) -> ClosedPair:
-        """The pair for given sizes."""
-        return ClosedPair(self, atoms)
-
-    def backward(self, seeds: Sequence[Any], atoms: Sequence[int]) -> CProgram | None:
-        """The program of the gradients for given sizes; None where there is none for open ones."""
-        wanted = [self._opened(*pair, atoms) for pair in zip(seeds, self._usual, strict=True)]
-        given = atoms[: self._symbols.count]
-        for found, guards, program in self._backwards:
-            if found == wanted:
-                atoms = values_of_atoms(self._symbols, given)
-                if guards is None or guards.hold(atoms):
-                    return program.closed(atoms)
-        if UNKNOWN in wanted or len(self._backwards) >= MAX_KINDS:
-            return None
-        with self._symbols.for_others(given, self._guards):
-            try:
-                program = CProgram(self.pair.backward(wanted), self._symbols)
-            except Exception:
-                # Whatever was in the way, the program for the sizes as they are tells.
-                return None
-            self._backwards.append((wanted, self._symbols.noted, program))
-        return program.closed(values_of_atoms(self._symbols, given))
-
-    def _opened(self, seed: Any, usual: Layout | None, atoms: Sequence[int]) -> Any:
-        """A gradient in terms of open sizes: of elements in order, or the same along some dimensions; else UNKNOWN."""
-        if seed is None:
-            return None
-        if usual is None or not isinstance(seed, np.ndarray):
-            return UNKNOWN
-        found, plain = layout_of(seed, True), usual.closed(atoms)
-        if (found.shape, found.dtype) != (plain.shape, plain.dtype):
-            return UNKNOWN
-        strides = zip(found.strides, plain.strides, usual.strides, found.shape, strict=True)
-        opened = []
-        for own, other, stride, size in strides:
-            if size > 1 and own not in (0, other):
-                return UNKNOWN
-            opened.append(0 if size > 1 and own == 0 else stride)
-        return Layout(usual.shape, usual.dtype, tuple(opened))
-
-
-class CParts:
-    """Both passes as plans, of which kernels run the straight stretches."""
-
-    def __init__(self, gradient: Gradient) -> None:
-        self.gradient = gradient
-        self.forward = _Pass(CGraph(gradient.f), gradient.f)
-        self._backward = _Pass(CGraph(gradient.df), gradient.f)
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        """The gradient."""
-        return self.gradient
-
-    def backward(self, seeds: Sequence[Any]) -> _Pass:
-        """What gives the gradients, whichever are there."""
-        return self._backward
-
-
-class OpenParts:
-    """Both passes as plans that take what follows from open sizes."""
-
-    def __init__(self, gradient: Gradient) -> None:
-        self.gradient = gradient
-        forward, self.taken = take_open_sizes(gradient.f)
-        backward, self.taken_back = take_open_sizes(gradient.df)
-        self.forward, self.backward = CGraph(forward), CGraph(backward)
-
-    def closed(self, atoms: Sequence[int]) -> ClosedParts:
-        """For given sizes."""
-        return ClosedParts(self, atoms)
-
-
-class ClosedParts(CParts):
-    """Parts for sizes that were put in the place of open ones."""
-
-    def __init__(self, parts: OpenParts, atoms: Sequence[int]) -> None:
-        self.gradient = parts.gradient
-        self._atoms = atoms
-        self.forward = _Pass(parts.forward, self.gradient.f, closed(parts.taken, atoms))
-        self._backward = _Pass(parts.backward, self.gradient.f, closed(parts.taken_back, atoms))
-
-    @cached_property
-    def _exact(self) -> Gradient:
-        return closed_gradient(self.gradient, self._atoms)
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        return self._exact
-
-
-class _Pass:
-    """One pass, planned for what it meets. What fails is told by a second run, where the `forward` may have one.
-
-    `taken` are further inputs of its graph.
-    """
-
-    def __init__(self, graph: CGraph, forward: Graph, taken: Sequence[Any] = ()) -> None:
-        self._graph = graph
-        self._forward = forward
-        self._taken = taken
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The results. What is wrong with the data, the function's own ops are to say."""
-        try:
-            results = self._graph.run([*values, *self._taken])
-        except RuntimeFailure as failure:
-            if not may_run_again(self._forward):
-                raise
-            raise OutOfRange from failure
-        if results is None:
-            raise OutOfRange
-        return results
 
 
 def _has_gradient(known: Any) -> bool:
@@ -283,16 +45,6 @@ def _has_gradient(known: Any) -> bool:
     if isinstance(known, list):
         return any(map(_has_gradient, known))
     return isinstance(known, Layout) and known.dtype.is_floating
-
-
-def _like(layouts: Sequence[Any]) -> list[Any]:
-    """An array like each layout of floats; None for anything else."""
-    return [
-        np.empty(layout.shape, numpy_dtype(layout.dtype))
-        if isinstance(layout, Layout) and layout.dtype.is_floating
-        else None
-        for layout in layouts
-    ]
 
 
 def residuals_of(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -357,7 +109,7 @@ class CDerivatives:
         self._open = open_inputs(self._graph)
         self._pairs: dict[Hashable, Pair | None] = {}
         self._closed: dict[Hashable, ClosedPair | ClosedParts] = {}
-        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses()
+        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array)
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -380,7 +132,7 @@ class CDerivatives:
         if found is not None:
             return found
         if key not in self._pairs and not self._close(key, self._classes.find(values, settled)):
-            with _PLANNING, collection_paused():
+            with PLANNING, collection_paused():
                 found = self._close(key, self._classes.plan(values, settled, self._open_pair(settled)))
                 if found is not None:
                     return found
@@ -441,6 +193,3 @@ def c_derivatives_of(function: Compiled) -> CDerivatives:
     """The derivatives of a function; they live as long as it does."""
     found = _DERIVATIVES.get(function)
     return found if found is not None else _DERIVATIVES.setdefault(function, CDerivatives(function))
-
-
-__all__ = ["CDerivatives", "CDifferentiated", "CPair", "CParts", "Pair", "c_derivatives_of"]

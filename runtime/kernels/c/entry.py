@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ....compiler.fusion.seeds import is_unasked
 from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
@@ -158,7 +159,8 @@ def _guard(value: Any) -> tuple[str, Any, tuple[int, ...], tuple[int, ...]]:
         return "known", None, (), ()
     if isinstance(value, np.ndarray):
         return "array", value.dtype, value.shape, value.strides
-    return ("real", None, (), ()) if isinstance(value, float) else ("same", value, (), ())
+    is_any = isinstance(value, float) and is_unasked(value, settled=False)
+    return ("real", None, (), ()) if is_any else ("same", value, (), ())
 
 
 def _forget() -> None:

@@ -19,7 +19,7 @@ from ....compiler.codegen.c.module import supports
 from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ....compiler.fusion.refusals import Unsettled, keep_refusing
-from ....compiler.fusion.seeds import open_inputs, open_seeds
+from ....compiler.fusion.seeds import is_unasked, open_inputs, open_seeds
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
@@ -34,11 +34,12 @@ from ...plans.plan import ExecutionPlan
 from ..failure import KernelFailure
 from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, plan_with_kernels
 from ..notices import tell, tell_of_ops
+from ..size_classes import MAX_CLOSED, SizeClasses
 from .compiler import WITHOUT, compiler
 from .entry import entry_of
 from .kernel import thread_count
+from .layouts import layout_of, seen_array
 from .program import IN_VAIN, CProgram
-from .size_classes import MAX_CLOSED, SizeClasses, layout_of
 
 MAX_PROGRAMS = 128
 """Of one graph; beyond, the one planned first is dropped."""
@@ -59,7 +60,7 @@ class CGraph:
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
         self._closed: dict[Hashable, CProgram | CPlan] = {}
-        self._classes: SizeClasses[CProgram | CPlan] = SizeClasses()
+        self._classes: SizeClasses[CProgram | CPlan] = SizeClasses(seen_array)
         self._refusals: dict[Hashable, Exception] = {}
         _GRAPHS.add(self)
 
@@ -140,7 +141,7 @@ class CGraph:
                 )
 
     def _open_program(self, given: Sequence[Any], symbols: Symbols) -> CProgram | CPlan:
-        """What is planned for open sizes. Raises whatever stands against it."""
+        """What is planned for open sizes. Raises: REFUSALS."""
         absent = tuple([i for i, value in enumerate(given) if value is None])
         return self._made(specialize_optionals(self._graph, absent), given, symbols)
 
@@ -283,7 +284,7 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
             key += (list, described(value, settled))
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
-            key += (float, value.hex() if settled else None)
+            key += (float, None if is_unasked(value, settled) else value.hex())
         else:
             key.append((type(value), value))
     return tuple(key)

@@ -8,8 +8,8 @@ from typing import Any
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.fusion.program import Ref
 from ....compiler.ops.arrays import numpy_dtype
-from .derivatives import CPair
 from .entry import KNOWN, entry_of, types
+from .pairs import CPair
 from .program import CProgram
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref, Step, names_in
+from ....compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref, names_in
 from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
-from ....compiler.types.sizes import Symbols, at_hand, closed, values_of_atoms
+from ....compiler.types.guards import values_of_atoms
+from ....compiler.types.sizes import Symbols, at_hand, closed
 from ....lang.light_dataclasses import dataclass, replace
 from ...failures.failed_node import failure_at
 from ...values.arena import ARENA
@@ -77,7 +78,8 @@ class CProgram:
     """
 
     def __init__(self, program: Program, symbols: Symbols | None = None) -> None:
-        program = replace(program, steps=tuple(_shared(program, symbols)))
+        with _SHARING:
+            program = _SHARED.of_program(program, symbols)
         self.program = program
         self._asked = 0
         names = [*program.constants, *program.input_names]
@@ -204,15 +206,6 @@ class CProgram:
             readers, kind = [self._reader(item) for item in argument], type(argument)
             return lambda slots: kind([read(slots) for read in readers])
         return lambda slots: argument
-
-
-def _shared(program: Program, symbols: Symbols | None) -> list[Step]:
-    """The steps, with equal kernels the same; those of open sizes are so within their program."""
-    if symbols is not None:
-        with symbols.named():
-            return SharedKernels().steps(program.steps)
-    with _SHARING:
-        return _SHARED.steps(program.steps)
 
 
 def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from functools import cache, cached_property
+from operator import index
 from statistics import median
 from threading import RLock
 from typing import Any
@@ -14,13 +16,15 @@ from ....compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
     configuration,
     constants,
-    emit_triton,
+    emit_for_open_sizes,
     function_name,
     grid,
 )
-from ....compiler.kernel_ir.kernel import Kernel
+from ....compiler.kernel_ir.kernel import Kernel, Number
 from ....compiler.kernel_ir.passed import passed_sizes
 from ....compiler.scheduling.schedule import Schedule, choose_schedule
+from ....compiler.types.sizes import closed, whole
+from ....lang.light_dataclasses import fields, replace
 from ...failures.failure import RuntimeFailure
 from ...settings.modes import AUTOTUNE
 from ..cache.folder import unusable
@@ -37,63 +41,89 @@ TRIALS = 15
 FLUSH = 1 << 28
 """Bytes written before a launch that is timed: more than caches hold, and for so long that the host gets ahead."""
 _BUILDING = RLock()
+Grid = tuple[int, int, int]
 
 
 class Built:
-    """A kernel under one schedule. Nothing touches a driver before the first launch."""
+    """A kernel under one schedule. Nothing touches a driver before the first launch.
+
+    What sizes may be is in none of its parts, so that it serves all of a class.
+    """
 
     def __init__(self, kernel: Kernel, schedule: Schedule) -> None:
         self.kernel = kernel
         self.schedule = schedule
-        self.grid = grid(kernel, schedule)
         self._constants = constants(kernel, schedule)
         self._options = {**configuration(schedule), **COMPILE_OPTIONS}
+        self._compiled: dict[Hashable, Any] = {}
 
     @cached_property
-    def text(self) -> str:
-        """The Triton module."""
-        return emit_triton(self.kernel, self.schedule)
+    def emitted(self) -> tuple[str, list[Number]]:
+        """The Triton module, and the numbers that it takes behind the sizes."""
+        return emit_for_open_sizes(self.kernel, self.schedule)
 
     @cached_property
     def function(self) -> Any:
         """Triton's own object for the kernel, or for its interpretation."""
         with _BUILDING:
-            return kernel_function(self.text, function_name(self.kernel))
+            return kernel_function(self.emitted[0], function_name(self.kernel))
 
-    def interpret(self, arguments: Sequence[Any]) -> None:
+    def interpret(self, arguments: Sequence[Any], programs: Grid) -> None:
         """Run by Triton's interpreter, on the CPU."""
-        self.function[self.grid](*arguments, **self._constants, **self._options)
+        self.function[programs](*arguments, **self._constants, **self._options)
 
-    def prepare(self, arguments: Sequence[Any]) -> Callable[..., None]:
-        """A launch for arguments of these types and alignments, on the current device."""
+    def prepare(self, arguments: Sequence[Any], programs: Grid, kinds: Hashable = None) -> Callable[..., None]:
+        """A launch for arguments of these types and alignments, on the current device.
+
+        What was compiled for `kinds` serves all arguments of these.
+        """
         from .store import checked_cache
 
-        options = dict(self._options)
-        if torch.version.hip is not None:
-            del options["maxnreg"]
         with _BUILDING, checked_cache(), unrestricted():
-            compiled = self.function.warmup(*arguments, grid=self.grid, **self._constants, **options)
-            launch: Callable[..., None] = compiled[self.grid]
+            compiled = self._compiled.get(kinds) if kinds is not None else None
+            if compiled is None:
+                options = dict(self._options)
+                if torch.version.hip is not None:
+                    del options["maxnreg"]
+                compiled = self.function.warmup(*arguments, grid=programs, **self._constants, **options)
+                self._compiled[kinds] = compiled
+            launch: Callable[..., None] = compiled[programs]
         blocks = tuple(self._constants.values())
         return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
 
 
 class TritonKernel:
-    """A kernel, ready to be launched on one device; its schedule is the default one, or a tuned one."""
+    """A kernel, ready to be launched on one device; its schedule is the default one, or a tuned one.
 
-    def __init__(self, kernel: Kernel, device: torch.device) -> None:
+    One of open sizes is not launched: `closed` makes of it one for given sizes.
+    """
+
+    def __init__(self, kernel: Kernel, device: torch.device, *, is_open: bool = False) -> None:
         self.kernel = kernel
         self.device = device
-        self._built = Built(kernel, choose_schedule(kernel))
-        self._is_empty = 0 in self._built.grid
+        schedule = choose_schedule(kernel)
+        self._built = Built(kernel, _settled(schedule) if is_open else schedule)
+        self._grid = grid(kernel, self._built.schedule)
         self._sizes = tuple(passed_sizes(kernel).values())
+        if is_open:
+            # What the text holds of sizes is among what has to be noted of them.
+            self._sizes += tuple(map(whole, self._built.emitted[1]))
+        self._is_empty = not is_open and 0 in self._grid
         self._prepared: dict[tuple[bool, ...], Callable[..., None]] = {}
-        self._tunes = AUTOTUNE.get()
+        self._tunes = AUTOTUNE.get() and not is_open
+
+    def closed(self, atoms: Sequence[int]) -> TritonKernel:
+        """The kernel for sizes at which atoms have these values; the text and what is compiled of it are the same."""
+        found = copy(self)
+        found._grid, found._sizes = closed(self._grid, atoms), closed(self._sizes, atoms)
+        found._is_empty = 0 in found._grid
+        found._prepared = {}
+        return found
 
     @property
     def text(self) -> str:
         """The Triton module, under the default schedule."""
-        return self._built.text
+        return self._built.emitted[0]
 
     def launch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[float], stream: int | None) -> None:
         """Run on a stream of the device, which is the current one. Tensors are those of the buffers, in their order.
@@ -103,7 +133,7 @@ class TritonKernel:
         if self._is_empty:
             return
         if self.device.type == "cpu":
-            self._built.interpret((*tensors, *self._sizes, *numbers))
+            self._built.interpret((*tensors, *self._sizes, *numbers), self._grid)
             return
         # Numbers, and not tensors: for these Triton would ask the driver where each of them is.
         try:
@@ -118,7 +148,8 @@ class TritonKernel:
         try:
             # What is captured does not run, so there is nothing to time.
             built = self._tuned(arguments) if self._tunes and not is_captured(self.device) else self._built
-            run = self._prepared[aligned] = built.prepare(arguments)
+            kinds = (aligned, *map(_kind, self._sizes)) if built is self._built else None
+            run = self._prepared[aligned] = built.prepare(arguments, self._grid, kinds)
         except KernelFailure as error:
             raise RuntimeFailure("R104", self.kernel.name, str(error)) from error
         except UnsafeFolder as error:
@@ -133,13 +164,24 @@ class TritonKernel:
     def _seconds(self, schedule: Schedule, arguments: Sequence[Any]) -> float:
         """The median time of a launch; a kernel writes the same results each time."""
         try:
-            run = Built(self.kernel, schedule).prepare(arguments)
+            run = Built(self.kernel, schedule).prepare(arguments, grid(self.kernel, schedule))
             flush = torch.empty(FLUSH, dtype=torch.uint8, device=self.device)
             times = [_timed(run, arguments, flush) for _ in range(2 * TRIALS)]
         except Exception:
             # Triton has many ways to say that a schedule asks for more than a device has.
             return FAILED
         return median(times[TRIALS:])
+
+
+def _settled(schedule: Schedule) -> Schedule:
+    """The schedule with numbers alone in it: those of open sizes become what they are at hand, which is noted."""
+    found = {field.name: getattr(schedule, field.name) for field in fields(schedule)}
+    return replace(schedule, **{name: index(value) for name, value in found.items() if isinstance(value, int)})
+
+
+def _kind(size: int) -> tuple[bool, bool, bool]:
+    """What Triton compiles apart for."""
+    return size % ALIGNMENT == 0, size == 1, -(2**31) <= size < 2**31
 
 
 def _without_memory(name: str, error: RuntimeError) -> RuntimeFailure:

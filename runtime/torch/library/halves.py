@@ -16,21 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....compiler.analysis.draws import draws
 from ....compiler.autodiff import differentiate
 from ....compiler.autodiff.exchange import exchange_tensors
 from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
-from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN, Meta, is_known
 from ....compiler.shapes.propagate import ShapeError, propagate_shapes
-from ....compiler.sharding.derive import Stage
 from ....compiler.types.types import TENSOR, ListType, OptionalType, is_differentiable
 from ....lang.diagnostics import CompileError
-from ...execution.compilation import device_graph, prepare_gradient
+from ...execution.compilation import prepare_gradient
 from ...execution.compiled import Compiled
 from ...execution.differentiated import CompiledGraph, Differentiated
-from ...execution.gradients import settled
 from ...failures.failure import RuntimeFailure
 from ...settings.random import local_seed, next_seed
 from ...tape.programs import program_of
@@ -40,7 +36,6 @@ from ..places import each
 from ..symbolic import Untraceable
 from .fakes import ShapeRun, abstract
 from .schemas import schema_text, type_text, unique
-from .sharding import Staged
 
 MAX_SHAPES = 256
 """Kinds of arguments for which is kept what follows from them."""
@@ -55,7 +50,7 @@ class Halves:
         self.name = function.name
         self.span = function.graph.span
         self.exchange = exchange_tensors(differentiated.gradient)
-        self._differentiated = differentiated
+        self.differentiated = differentiated
         gradient = differentiated.gradient
         self._function, _ = program_of(function)
         self.inputs = gradient.f.inputs
@@ -92,18 +87,18 @@ class Halves:
     @property
     def wanted(self) -> list[int]:
         """The arguments that the backward gives gradients of."""
-        return [self._differentiated.gradient.output_vjps[i] for i in self.gradients]
+        return [self.differentiated.gradient.output_vjps[i] for i in self.gradients]
 
     @cached_property
     def forward_results(self) -> list[Any]:
-        outputs = self._differentiated.gradient.f.outputs
+        outputs = self.differentiated.gradient.f.outputs
         types = [outputs[i].type for i in (*range(self.num_real), *self.saved)]
         return [*types, TENSOR] if self.draws else types
 
     @cached_property
     def _backward_arguments(self) -> list[tuple[str, str]]:
         """What the backward takes: names, and types as torch writes them."""
-        outputs = self._differentiated.gradient.f.outputs
+        outputs = self.differentiated.gradient.f.outputs
         named = [(f"grad_{outputs[i].name_hint or i}", _cotangent(outputs[i].type)) for i in self.vjps]
         named += [(self.inputs[i].name_hint, self.inputs[i].type) for i in self.exchange.needed]
         named += [(outputs[i].name_hint or f"saved{i}", _saved_type(outputs[i])) for i in self.exchange.kept]
@@ -172,59 +167,15 @@ class Halves:
         return self.gradients_by(run_program, arguments)
 
     def backward_fake(self, arguments: Sequence[Any]) -> list[Any]:
-        vjps, inputs, _, _, mask = self._parted(arguments)
+        vjps, inputs, _, _, mask = self.parted(arguments)
         _, defined = self._program(vjps, inputs, mask)
         wanted = self.wanted
         return [each([inputs[i]], _blank)[0] if n in defined else None for n, i in enumerate(wanted)]
 
-    # --- what they run, stage by stage, for who asks how it goes with parts of tensors ---
-
-    def stages_of_forward(self, values: Sequence[Any]) -> Staged:
-        if self.draws:
-            return Staged([], values, [0] * len(self.forward_results))
-        stage = Stage(device_graph(self.exchange.forward), tuple(range(len(values))))
-        return Staged([stage], values, range(len(values), len(values) + len(self.forward_results)))
-
-    def example_of_backward(self, values: Sequence[Any]) -> list[Any]:
-        """The abstract values of what the backward takes where the forward took these, all gradients wanted."""
-        known = propagate_shapes(self._differentiated.gradient.f, values)
-        outputs = [known.get(value, UNKNOWN) for value in self._differentiated.gradient.f.outputs]
-        vjps = [outputs[i] if i < self.num_real and _is_floating(outputs[i]) else None for i in self.vjps]
-        taken = [values[i] for i in self.exchange.needed]
-        kept = [outputs[i] for i in self.exchange.kept]
-        return [*vjps, *taken, *kept, *([None] if self.draws else []), [True] * len(self.wanted)]
-
-    def stages_of_backward(self, arguments: Sequence[Any]) -> Staged:
-        exchange, gradient = self.exchange, self._differentiated.gradient
-        vjps, inputs, _, _, mask = self._parted(arguments)
-        program, defined = self._program_of(tuple([_dtype_of(vjp) for vjp in vjps]), inputs, mask)
-        results: list[int | None] = [0 if n in defined else None for n in range(len(self.wanted))]
-        values = [*arguments, None]
-        if not defined or self.draws:
-            return Staged([], values, results)
-        absent = len(arguments)
-        at_vjps = {i: n for n, i in enumerate(self.vjps)}
-        at_inputs = {i: len(self.vjps) + n for n, i in enumerate(exchange.needed)}
-        at_outputs = {i: len(self.vjps) + len(at_inputs) + n for n, i in enumerate(exchange.kept)}
-        stages = []
-        if exchange.computed:
-            taken = [*(at_inputs[i] for i in exchange.again_inputs), *(at_outputs[i] for i in exchange.kept)]
-            stages.append(Stage(exchange.again, tuple(taken)))
-            at_outputs |= {i: len(values) + n for n, i in enumerate(exchange.computed)}
-        taken = [
-            at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
-        ]
-        taken += [at_inputs[i] for i in gradient.captured_inputs] + [at_outputs[i] for i in gradient.captured_outputs]
-        stages.append(Stage(settled(program.graph), tuple(taken)))
-        first = len(values) + len(exchange.computed)
-        for n, place in enumerate(defined):
-            results[place] = first + n
-        return Staged(stages, values, results, {n: at_inputs[i] for n, i in enumerate(self.wanted) if n in defined})
-
     # --- how gradients are computed ---
 
     def gradients_by(self, run: Run, arguments: Sequence[Any]) -> list[Any]:
-        vjps, inputs, kept, seed, mask = self._parted(arguments)
+        vjps, inputs, kept, seed, mask = self.parted(arguments)
         program, defined = self._program(vjps, inputs, mask)
         row: list[Any] = [None] * len(self.wanted)
         if defined:
@@ -234,18 +185,18 @@ class Halves:
                 row[place] = self._fitted(argument, result, inputs[argument])
         return row
 
-    def _parted(self, arguments: Sequence[Any]) -> tuple[list[Any], dict[int, Any], dict[int, Any], Any, list[bool]]:
+    def parted(self, arguments: Sequence[Any]) -> tuple[list[Any], dict[int, Any], dict[int, Any], Any, list[bool]]:
         """Gradients of all that the backward takes some of, inputs and kept outputs of f by number, seed and mask."""
         given = iter(arguments)
         places = {i: next(given) for i in self.vjps}
-        vjps = [places.get(i) for i in self._differentiated.gradient.input_vjps]
+        vjps = [places.get(i) for i in self.differentiated.gradient.input_vjps]
         vjps = [None if isinstance(v, list) and all(item is None for item in v) else v for v in vjps]
         inputs = {i: next(given) for i in self.exchange.needed}
         kept = {i: next(given) for i in self.exchange.kept}
         return vjps, inputs, kept, next(given) if self.draws else None, [*next(given)]
 
     def _captures(self, run: Run, inputs: dict[int, Any], kept: dict[int, Any], seed: Any) -> list[Any]:
-        exchange, gradient = self.exchange, self._differentiated.gradient
+        exchange, gradient = self.exchange, self.differentiated.gradient
         found = dict(kept)
         if exchange.computed:
             given = [*(inputs[i] for i in exchange.again_inputs), *kept.values()]
@@ -285,7 +236,7 @@ class Halves:
         """The seed of a forward; Untraceable for one that nobody has drawn."""
         if is_recorded() or kind_of(seed) != "cpu":
             message = "what was drawn is not known here: gradients of this backward cannot be traced"
-            span = self._differentiated.gradient.f.span
+            span = self.differentiated.gradient.f.span
             note = "take second derivatives outside of what is compiled"
             raise Untraceable("R003", backward_of(self.name), message, span=span, notes=[note])
         return int(seed)
@@ -294,19 +245,20 @@ class Halves:
         self, vjps: Sequence[Any], inputs: dict[int, Any], mask: Sequence[bool]
     ) -> tuple[CompiledGraph, list[int]]:
         """What computes the gradients that are wanted, and which of them these are."""
-        return self._program_of(tuple([pattern_of_tensor(vjp) for vjp in vjps]), inputs, mask)
+        return self.program_for(tuple([pattern_of_tensor(vjp) for vjp in vjps]), inputs, mask)
 
-    def _program_of(
+    def program_for(
         self, pattern: tuple[Any, ...], inputs: dict[int, Any], mask: Sequence[bool]
     ) -> tuple[CompiledGraph, list[int]]:
-        wanted = tuple([_is_floating(inputs[i]) and m for i, m in zip(self.wanted, mask, strict=True)])
+        """What computes the gradients that are wanted for cotangents of these dtypes, and which of them these are."""
+        wanted = tuple([has_gradient(inputs[i]) and m for i, m in zip(self.wanted, mask, strict=True)])
         found = self._pruned.get((pattern, wanted))
         if found is None:
             found = self._pruned[pattern, wanted] = self._prune(pattern, wanted)
         return found
 
     def _prune(self, pattern: tuple[Any, ...], wanted: Sequence[bool]) -> tuple[CompiledGraph, list[int]]:
-        whole = self._differentiated.backward(pattern)
+        whole = self.differentiated.backward(pattern)
         if all(part is None for part in pattern):
             return whole, []
         defined = [n for n, i in enumerate(self.gradients) if wanted[n] and i not in whole.undefined]
@@ -317,10 +269,10 @@ class Halves:
     @cached_property
     def _never_there(self) -> frozenset[int]:
         """Gradients that are undefined whichever those of the results are."""
-        gradient = self._differentiated.gradient
+        gradient = self.differentiated.gradient
         types = [gradient.f.outputs[i].type for i in gradient.input_vjps]
         some = np.dtype(np.float32)
-        return self._differentiated.backward(tuple([list if _is_list(type) else some for type in types])).undefined
+        return self.differentiated.backward(tuple([list if _is_list(type) else some for type in types])).undefined
 
     def _fitted(self, argument: int, gradient: Any, primal: Any) -> Any:
         """A gradient in the shape and dtype of its argument; zeros for one that did not come this time."""
@@ -333,18 +285,9 @@ class Halves:
             name = self.inputs[argument].name_hint
             message = f"the gradient of '{name}' has shape {[*gradient.shape]}, the argument {[*primal.shape]}"
             note = "a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"
-            span = self._differentiated.gradient.f.span
+            span = self.differentiated.gradient.f.span
             raise RuntimeFailure("R101", backward_of(self.name), message, argument=name, span=span, notes=[note])
         return gradient.to(primal.dtype).expand(primal.shape)
-
-
-def stages_of_function(function: Compiled, values: Sequence[Any]) -> Staged:
-    """What a call of a function runs."""
-    graph = device_graph(program_of(function)[0].graph)
-    count = len(graph.outputs)
-    if draws(graph):
-        return Staged([], values, [0] * count)
-    return Staged([Stage(graph, tuple(range(len(values))))], values, range(len(values), len(values) + count))
 
 
 def fresh(values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -391,16 +334,13 @@ def _blank(value: Any) -> Any:
     return torch.empty(value.shape, dtype=value.dtype, device=value.device)
 
 
-def _is_floating(value: Any) -> bool:
+def has_gradient(value: Any) -> bool:
+    """Whether it is a floating tensor, or what stands for one, or holds such."""
     if isinstance(value, list):
-        return any(map(_is_floating, value))
+        return any(map(has_gradient, value))
     if isinstance(value, Meta):
         return value.dtype.is_floating
     return isinstance(value, torch.Tensor) and value.dtype.is_floating_point
-
-
-def _dtype_of(vjp: Meta | None) -> Any:
-    return None if vjp is None else numpy_dtype(vjp.dtype)
 
 
 def _is_list(type: Any) -> bool:

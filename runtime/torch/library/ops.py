@@ -35,11 +35,12 @@ from ..places import each, take_apart
 from ..symbolic import OpsRun
 from ..tensors import checked, has_tangent, requires_grad
 from .fakes import ShapeRun
-from .halves import Halves, fresh, stages_of_function
+from .halves import Halves, fresh
 from .nodes import OpCall, below_autograd, record_op
 from .policies import AutocastPolicy
 from .schemas import function_schema
 from .sharding import Staged, register_rules
+from .stages import stages_of_backward, stages_of_forward, stages_of_function
 
 _FUNC = "FuncTorchDynamicLayerFrontMode"
 _modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
@@ -190,8 +191,8 @@ class RegisteredOp:
             return False
         register_rules(self.op, self.stages)
         if self.halves is not None:
-            register_rules(self.forward, self.halves.stages_of_forward)
-            register_rules(self.backward, self.halves.stages_of_backward)
+            register_rules(self.forward, partial(stages_of_forward, self.halves))
+            register_rules(self.backward, partial(stages_of_backward, self.halves))
         return True
 
     def stages(self, values: Sequence[Any]) -> Staged:

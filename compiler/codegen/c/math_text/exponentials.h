@@ -40,20 +40,25 @@ INLINE double gs_exp_reduced_f64(double x, double n)
     return gs_fma_f64(r * r, gs_exp_rest_f64(r), r);
 }
 
+/* Where the result is 0 nothing underflows on the way, for which processors stop: masked scores are many. */
 INLINE float gs_exp_f32(float x)
 {
+    float given = x;
     x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
+    x = x < -104.0f ? 0.0f : x;
     float n = gs_nearest_f32(x * 0x1.715476p0f);
-    return gs_scale_f32(1.0f + gs_exp_reduced_f32(x, n), n);
+    float found = gs_scale_f32(1.0f + gs_exp_reduced_f32(x, n), n);
+    return given < -104.0f ? 0.0f : found;
 }
 
 INLINE double gs_exp_f64(double x)
 {
+    double given = x;
     x = x > 710.0 ? 710.0 : x;
-    x = x < -746.0 ? -746.0 : x;
+    x = x < -746.0 ? 0.0 : x;
     double n = gs_nearest_f64(x * 0x1.71547652b82fep0);
-    return gs_scale_f64(1.0 + gs_exp_reduced_f64(x, n), n);
+    double found = gs_scale_f64(1.0 + gs_exp_reduced_f64(x, n), n);
+    return given < -746.0 ? 0.0 : found;
 }
 
 /* exp where its result is a normal number. */

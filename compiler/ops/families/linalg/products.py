@@ -6,12 +6,14 @@ Source: torch's documentation of each op.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ....ops import rules, shapes
+from ....types.dtypes import BOOL, DType
 from ....types.lazy_numpy import np
 from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
-from ...arrays import Array, cast, dtype_of, result_dtype, widen
+from ...arrays import Array, cast, compute_dtype, dtype_of, element, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
 from . import product_shapes
@@ -86,13 +88,13 @@ def _outer(self: Array, vec2: Array) -> Array:
     return np.multiply(cast(self, dtype)[:, None], cast(vec2, dtype))
 
 
-def _added(multiply: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+def _added(name: str, multiply: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """`beta * self + alpha * multiply(left, right)`; beta = 0 ignores self, NaN and infinities included."""
 
     def evaluate(self: Array, left: Array, right: Array, beta: Number, alpha: Number) -> Array:
         _require_one_dtype("add of a product", self, left, right)
         dtype = dtype_of(left)
-        _require_whole(dtype.is_floating, beta, alpha)
+        beta, alpha = (_factor(name, factor, dtype) for factor in (beta, alpha))
         term = multiply(widen(left), widen(right))
         term = term if alpha == 1 else term * np.asarray(alpha, term.dtype)
         wide = np.broadcast_to(widen(self), term.shape)
@@ -103,9 +105,20 @@ def _added(multiply: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return evaluate
 
 
-def _require_whole(floating: bool, *factors: Number) -> None:
-    if not floating and any(isinstance(factor, float) for factor in factors):
-        raise RuntimeError("beta and alpha must be integers for integer tensors")
+def _factor(name: str, factor: Number, dtype: DType) -> Any:
+    """beta or alpha as an element; RuntimeError where it is none, or where torch has no such product."""
+    if name == "addr":
+        if isinstance(factor, float) and not dtype.is_floating:
+            raise RuntimeError("addr: beta and alpha must be integers for integer tensors")
+        if isinstance(factor, bool) and dtype != BOOL:
+            raise RuntimeError("addr: beta and alpha are bools for tensors of bools only")
+    elif dtype == BOOL:
+        raise RuntimeError(f"{name} is not defined for bool tensors")
+    return element(factor, dtype if name in _ROUNDED_FACTORS else compute_dtype(dtype))
+
+
+_ROUNDED_FACTORS = frozenset(("addmv", "addr"))
+"""Those whose factors torch has in the tensors' dtype, also where that is a half."""
 
 
 def _batch_sum(left: Array, right: Array) -> Array:
@@ -119,7 +132,8 @@ def _linear(input: Array, weight: Array, bias: Array | None) -> Array:
         raise RuntimeError(f"linear: input of shape {input.shape} does not fit weight of shape {weight.shape}")
     result = product(widen(input), widen(weight.T))
     if bias is not None:
-        if np.broadcast_shapes(bias.shape, result.shape) != result.shape:
+        sizes = zip(reversed(bias.shape), reversed(result.shape), strict=False)
+        if bias.ndim > result.ndim or any(size not in (1, own) for size, own in sizes):
             raise RuntimeError(f"linear: a bias of shape {bias.shape} does not fit a result of shape {result.shape}")
         result = result + widen(bias)
     return cast(result, dtype_of(input))
@@ -257,7 +271,7 @@ for _schema, _evaluate, _rank, _shape in _PRODUCTS:
 for _name, _operands, _multiply, _rank, _shape in _SUMS_OF_PRODUCTS:
     declare(
         f"aten::{_name}(Tensor self, {_operands}, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        _added(_multiply),
+        _added(_name, _multiply),
         traits=_M,
         result=rules.agreed(0, 1, 2, rank=_rank),
         shape=_shape,

@@ -10,6 +10,8 @@
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <Python.h>
 #include <numpy/arrayobject.h>
+#include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -177,11 +179,17 @@ static void entry_dealloc(Entry *self)
 
 /* --- running one --- */
 
+/* As is_unasked of Python: what is beyond float32 has programs of its own. */
+static inline int is_unasked(double value)
+{
+    return !(fabs(value) > 3.3895313892515355e38 && fabs(value) <= DBL_MAX);
+}
+
 static inline int fits(const Guard *guard, PyObject *value)
 {
     switch (guard->kind) {
     case ANYTHING: return 1;
-    case REAL: return PyFloat_CheckExact(value);
+    case REAL: return PyFloat_CheckExact(value) && is_unasked(PyFloat_AS_DOUBLE(value));
     case SAME:
         if (value == guard->object) return 1;
         return PyLong_CheckExact(value) && PyLong_CheckExact(guard->object)

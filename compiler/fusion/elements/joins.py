@@ -1,0 +1,158 @@
+"""Elements of what is put together: of several tensors, of one and what lies around it, of a triangle."""
+
+from __future__ import annotations
+
+from ....lang.trampoline import Walk
+from ...ir.node import Node, Value
+from ...kernel_ir.index import Index, constant
+from ...kernel_ir.kernel import Condition, KernelConstant, Operand
+from ...ops.dims import slice_bounds, wrap_dim
+from ...types.dtypes import BOOL, DType
+from .body import register_dtype
+from .rule import Elements, Guards, Known, Place, as_dtype
+from .views import of_list
+
+
+def cat(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """The first tensor whose part has not ended yet; each is read within its own part only."""
+    rank = group.known[node.output].rank
+    dim = wrap_dim(group.known[node.inputs[1]], rank)
+    wanted = group.known[node.output].dtype
+    parts, start = [], 0
+    for number, found in enumerate(group.known[node.inputs[0]]):
+        if found.shape == (0,) and rank != 1:
+            continue
+        end = start + found.shape[dim]
+        if end > start:
+            inner = (*place[:dim], place[dim] - start, *place[dim + 1 :])
+            within = (*guards, Condition(place[dim], start, end))
+            operand = yield of_list(group, node.inputs[0], number, inner, within)
+            parts.append((end, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
+        start = end
+    return _chosen(group, place[dim], parts, wanted)
+
+
+def stack(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    dim = wrap_dim(group.known[node.inputs[1]], group.known[node.output].rank)
+    wanted = group.known[node.output].dtype
+    inner, parts = (*place[:dim], *place[dim + 1 :]), []
+    for number, found in enumerate(group.known[node.inputs[0]]):
+        within = (*guards, Condition(place[dim], number, number + 1))
+        operand = yield of_list(group, node.inputs[0], number, inner, within)
+        parts.append((number + 1, as_dtype(group, operand, register_dtype(found.dtype), wanted)))
+    return _chosen(group, place[dim], parts, wanted)
+
+
+def _chosen(group: Elements, index: Index, parts: list[tuple[int, Operand]], dtype: DType) -> Operand:
+    if not parts:
+        return KernelConstant(0)
+    (_, result) = parts[-1]
+    for end, operand in reversed(parts[:-1]):
+        result = group.body.where(group.body.within(index, None, end), operand, result, register_dtype(dtype))
+    return result
+
+
+def add_n(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """The elements of a list's tensors, which are broadcast, added up from the left."""
+    dtype = register_dtype(group.known[node.output].dtype)
+    total: Operand | None = None
+    for number, found in enumerate(group.known[node.inputs[0]]):
+        own = place[len(place) - found.rank :]
+        inner = tuple(constant(0) if size == 1 else index for index, size in zip(own, found.shape, strict=True))
+        term = yield of_list(group, node.inputs[0], number, inner, guards)
+        total = term if total is None else group.body.compute(node.output.name_hint, "add", dtype, [total, term])
+    return total
+
+
+def adds_one_dtype(node: Node, known: Known) -> bool:
+    """Sums of unlike dtypes are promoted one by one; each of bools is one of its own."""
+    dtypes = {found.dtype for found in known[node.inputs[0]]}
+    return len(dtypes) == 1 and BOOL not in dtypes
+
+
+def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """The source within the slice, the tensor around it."""
+    tensor, source, *rest = node.inputs
+    dim, start, end, step = (group.known[value] for value in rest)
+    shape = group.known[tensor].shape
+    dim = wrap_dim(dim, len(shape))
+    first, last = slice_bounds(start, end, shape[dim])
+    count = max(0, -(-(last - first) // step))
+    if not count:
+        return (yield group.element(tensor, place, guards))
+    part = Condition(place[dim], first, first + (count - 1) * step + 1)
+    offset = place[dim] - first
+    # Before the first and behind the last position of the step there may be none that fits the step.
+    low = first if first >= step else None
+    inside = group.body.within(place[dim], low, part.high if first + count * step < shape[dim] else None)
+    within = (*guards, part)
+    if step > 1:
+        remainder = offset.modulo(step, group.sizes)
+        fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), KernelConstant(0)])
+        inside = fits if isinstance(inside, KernelConstant) else group.body.both(inside, fits)
+        within = (*within, Condition(remainder, 0, 1))
+    inner = (*place[:dim], offset.divided(step, group.ranges(within)), *place[dim + 1 :])
+    return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
+
+
+def select_scatter(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    tensor, source, *rest = node.inputs
+    dim, index = (group.known[value] for value in rest)
+    shape = group.known[tensor].shape
+    dim = wrap_dim(dim, len(shape))
+    at = index % shape[dim]
+    inside = group.body.within(place[dim], at or None, at + 1 if at + 1 < shape[dim] else None)
+    inner = (*place[:dim], *place[dim + 1 :])
+    within = (*guards, Condition(place[dim], at, at + 1))
+    return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
+
+
+def _inside_or(
+    group: Elements,
+    node: Node,
+    inside: Operand,
+    source: tuple[Value, Place],
+    within: Guards,
+    place: Place,
+    guards: Guards,
+) -> Walk:
+    dtype = register_dtype(group.known[node.output].dtype)
+    around = yield group.element(node.inputs[0], place, guards)
+    value, inner = source
+    operand = yield group.element(value, inner, within)
+    operand = as_dtype(group, operand, register_dtype(group.known[value].dtype), dtype)
+    return group.body.where(inside, operand, around, dtype)
+
+
+def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """Padding counts from the last dimension, two numbers for each."""
+    arguments = {a.name: group.known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}  # type: ignore[union-attr]
+    shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
+    value = arguments["value"]
+    dtype = register_dtype(group.known[node.output].dtype)
+    inner, within, inside = list(place), list(guards), KernelConstant(True)
+    for number in range(len(widths) // 2):
+        dim = len(shape) - 1 - number
+        before, after = widths[2 * number], widths[2 * number + 1]
+        inner[dim] = place[dim] - before
+        if before > 0 or after > 0:
+            within.append(Condition(inner[dim], 0, shape[dim]))
+            found = group.body.within(inner[dim], 0 if before > 0 else None, shape[dim] if after > 0 else None)
+            inside = found if isinstance(inside, KernelConstant) else group.body.both(inside, found)  # type: ignore[assignment]
+    operand = yield group.element(node.inputs[0], tuple(inner), tuple(within))
+    return group.body.where(inside, operand, group.body.cast(KernelConstant(value or 0), dtype), dtype)
+
+
+def pads_with_constant(node: Node, known: Known) -> bool:
+    return node.kind != "aten::pad" or known.get(node.inputs[2]) == "constant"
+
+
+def triangle(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """tril keeps j - i <= diagonal, triu j - i >= diagonal."""
+    diagonal = group.known[node.inputs[1]]
+    distance = place[-1] - place[-2]
+    lower = node.kind.startswith("aten::tril")
+    keeps = group.body.within(distance, None if lower else diagonal, diagonal + 1 if lower else None)
+    operand = yield group.element(node.inputs[0], place, guards)
+    dtype = register_dtype(group.known[node.output].dtype)
+    return group.body.where(keeps, operand, group.body.cast(KernelConstant(0), dtype), dtype)

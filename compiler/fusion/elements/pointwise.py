@@ -1,0 +1,163 @@
+"""Elements of pointwise ops, conversions and sums of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....lang.trampoline import Walk
+from ...ir.node import Node, Value
+from ...kernel_ir.kernel import KernelConstant, Operand
+from ...ops.arrays import numpy_dtype
+from ...ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
+from ...ops.meta import Meta, UnknownType, is_known
+from ...ops.registry import OPS
+from ...ops.scalar import CHOICES, CONSTANT, LIMITS, PARAMETER
+from ...types.dtypes import BOOL, FLOAT16, DType
+from ...types.types import BOOL as BOOL_TYPE
+from ...types.types import INT, NUMBERS
+from .body import Body, register_dtype
+from .rule import Elements, Guards, Known, Place, as_dtype
+
+
+def _samples(node: Node, known: Known) -> list[Any]:
+    """Arguments that stand for the real ones where only their dtypes and ranks matter."""
+    return [_sample(value, known.get(value)) for value in node.inputs]
+
+
+def _sample(value: Value, found: Any) -> Any:
+    if isinstance(found, Meta):
+        return np.ones((1,) * found.rank, numpy_dtype(found.dtype))
+    if isinstance(found, UnknownType) and value.type in NUMBERS:
+        return 1 if value.type in (INT, BOOL_TYPE) else 1.0
+    return found
+
+
+def _specialization(node: Node, known: Known) -> SpecializedOp:
+    found = [known.get(value) for value in node.inputs]
+    op = OPS.of(node.schema)
+    assert op is not None
+    scalar: Pointwise = op.scalar
+    return scalar.specialize([SYMBOLIC if isinstance(f, Meta | UnknownType) else f for f in found])
+
+
+def pointwise_fits(node: Node, known: Known, supports: Callable[[str, DType], bool]) -> bool:
+    for index, value in enumerate(node.inputs):
+        found = known.get(value)
+        number = isinstance(found, UnknownType) and value.type in NUMBERS
+        if not (number or is_known(found)) or (number and index in _static_arguments(node)):
+            return False
+    try:
+        special = _specialization(node, known)
+        compute, _ = special.dtypes(_samples(node, known))
+    except Exception:
+        return False
+    if compute.is_half:
+        return False
+    return all(supports(name, compute) for step in special.steps if step.operands for name in _names(step.op, compute))
+
+
+def _names(op: str, compute: DType) -> list[str]:
+    """The primitives that may take part in a step."""
+    choice = CHOICES.get(op)
+    if choice is None:
+        return [op]
+    return [choice.otherwise, *(choice.cases.values() if compute.is_floating else ())]
+
+
+def _static_arguments(node: Node) -> Sequence[int]:
+    op = OPS.of(node.schema)
+    assert op is not None
+    arguments = op.schema.arguments
+    return [i for i in op.scalar.static if str(arguments[i].type) in ("int", "bool", "str")]
+
+
+def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    special = _specialization(node, group.known)
+    compute, result = special.dtypes(_samples(node, group.known))
+    hint = node.output.name_hint
+    body, made = group.body, []
+    last = len(special.steps) - 1
+    for number, step in enumerate(special.steps):
+        if step.op == PARAMETER:
+            dtype = BOOL if step.kind == "bool" else compute
+            made.append((yield _argument(group, node.inputs[step.value], dtype, place, guards)))
+        elif step.op == CONSTANT:
+            made.append(_literal(body, step.value, compute))
+        elif step.op in LIMITS:
+            made.append(KernelConstant(LIMITS[step.op](numpy_dtype(result)).item()))
+        else:
+            dtype = BOOL if step.kind == "bool" else compute
+            operands = [made[o] for o in step.operands]
+            made.append(_primitive(body, hint if number == last else "", step.op, dtype, operands, result))
+    return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
+
+
+def _primitive(body: Body, hint: str, name: str, dtype: DType, operands: Sequence[Operand], result: DType) -> Operand:
+    """A primitive; of a choice what a literal chooses, or all of them where the number is not known yet."""
+    choice = CHOICES.get(name)
+    if choice is None:
+        return body.compute(hint, name, dtype, operands)
+    given, number = operands[:-1], operands[-1]
+    cases = choice.cases if dtype.is_floating and result != FLOAT16 else {}
+    if isinstance(number, KernelConstant) and number.value in cases:
+        return body.compute(hint, cases[number.value], dtype, given)
+    found = body.compute(hint, choice.otherwise, dtype, operands)
+    if isinstance(number, KernelConstant):
+        return found
+    for value, chosen in cases.items():
+        is_value = body.compute("", "eq", BOOL, [number, KernelConstant(value)])
+        found = body.where(is_value, body.compute("", chosen, dtype, given), found, dtype)
+    return found
+
+
+def _literal(body: Body, number: Any, dtype: DType) -> Operand:
+    """A number that is known; among integers what it is in their dtype, with which it is compared as well."""
+    return body.cast(KernelConstant(number), dtype) if dtype.category == 1 else KernelConstant(number)
+
+
+def _argument(group: Elements, value: Value, dtype: DType, place: Place, guards: Guards) -> Walk:
+    """An argument of a pointwise op: an element of a tensor that is broadcast to the result, or a number."""
+    found = group.known.get(value)
+    if not isinstance(found, Meta):
+        yield from ()
+        given = found is None or isinstance(found, UnknownType)
+        return group.number(value) if given else _literal(group.body, found, dtype)
+    operand = yield group.element(value, place[len(place) - found.rank :], guards)
+    return as_dtype(group, operand, register_dtype(found.dtype), dtype)
+
+
+def add_gradients(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    dtype = group.known[node.output].dtype
+    parts = []
+    for value in node.inputs:
+        if group.known.get(value) is not None:
+            parts.append((yield _argument(group, value, register_dtype(dtype), place, guards)))
+    if len(parts) == 1:
+        return parts[0]
+    return group.body.compute(node.output.name_hint, "add", register_dtype(dtype), parts)
+
+
+def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is."""
+    source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
+    operand = yield group.element(node.inputs[0], place, guards)
+    if wanted == source:
+        return operand
+    is_exact = not source.is_floating and source.itemsize == 1
+    if wanted.is_half and not is_exact and not isinstance(operand, KernelConstant):
+        rounded = group.body.cast(operand, wanted)
+        return group.body.cast(rounded, register_dtype(wanted))
+    return as_dtype(group, operand, register_dtype(source), wanted)
+
+
+def identity(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    return (yield group.element(node.inputs[0], place, guards))
+
+
+def materialized(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
+    if group.known.get(node.inputs[0]) is not None:
+        return (yield group.element(node.inputs[0], place, guards))
+    return KernelConstant(0)

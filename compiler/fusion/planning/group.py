@@ -1,0 +1,365 @@
+"""One kernel in the making: an iteration space, the reductions in it, and the elements that it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+from typing import Any
+
+from ....lang.light_dataclasses import dataclass, field
+from ....lang.source import Span
+from ....lang.trampoline import Walk, run
+from ....stdlib_grads import formula_files
+from ...ir.node import Node, Value
+from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
+from ...kernel_ir.kernel import Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
+from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
+from ...ops.meta import Meta
+from ...types.dtypes import BOOL, FLOAT64, INT64
+from ..elements.body import Body, register_dtype
+from ..elements.rule import Guards, Incompatible, Place, as_dtype
+from ..elements.views import unravel
+from .placement import MemoryPlacement
+from .reductions import Reduction
+
+AXIS_NAMES = "ijklmnopqrstuvw"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reduction that this group computes: its value, where the result's dimensions run, and what it is reduced over.
+
+    One that is reduced over parallel axes (`across`) is there only once all programs have run.
+    """
+
+    name: str
+    place: Place
+    axes: frozenset[str]
+    across: frozenset[str]
+
+
+@dataclass
+class Group:
+    """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program."""
+
+    memory: MemoryPlacement
+    order: int
+    shape: tuple[int, ...]
+    body: Body = field(default_factory=Body)
+    reduced: frozenset[str] = frozenset()
+    held: dict[Value, Held] = field(default_factory=dict)
+    stored: dict[Value, str] = field(default_factory=dict)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    arguments: dict[str, str] = field(default_factory=dict)
+    parameters: dict[Value, KernelParameter] = field(default_factory=dict)
+    sources: dict[Span, None] = field(default_factory=dict)
+    domain: frozenset[str] = frozenset()
+    _own_names: dict[tuple[str, bool], str] = field(default_factory=dict)
+    """Of buffers, by the arguments that they are and whether they are written; some may have been taken back."""
+
+    def __post_init__(self) -> None:
+        self.axes = [AXIS_NAMES[d] if d < len(AXIS_NAMES) else f"axis{d}" for d in range(len(self.shape))]
+        self.sizes = dict(zip(self.axes, self.shape, strict=True))
+        for name in self.axes:
+            self.body.reserve(name)
+
+    @property
+    def known(self) -> Mapping[Value, Any]:
+        return self.memory.known
+
+    def views(self, node: Node) -> list[StridedView]:
+        views = self.memory.views(node)
+        if views is None:
+            raise Incompatible
+        return views
+
+    def ranges(self, guards: Guards) -> Mapping[str, int | tuple[int, int]]:
+        """The axes' sizes, or within guards the positions that are left."""
+        ranges: dict[str, int | tuple[int, int]] = dict(self.sizes)
+        for guard in guards:
+            terms = guard.index.terms
+            if len(terms) != 1 or terms[0][0] != 1 or not isinstance(terms[0][1], AxisAtom):
+                continue
+            name = terms[0][1].name
+            found = ranges[name]
+            low, high = found if isinstance(found, tuple) else (0, found - 1)
+            offset = guard.index.constant
+            ranges[name] = (max(low, guard.low - offset), min(high, guard.high - 1 - offset))
+        return ranges
+
+    def is_in_memory(self, value: Value) -> bool:
+        """Whether the tensors of a list are in memory."""
+        return value in self.memory.lists
+
+    def load_part(self, value: Value, which: int, place: Place, guards: Guards) -> Operand:
+        """An element of one tensor of a list that is in memory."""
+        names, order = self.memory.lists[value]
+        if order >= self.order:
+            raise Incompatible
+        return self._load(value, names[which], place, guards)
+
+    # --- axes ---
+
+    def index_of(self, dim: int | None) -> Index:
+        """Where a dimension of the iteration space runs."""
+        return constant(0) if dim is None or self.shape[dim] == 1 else axis(self.axes[dim])
+
+    def embed(self, shape: tuple[int, ...]) -> Place | None:
+        """How a tensor of a shape lies in the iteration space: along all of it, or along what a reduction leaves."""
+        if shape == self.shape:
+            return tuple(self.index_of(d) for d in range(len(shape)))
+        left_out = [self.reduced, *(held.across | self.reduced for held in self.held.values())]
+        left_out += [held.across for held in self.held.values()]
+        for axes in left_out:
+            place = self._embed_without(shape, axes)
+            if axes and place is not None:
+                return place
+        return None
+
+    def _embed_without(self, shape: tuple[int, ...], axes: frozenset[str]) -> Place | None:
+        """With the axes left out, or kept as 1."""
+        dims = [d for d in range(len(self.shape)) if self.axes[d] not in axes]
+        kept = tuple(size if d in dims else 1 for d, size in enumerate(self.shape))
+        if shape == kept:
+            return tuple(self.index_of(d if d in dims else None) for d in range(len(shape)))
+        if shape == tuple(self.shape[d] for d in dims):
+            return tuple(self.index_of(d) for d in dims)
+        return None
+
+    def _reshaped(self, shape: tuple[int, ...]) -> Place | None:
+        """How a tensor of as many elements lies in the iteration space, in order, where each axis is cut by itself."""
+        if prod(shape) != prod(self.shape) or not prod(shape):
+            return None
+        address = constant(0)
+        for dim, stride in enumerate(contiguous_strides(self.shape)):
+            address += self.index_of(dim) * stride
+        place = unravel(address, shape, self.sizes)
+        inner = [atom.index for index in place for atom in index.atoms() if isinstance(atom, Quotient | Remainder)]
+        return place if all(len(index.axes) == 1 for index in inner) else None
+
+    # --- elements ---
+
+    def element(self, value: Value, place: Place, guards: Guards) -> Walk:
+        """The operand that is one element of a tensor, in its register dtype."""
+        meta = self.known[value]
+        place = tuple(constant(0) if size == 1 else index for index, size in zip(place, meta.shape, strict=True))
+        key = (value, place, guards)
+        found = self.body.memo.get(key)
+        if found is None:
+            found = yield self._make(value, place, guards, meta)
+            self.body.memo[key] = found
+        return found
+
+    def _make(self, value: Value, place: Place, guards: Guards, meta: Meta) -> Walk:
+        held = self.held.get(value)
+        if held is not None:
+            if held.place != place:
+                raise Incompatible
+            yield from ()
+            return held.name
+        stored = self.memory.where(value, self)
+        if stored is not None:
+            return self._load(value, stored, place, guards)
+        node, which = value.node, value.index
+        self._remember(node.span)
+        reduction = self.memory.reductions.get(value)
+        if reduction is not None:
+            if reduction.dims:
+                raise Incompatible
+            return (yield self._trivial(reduction, value, place, guards))
+        rule = self.memory.rules.get(node)
+        if rule is None:
+            raise Incompatible
+        return (yield rule(self, node, which, place, guards))
+
+    def _trivial(self, reduction: Reduction, value: Value, place: Place, guards: Guards) -> Walk:
+        """A reduction over dimensions of size 1."""
+        meta = self.known[reduction.operand]
+        inner: list[Index] = [constant(0)] * meta.rank
+        for index, dim in zip(place, reduction.kept, strict=True):
+            if dim is not None:
+                inner[dim] = index
+        operand = yield self.element(reduction.operand, tuple(inner), guards)
+        if reduction.combine in ("argmax", "argmin"):
+            return KernelConstant(0)
+        operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
+        if reduction.combine == "sum" and reduction.accumulate.is_floating and not reduction.copies:
+            # The sum of a negative zero is a positive one.
+            operand = self.body.compute("", "add", reduction.accumulate, [operand, KernelConstant(0)])
+        return as_dtype(self, self._scaled(operand, reduction), reduction.accumulate, self.known[value].dtype)
+
+    def _scaled(self, operand: Operand, reduction: Reduction, hint: str = "") -> Operand:
+        if reduction.times != 1:
+            return self.body.compute(hint, "mul", reduction.accumulate, [operand, KernelConstant(reduction.times)])
+        if reduction.divisor in (None, 1):
+            return operand
+        return self.body.compute(hint, "div", reduction.accumulate, [operand, KernelConstant(reduction.divisor)])
+
+    def _load(self, value: Value, name: str, place: Place, guards: Guards) -> Operand:
+        layout = self.memory.layouts[name]
+        address = constant(0)
+        for index, stride in zip(place, layout.strides, strict=True):
+            address += index * stride
+        open_guards = [guard for guard in guards if not self._always_holds(guard)]
+        if any(self._never_holds(guard) for guard in open_guards):
+            return self.body.cast(KernelConstant(0), register_dtype(layout.dtype))
+        buffer = self._buffer(name, layout, is_output=False)
+        return self.body.load(value.name_hint, buffer, layout.dtype, address, open_guards)
+
+    def _always_holds(self, guard: Condition) -> bool:
+        low, high = guard.index.range(self.sizes)
+        return guard.low <= low and high < guard.high
+
+    def _never_holds(self, guard: Condition) -> bool:
+        low, high = guard.index.range(self.sizes)
+        return guard.low >= guard.high or high < guard.low or low >= guard.high
+
+    def number(self, value: Value) -> Operand:
+        """A number that is given at each call, or that an earlier step computes."""
+        parameter = self.parameters.get(value)
+        if parameter is None:
+            given, order = self.memory.number(value)
+            if order >= self.order:
+                raise Incompatible
+            name = self.body.reserve(value.name_hint or "number")
+            parameter = KernelParameter(name, INT64 if str(value.type) in ("int", "bool") else FLOAT64)
+            self.parameters[value] = parameter
+            self.body.parameter(name, parameter.dtype)
+            self.arguments[name] = given
+        return parameter.name
+
+    def _buffer(self, name: str, layout: Layout, *, is_output: bool) -> str:
+        found = self._own_names.get((name, is_output))
+        if found is not None and found in self.buffers and self.arguments.get(found) == name:
+            return found
+        own, number = name, 1
+        while own in self.buffers or own in self.arguments:
+            own, number = f"{name}_{number}", number + 1
+        self.buffers[own] = Buffer(own, layout.dtype, layout.shape, layout.strides, is_output)
+        self.arguments[own] = name
+        self._own_names[name, is_output] = own
+        return own
+
+    def _remember(self, span: Span) -> None:
+        self.sources.setdefault(span)
+
+    # --- what it does ---
+
+    def try_reduction(self, value: Value, reduction: Reduction) -> bool:
+        """Compute a reduction here; False, and nothing changed, where this group cannot."""
+        meta: Meta = self.known[reduction.operand]
+        place = self.embed(meta.shape)
+        if place is None:
+            return False
+        place = tuple(place[d] if d in (*reduction.dims, *reduction.kept) else constant(0) for d in range(meta.rank))
+        over = frozenset(name for d in reduction.dims for name in place[d].axes)
+        inside, across = over & self.reduced, over - self.reduced
+        if inside and inside != self.reduced:
+            return False
+        if across and reduction.combine in ("argmax", "argmin"):
+            return False
+        if across and any(held.across not in (across, frozenset()) for held in self.held.values()):
+            # Programs share out one set of axes.
+            return False
+        return self._attempt(lambda: self._reduce(value, reduction, place, inside, across))
+
+    def _reduce(
+        self, value: Value, reduction: Reduction, place: Place, inside: frozenset[str], across: frozenset[str]
+    ) -> None:
+        self.domain = frozenset[str]().union(*(index.axes for index in place))
+        operand = run(self.element(reduction.operand, place, ()))
+        operand = self._accumulated(operand, reduction)
+        self._require_there(operand)
+        dtype, combine, hint = reduction.accumulate, reduction.combine, value.name_hint
+        total = f"{hint}_sum" if hint and (reduction.times != 1 or reduction.divisor not in (None, 1)) else hint
+        if isinstance(operand, KernelConstant):
+            raise Incompatible
+        for axes in (inside, across):
+            if axes:
+                operand = self.body.reduce(total, combine, dtype, operand, axes, of_programs=axes == across)
+        result = as_dtype(self, self._scaled(operand, reduction, hint), dtype, self.known[value].dtype)
+        assert isinstance(result, str)
+        kept = tuple(constant(0) if dim is None else place[dim] for dim in reduction.kept)
+        self.held[value] = Held(result, kept, self.body.axes[result], across)
+        self._remember(value.node.span)
+
+    def _require_there(self, operand: Operand) -> None:
+        """What follows from a reduction across programs is there when all of them are through, and then none has an
+        axis of theirs any more."""
+        if self.body.gone(operand) & self.domain:
+            raise Incompatible
+
+    def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
+        """The operand as the reduction takes it: positions are sought among elements as they are."""
+        if reduction.combine in ("argmax", "argmin"):
+            return operand
+        dtype = register_dtype(self.known[reduction.operand].dtype)
+        return (
+            as_dtype(self, operand, dtype, reduction.accumulate)
+            if dtype != BOOL or reduction.accumulate != BOOL
+            else operand
+        )
+
+    def try_store(self, value: Value, name: str, offset: Place | None = None) -> bool:
+        """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
+        held, meta = self.held.get(value), self.known[value]
+        place = held.place if held is not None else self.embed(meta.shape)
+        if place is None:
+            place = self._reshaped(meta.shape)
+        if place is None:
+            return False
+        return self._attempt(lambda: self._store(value, name, place, offset))
+
+    def _store(self, value: Value, name: str, place: Place, offset: Place | None) -> None:
+        self.domain = frozenset[str]().union(*(index.axes for index in place))
+        operand = run(self.element(value, place, ()))
+        if not self.body.axes_of(operand) <= self.domain:
+            raise Incompatible
+        self._require_there(operand)
+        layout = self.memory.layouts[name]
+        address = constant(0)
+        for d, (index, stride) in enumerate(zip(place, layout.strides, strict=True)):
+            address += ((index + offset[d]) if offset is not None else index) * stride
+        buffer = self._buffer(name, layout, is_output=True)
+        self.body.store(buffer, address, operand)
+        if offset is None:
+            self.stored[value] = name
+        self._remember(value.node.span)
+
+    def _attempt(self, act: Any) -> bool:
+        mark = self.body.mark()
+        before = (dict(self.buffers), dict(self.arguments), dict(self.parameters), dict(self.held), dict(self.sources))
+        wanted = self.memory.mark()
+        try:
+            act()
+        except Incompatible:
+            self.body.take_back(mark)
+            self.buffers, self.arguments, self.parameters, self.held, self.sources = before
+            self.memory.take_back(wanted)
+            return False
+        return True
+
+    # --- the kernel ---
+
+    def kernel(self, name: str) -> Kernel:
+        """What was put together, with the role of each axis."""
+        axes = tuple(
+            Axis(axis_name, size, "reduction" if axis_name in self.reduced else "parallel")
+            for axis_name, size in self.sizes.items()
+        )
+        return Kernel(
+            name,
+            axes,
+            tuple(self.buffers.values()),
+            tuple(self.parameters.values()),
+            tuple(self.body.statements),
+            _users(self.sources),
+        )
+
+
+def _users(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The places in users' sources, in order; those in the library where there are no others."""
+    in_order = sorted(spans, key=lambda span: (span.source.filename, span.start))
+    library = formula_files()
+    own = [span for span in in_order if span.source.filename not in library]
+    return tuple(own or in_order)

@@ -1,0 +1,84 @@
+"""Which values need no memory of their own: views of tensors that are there, and what is another value.
+
+%y = aten::t(%x)             %x in memory: so is %y, by strides
+%z = aten::to.dtype(%x, 6)   %x is float32 already: %z is %x
+"""
+
+from __future__ import annotations
+
+from ...ir.node import Node, Value
+from ...kernel_ir.layout import Layout, StridedView, contiguous_strides, views_of
+from ...ops.meta import Meta
+from ...ops.registry import OPS, Trait
+from ...types.types import TensorType
+from .placement import MemoryPlacement
+
+_KEEPS = (
+    *("aten::detach", "aten::_unrecorded_view", "aten::contiguous"),
+    *("prim::unchecked_cast", "prim::unchecked_unwrap_optional"),
+)
+_CONVERTS = ("aten::to.", "aten::type_as")
+"""Where the dtype and the shape stay, the same tensor."""
+
+
+def same_as(memory: MemoryPlacement, value: Value) -> Value | None:
+    """A value that is this one: of a sum of nothing, a conversion to what it is, a gradient that is alone."""
+    node = value.node
+    defined = [v for v in node.inputs if isinstance(memory.known.get(v), Meta)]
+    if not defined or memory.known[defined[0]] != memory.known[value]:
+        return None
+    reduction = memory.reductions.get(value)
+    if reduction is not None:
+        is_whole = not reduction.dims and reduction.divisor in (None, 1)
+        is_same = reduction.copies or not reduction.accumulate.is_floating
+        return defined[0] if is_whole and is_same and reduction.combine == "sum" else None
+    alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
+    keeps = node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
+    return defined[0] if alone or keeps or _views_whole(memory, node) else None
+
+
+def _views_whole(memory: MemoryPlacement, node: Node) -> bool:
+    """Whether a view leaves each element where it is, as a reshape to the same shape does."""
+    op = OPS.of(node.schema)
+    if op is None or not op.has(Trait.VIEW) or len(node.outputs) != 1:
+        return False
+    shape = memory.known[node.output].shape
+    return memory.views(node) == [StridedView(shape, contiguous_strides(shape), 0)]
+
+
+def layout_in_place(memory: MemoryPlacement, node: Node) -> Layout | None:
+    """How a view of one tensor lies in memory, where that tensor is there; None where it would be a copy."""
+    if not _is_drawn_view(memory, node) or node.inputs[0] not in memory.placed:
+        return None
+    source = memory.layouts.get(memory.placed[node.inputs[0]][0])
+    return _layout_of_view(memory, node, source) if source is not None else None
+
+
+def views_before(memory: MemoryPlacement, node: Node) -> list[Value]:
+    """What a view is of, the nearest to memory first, where all of that is views of a tensor there, or the same."""
+    if not _is_drawn_view(memory, node):
+        return []
+    chain, source = list[Value](), node.inputs[0]
+    while source not in memory.placed:
+        same = same_as(memory, source)
+        if same is None and not _is_drawn_view(memory, source.node):
+            return []
+        chain.append(source)
+        source = same or source.node.inputs[0]
+    layout: Layout | None = memory.layouts.get(memory.placed[source][0])
+    for value in reversed(chain):
+        if layout is not None and same_as(memory, value) is None:
+            layout = _layout_of_view(memory, value.node, layout)
+    return chain[::-1] if layout is not None else []
+
+
+def _is_drawn_view(memory: MemoryPlacement, node: Node) -> bool:
+    op = OPS.of(node.schema)
+    is_view = op is not None and op.has(Trait.VIEW) and len(node.outputs) == 1
+    return is_view and isinstance(node.output.type, TensorType) and node in memory.rules
+
+
+def _layout_of_view(memory: MemoryPlacement, node: Node, source: Layout) -> Layout | None:
+    op = OPS.of(node.schema)
+    found = op and views_of(op, [memory.known.get(value) for value in node.inputs], 0, source)
+    return Layout(found[0].shape, source.dtype, found[0].strides) if found and len(found) == 1 else None

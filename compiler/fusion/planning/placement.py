@@ -1,0 +1,113 @@
+"""What of a program is in memory: under which name, in which layout, and from which step on.
+
+The planner puts values there, and a group that reads what an earlier one only computes has it stored: both speak of
+memory through one MemoryPlacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...kernel_ir.layout import Layout, StridedView, views_of
+from ...ops.meta import Meta
+from ...ops.registry import OPS
+from ..elements.rule import Rule
+from .reductions import Reduction
+
+BEFORE = -1
+"""The step after which inputs and constants are there."""
+
+
+class Holder(Protocol):
+    """A kernel in the making, as far as memory is concerned: its place among the steps, and what it can store."""
+
+    order: int
+
+    def try_store(self, value: Value, name: str) -> bool:
+        """Store a tensor in the buffer `name`; False where that cannot be."""
+
+
+class MemoryPlacement:
+    """The tensors of a graph that are in memory, and what groups have asked to be.
+
+    `known` is what `settle_shapes` found; `rules` and `reductions` say what kernels can compute of the rest.
+    """
+
+    def __init__(self, graph: Graph, known: Mapping[Value, Any]) -> None:
+        self.known = dict(known)
+        self.layouts: dict[str, Layout] = {}
+        self.lists: dict[Value, tuple[tuple[str, ...], int]] = {}
+        self.rules: dict[Node, Rule] = {}
+        self.reductions: dict[Value, Reduction] = {}
+        self.placed: dict[Value, tuple[str, int]] = {}
+        self.held_in: dict[Value, Holder] = {}
+        self.wanted: list[tuple[Value, str]] = []
+        self._graph = graph
+        self._names: set[str] = set()
+        self._views: dict[Node, list[StridedView] | None] = {}
+
+    def place(self, value: Value, order: int, layout: Layout | None = None) -> str:
+        """Give a value a name and, if it is a tensor, a layout: it is there after step `order`."""
+        name = self.new_name(value)
+        if layout is not None:
+            self.layouts[name] = layout
+        self.placed[value] = (name, order)
+        return name
+
+    def where(self, value: Value, group: Holder) -> str | None:
+        """The name of a tensor that is in memory before a group runs; None for one that is not to be read there.
+
+        What an earlier group computes without storing it is put down as wanted.
+        """
+        placed = self.placed.get(value)
+        if placed is not None:
+            name, order = placed
+            return name if order < group.order else None
+        holder = self.held_in.get(value)
+        if holder is None or holder.order >= group.order:
+            return None
+        name = self.place(value, holder.order, Layout.contiguous(self.known[value]))
+        self.wanted.append((value, name))
+        return name
+
+    def number(self, value: Value) -> tuple[str, int]:
+        """The name of a number that is computed or given at run time, and after which step it is there."""
+        return self.placed[value]
+
+    def views(self, node: Node) -> list[StridedView] | None:
+        """What a view op does to the addresses of its first argument."""
+        if node not in self._views:
+            op = OPS.of(node.schema)
+            first = self.known.get(node.inputs[0])
+            assert op is not None and isinstance(first, Meta)
+            arguments = [self.known.get(value) for value in node.inputs]
+            self._views[node] = views_of(op, arguments, 0, Layout.contiguous(first))
+        return self._views[node]
+
+    # --- trials ---
+
+    def mark(self) -> int:
+        return len(self.wanted)
+
+    def take_back(self, mark: int) -> None:
+        """Forget what was wanted since the mark."""
+        for value, _ in self.wanted[mark:]:
+            del self.placed[value]
+        del self.wanted[mark:]
+
+    # --- names ---
+
+    def new_name(self, value: Value) -> str:
+        is_output = any(use.user is self._graph.body.ret for use in value.uses)
+        return self.unique(value.name_hint or ("result" if is_output else "t"))
+
+    def unique(self, base: str) -> str:
+        name, number = base, 0
+        while name in self._names:
+            number += 1
+            name = f"{base}_{number}"
+        self._names.add(name)
+        return name

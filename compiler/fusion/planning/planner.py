@@ -1,0 +1,325 @@
+"""From a straight-line graph of known shapes to a program: which values meet in a kernel, which pass through memory.
+
+Reductions and values that have to be in memory are anchors: outputs, and what goes into an op that no kernel can hold.
+Anchors are taken in program order, and each joins the latest kernel that can take it, else begins one. All other
+values are drawn into the kernels that need them. So formula borders and function borders are no borders here: there are
+elements only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...ir.constants import TensorConstant
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...ir.rewrite import CONSTANT
+from ...kernel_ir.index import constant
+from ...kernel_ir.layout import Layout, views_of
+from ...kernel_ir.verifier import InvalidKernel
+from ...ops.meta import Meta, is_known
+from ...ops.registry import OPS, Trait
+from ...scheduling.partials import Unsplittable
+from ...scheduling.split import split_reductions
+from ...types.types import TensorType
+from ..program import Argument, ExternStep, Program, Ref
+from ..straight import Unfusable, told
+from .assemble import Split, assembled
+from .group import Group
+from .memory_views import layout_in_place, same_as, views_before
+from .placement import BEFORE, MemoryPlacement
+from .reductions import Reduction, is_of_rows
+from .roles import TAKES, NodeRoles, Supports, has_tensor
+
+MAX_BUFFERS = 24
+"""Of one kernel: more would not leave registers to compute with."""
+Given = Layout | Sequence[Layout] | None
+
+
+def plan_program(
+    graph: Graph,
+    known: Mapping[Value, Any],
+    inputs: Sequence[Given],
+    supports: Supports,
+    name: str,
+    split: Split = split_reductions,
+) -> Program:
+    """The program of a settled graph.
+
+    `known` is what `settle_shapes` gives; `inputs` the layout of each input that is a tensor, of a list those of its
+    tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
+    shape is left.
+    """
+    return Planner(graph, known, inputs, supports, name, split).plan()
+
+
+class Planner:
+    def __init__(
+        self,
+        graph: Graph,
+        known: Mapping[Value, Any],
+        inputs: Sequence[Given],
+        supports: Supports,
+        name: str,
+        split: Split = split_reductions,
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.memory = MemoryPlacement(graph, known)
+        self.known = self.memory.known
+        self.constants: dict[str, Any] = {}
+        self._supports = supports
+        self._split = split
+        self._steps: list[Group | ExternStep] = []
+        self._roles = NodeRoles(graph, self.memory)
+        self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
+
+    def plan(self) -> Program:
+        try:
+            self._roles.classify(self._supports)
+            kept = self._roles.kept_for_later()
+            for node in self.graph.nodes:
+                self._visit(node)
+                if node in kept:
+                    self.materialize(node.output)
+            outputs = tuple(self._argument(value) for value in self.graph.outputs)
+            steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique, self._split)
+        except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
+            # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
+            # made of by a mistake of ours, rather than with elements out of bounds.
+            sources = error.sources if isinstance(error, InvalidKernel | Unsplittable) else ()
+            raise Unfusable(f"{type(error).__name__}: {error}", *sources[:1]) from error
+        return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants, self.graph.title)
+
+    def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
+        """The name of an input, or those of the tensors in a list."""
+        if isinstance(given, list):
+            if any(isinstance(item, list) for item in given):
+                raise Unfusable("a list of lists of tensors is given", value.node.span)
+            names = tuple(self.memory.new_name(value) for _ in given)
+            self.memory.layouts.update(zip(names, given, strict=True))
+            self.memory.lists[value] = (names, BEFORE)
+            return names
+        return self.memory.place(value, BEFORE, given)
+
+    def _visit(self, node: Node) -> None:
+        if node.kind == CONSTANT:
+            self._constant(node)
+        elif len(node.outputs) == 1 and node.output in self.memory.reductions:
+            if self.memory.reductions[node.output].dims:
+                self._place_reduction(node.output)
+        elif node.kind in TAKES and node.inputs[0] in self.memory.lists:
+            self._take(node)
+        elif self._roles.is_same_number(node):
+            self.memory.placed[node.output] = self.memory.placed[node.inputs[0]]
+        elif node not in self.memory.rules and not self._roles.is_structure(node):
+            self._extern(node)
+
+    def _take(self, node: Node) -> None:
+        """Tensors out of a list that is in memory."""
+        names, order = self.memory.lists[node.inputs[0]]
+        if node.kind != "prim::ListUnpack":
+            names = (names[self.known[node.inputs[1]]],)
+        for value, name in zip(node.outputs, names, strict=True):
+            self.memory.placed[value] = (name, order)
+
+    def _constant(self, node: Node) -> None:
+        value = node.attr("value")
+        if isinstance(value, TensorConstant):
+            name = self.memory.place(node.output, BEFORE, Layout.contiguous(Meta.of(value.array)))
+            self.constants[name] = value.array
+
+    def _commit(self) -> None:
+        """Have reductions stored that later kernels read."""
+        while self.memory.wanted:
+            value, name = self.memory.wanted.pop()
+            if not self.memory.held_in[value].try_store(value, name):
+                raise Unfusable(f"{told(value.node)} cannot be stored by the kernel that computes it", value.node.span)
+
+    # --- anchors ---
+
+    def _candidates(self) -> list[Group]:
+        groups = [step for step in reversed(self._steps) if isinstance(step, Group)]
+        return [group for group in groups if len(group.buffers) < MAX_BUFFERS]
+
+    def _new_group(self, shape: tuple[int, ...]) -> Group:
+        group = Group(self.memory, len(self._steps), shape)
+        self._steps.append(group)
+        return group
+
+    def _place_reduction(self, value: Value) -> None:
+        reduction = self.memory.reductions[value]
+        shape = self.known[reduction.operand].shape
+        is_row = is_of_rows(shape, reduction.dims)
+        for group in self._candidates():
+            if self._joins(group, value, reduction, is_row):
+                break
+        else:
+            group = self._new_group(shape)
+            if is_row or reduction.combine in ("argmax", "argmin"):
+                group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+            if not group.try_reduction(value, reduction):
+                self._begin_from_memory(group, value, reduction)
+        self.memory.held_in[value] = group
+        self._commit()
+
+    def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool) -> bool:
+        if is_row and not group.reduced and group.shape == self.known[reduction.operand].shape:
+            group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+            free = not any(held.across & group.reduced for held in group.held.values())
+            if free and group.try_reduction(value, reduction):
+                return True
+            group.reduced = frozenset()
+        if is_row and not group.reduced:
+            return False
+        return group.try_reduction(value, reduction)
+
+    def _begin_from_memory(self, group: Group, value: Value, reduction: Reduction) -> None:
+        """The operand needs what a kernel of its own cannot hold, so it is computed into memory first."""
+        self._steps.remove(group)
+        self.materialize(reduction.operand)
+        group.order = len(self._steps)
+        self._steps.append(group)
+        if not group.try_reduction(value, reduction):
+            raise Unfusable(f"{told(value.node)} cannot be reduced from memory", value.node.span)
+
+    def materialize(self, value: Value) -> str:
+        """Have a tensor in memory; its name."""
+        placed = self.memory.placed.get(value)
+        if placed is not None:
+            return placed[0]
+        node = value.node
+        source = same_as(self.memory, value)
+        if source is not None:
+            source.name_hint = value.name_hint or source.name_hint
+            name = self.materialize(source)
+            self.memory.placed[value] = self.memory.placed[source]
+            return name
+        for before in views_before(self.memory, node):
+            self.materialize(before)
+        layout = layout_in_place(self.memory, node)
+        if layout is not None:
+            return self._append_extern(node, [(value, layout)], is_view=True)[0]
+        if node.kind in TAKES and self._view_parts(node.inputs[0]):
+            self._take(node)
+            return self.memory.placed[value][0]
+        name = self.memory.new_name(value)
+        self.memory.layouts[name] = Layout.contiguous(self.known[value])
+        if node.kind in _JOINS and node in self.memory.rules and node.inputs[0].node.kind == "prim::ListConstruct":
+            self._store_parts(value, name)
+        else:
+            self._store(value, name, None, value)
+        self._commit()
+        return name
+
+    def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
+        for group in self._candidates():
+            if group.try_store(value, name, offset):
+                break
+        else:
+            group = self._new_group(self.known[value].shape)
+            if not group.try_store(value, name, offset):
+                raise Unfusable(f"{told(value.node)} cannot be computed by a kernel", value.node.span)
+        _, order = self.memory.placed.get(whole, (name, BEFORE))
+        self.memory.placed[whole] = (name, max(order, group.order))
+
+    def _store_parts(self, value: Value, name: str) -> None:
+        """Tensors put together are each stored where they belong."""
+        tensors, dim = value.node.inputs[0].node.inputs, self.known[value.node.inputs[1]]
+        meta = self.known[value]
+        dim %= max(meta.rank, 1)
+        start = 0
+        for tensor in tensors:
+            found = self.known[tensor]
+            if found.shape == (0,) and meta.rank != 1:
+                continue
+            if found.dtype != meta.dtype or value.node.kind == "aten::stack":
+                return self._store(value, name, None, value)
+        for tensor in tensors:
+            found = self.known[tensor]
+            if found.shape == (0,) and meta.rank != 1:
+                continue
+            offset = tuple(constant(start if d == dim else 0) for d in range(meta.rank))
+            self._store(tensor, name, offset, value)
+            start += found.shape[dim]
+        return None
+
+    # --- views and ops of a library ---
+
+    def _view_parts(self, value: Value) -> bool:
+        """Have the parts of a list in memory where they are views of a tensor that is there; whether they are."""
+        if value in self.memory.lists:
+            return True
+        node = value.node
+        op = OPS.of(node.schema)
+        if op is None or not op.has(Trait.VIEW) or node.inputs[0] not in self.memory.placed:
+            return False
+        source = self.memory.layouts.get(self.memory.placed[node.inputs[0]][0])
+        found = source and views_of(op, [self.known.get(argument) for argument in node.inputs], 0, source)
+        if not source or not found:
+            return False
+        names = tuple(self.memory.new_name(value) for _ in found)
+        layouts = [Layout(view.shape, source.dtype, view.strides) for view in found]
+        self.memory.layouts.update(zip(names, layouts, strict=True))
+        arguments = tuple(self._argument(argument) for argument in node.inputs)
+        self.memory.lists[value] = (names, len(self._steps))
+        self._steps.append(ExternStep(node, arguments, names, is_view=True))
+        return True
+
+    def _extern(self, node: Node) -> None:
+        results: list[tuple[Value, Layout | None]] = []
+        if OPS.of(node.schema) is None:
+            raise Unfusable(f"{told(node)} is no op", node.span)
+        for value in node.outputs:
+            known = self.known.get(value)
+            if not isinstance(known, Meta) and isinstance(value.type, TensorType):
+                raise Unfusable(f"the shape of {told(node)} is not known before it runs", node.span)
+            results.append((value, Layout.contiguous(known) if isinstance(known, Meta) else None))
+        self._append_extern(node, results, is_view=False)
+
+    def _append_extern(
+        self, node: Node, results: Sequence[tuple[Value, Layout | None]], *, is_view: bool
+    ) -> tuple[str, ...]:
+        arguments = tuple(self._argument(value) for value in node.inputs)
+        order = len(self._steps)
+        names: list[str] = []
+        for value, layout in results:
+            known = self.known.get(value)
+            if isinstance(known, list) and has_tensor(known):
+                if not all(isinstance(item, Meta) for item in known):
+                    raise Unfusable(f"{told(node)} is a list of lists", node.span)
+                parts = tuple(self.memory.new_name(value) for _ in known)
+                self.memory.layouts.update({n: Layout.contiguous(m) for n, m in zip(parts, known, strict=True)})
+                self.memory.lists[value] = (parts, order)
+                names += parts
+                continue
+            names.append(self.memory.place(value, order, layout))
+        self._steps.append(ExternStep(node, arguments, tuple(names), is_view))
+        return tuple(names)
+
+    def _argument(self, value: Value) -> Argument:
+        """A value as a step or the program names it: tensors by name, what is known as it is."""
+        known = self.known.get(value)
+        if isinstance(known, Meta):
+            return Ref(self.materialize(value))
+        if value in self.memory.placed:
+            return Ref(self.memory.placed[value][0])
+        if value in self.memory.lists:
+            return [Ref(name) for name in self.memory.lists[value][0]]
+        if value.node.kind == "prim::ListConstruct":
+            return [self._argument(item) for item in value.node.inputs]
+        if value.node.kind == "prim::TupleConstruct":
+            return tuple([self._argument(item) for item in value.node.inputs])
+        if value.node.kind == "prim::Uninitialized":
+            return None
+        if has_tensor(known):
+            if not self._view_parts(value):
+                self._extern(value.node)
+            return [Ref(name) for name in self.memory.lists[value][0]]
+        if is_known(known):
+            return known
+        raise Unfusable(f"{told(value.node)} is not known before it runs", value.node.span)
+
+
+_JOINS = ("aten::cat", "aten::concat", "aten::concatenate")

@@ -1,0 +1,99 @@
+"""What becomes of each node of a graph: kernels compute it, an op of the library does, or there is nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...analysis.chains import far_reaching
+from ...ir.graph import Graph
+from ...ir.kinds import KindTrait, has
+from ...ir.node import Node, Value
+from ...ir.rewrite import CONSTANT
+from ...ops.meta import Meta, is_known
+from ...types.dtypes import DType
+from ...types.types import NUMBERS
+from ..elements.table import checked, element_rule
+from ..straight import Unfusable, why_left
+from .placement import MemoryPlacement
+from .reductions import reduction_of
+from .uniform import UniformDims
+
+Supports = Callable[[str, DType], bool]
+TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
+"""Tensors out of a list."""
+
+
+class NodeRoles:
+    """Asked of a graph whose values are put into `memory` meanwhile."""
+
+    def __init__(self, graph: Graph, memory: MemoryPlacement) -> None:
+        self._graph = graph
+        self._memory = memory
+
+    def classify(self, supports: Supports) -> None:
+        """Find what kernels can compute: the rules and the reductions of `memory`."""
+        uniform, known = UniformDims(self._memory), self._memory.known
+        for node in self._graph.nodes:
+            if node.blocks:
+                raise Unfusable(why_left(node, known), node.span)
+            reduction = reduction_of(node, known)
+            if reduction is not None:
+                self._memory.reductions[node.output] = uniform.reduced(node.output, reduction)
+                continue
+            rule = element_rule(node, known, supports)
+            if rule is not None and checked(rule, node, known):
+                self._memory.rules[node] = rule
+                uniform.learn(node, rule)
+
+    def kept_for_later(self) -> set[Node]:
+        """What goes into memory so that kernels beyond an op of the library need not compute it from many tensors."""
+        nodes = list(self._graph.nodes)
+        place = {node: i for i, node in enumerate(nodes)}
+        far_off = len(nodes)
+        behind: dict[Node, int] = {}
+        for node in reversed(nodes):
+            behind[node] = far_off
+            if self._is_extern(node):
+                far_off = place[node]
+
+        def is_worth(node: Node) -> bool:
+            users = [place.get(use.user, 0) for value in node.outputs for use in value.uses]
+            return len(node.outputs) == 1 and max(users, default=0) > behind[node]
+
+        return far_reaching(nodes, self._memory.known, self._is_drawn, is_worth)
+
+    def _is_drawn(self, node: Node) -> bool:
+        """Whether kernels compute an element of what a node gives wherever they need it; a sum of nothing is one."""
+        if node in self._memory.rules:
+            return True
+        reduction = self._memory.reductions.get(node.output) if len(node.outputs) == 1 else None
+        return reduction is not None and not reduction.dims
+
+    def _is_extern(self, node: Node) -> bool:
+        """Whether an op of the library runs for a node."""
+        if node.kind == CONSTANT or node in self._memory.rules or self.is_structure(node) or node.kind in TAKES:
+            return False
+        if self.is_same_number(node):
+            return False
+        return len(node.outputs) != 1 or node.output not in self._memory.reductions
+
+    def is_same_number(self, node: Node) -> bool:
+        """Whether it gives a number that each call has, as an optional one that is there."""
+        is_number = has(node, KindTrait.SAME_VALUE) and node.output.type in NUMBERS
+        return is_number and node.inputs[0] in self._memory.placed
+
+    def is_structure(self, node: Node) -> bool:
+        """What holds values together, or is known, and needs nobody to compute it."""
+        if node.kind in ("prim::ListConstruct", "prim::TupleConstruct", "prim::Uninitialized", "prim::AutogradZero"):
+            return True
+        return not node.outputs or all(self._is_plain(value) for value in node.outputs)
+
+    def _is_plain(self, value: Value) -> bool:
+        known = self._memory.known.get(value)
+        return is_known(known) and not isinstance(known, Meta) and not has_tensor(known)
+
+
+def has_tensor(known: Any) -> bool:
+    """Whether what is known of a value is of a tensor, or of several."""
+    return isinstance(known, Meta) or (isinstance(known, list | tuple) and any(map(has_tensor, known)))

@@ -1,0 +1,47 @@
+"""Graphs that are straight lines of known shapes, which kernels are planned for, and why another is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...lang.source import NO_SPAN, Span
+from ..ir.graph import Graph
+from ..ir.node import Node, Value
+from ..ir.structure import spelled
+from ..ops.registry import OPS, Trait
+
+
+class Unfusable(Exception):
+    """A graph that is no straight line, or of unknown shapes; the message says why, and `span` where that lies."""
+
+    def __init__(self, message: str, span: Span = NO_SPAN) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+def told(node: Node) -> str:
+    """What a message calls what a node gives."""
+    name = spelled(node)
+    return f"the result of {name}" if name else "what is computed there"
+
+
+def require_straight(graph: Graph, known: Mapping[Value, Any]) -> None:
+    """Unfusable for a graph with branches or loops that are not settled, and where something is done: printed, raised.
+
+    Kernels are made of what results are made of, so what has none would not be done.
+    """
+    for node in graph.nodes:
+        op = OPS.of(node.schema)
+        if op is not None and op.has(Trait.SIDE_EFFECT):
+            raise Unfusable(f"{node.kind} does something", node.span)
+        if node.kind in ("prim::If", "prim::Loop"):
+            raise Unfusable(why_left(node, known), node.span)
+
+
+def why_left(node: Node, known: Mapping[Value, Any]) -> str:
+    """Why control flow has not been settled: a loop that has its number of rounds is not worth writing out."""
+    trips = known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
+    if type(trips) is int and known.get(node.blocks[0].outputs[0]) is True:
+        return "a loop is not written out"
+    return f"{'a loop' if node.kind == 'prim::Loop' else 'a branch'} depends on what is in tensors"
