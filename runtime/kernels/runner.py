@@ -29,7 +29,7 @@ from ..values.torch_dtypes import dtypes_of_torch
 from .groups import MAX_SHAPES, TOO_MANY_SHAPES, Group
 from .notices import tell_of_ops
 from .program import DeviceProgram
-from .size_classes import MAX_CLOSED, SeenTensor, SizeClasses
+from .size_classes import ClosedPlans, SeenTensor, SizeClasses
 from .torch_ops import without_autocast
 from .whole import device_plan
 
@@ -48,7 +48,7 @@ class KernelGraph:
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
-        self._closed: dict[Hashable, DeviceProgram | DevicePlan] = {}
+        self._closed: ClosedPlans[DeviceProgram | DevicePlan] = ClosedPlans()
         self._classes: SizeClasses[DeviceProgram | DevicePlan] = SizeClasses(seen_tensor)
         self._refusals: dict[Hashable, Unfusable] = {}
 
@@ -90,13 +90,16 @@ class KernelGraph:
 
     def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | DevicePlan | None:
         tunes = AUTOTUNE.get()
-        if not tunes and self._close(key, self._classes.find(values, settled)):
-            return self._closed[key]
+        closed = None if tunes else self._closed.close(key, self._classes.find(values, settled))
+        if closed is not None:
+            return closed
         with _PLANNING, collection_paused():
             if key not in self._programs:
                 # What is timed is timed for the very sizes.
-                if not tunes and self._close(key, self._classes.plan(values, settled, self._of_class(values))):
-                    return self._closed[key]
+                found = None if tunes else self._classes.plan(values, settled, self._of_class(values))
+                closed = self._closed.close(key, found)
+                if closed is not None:
+                    return closed
                 if not self._has_room():
                     return None
                 self._programs[key] = self._fused(values, key, settled)
@@ -121,16 +124,6 @@ class KernelGraph:
         if parts is None:
             raise Unfusable("nothing in it is straight")
         return DevicePlan(parts.graph, device_of(values), self._group)
-
-    def _close(self, key: Hashable, found: tuple[DeviceProgram | DevicePlan, list[int]] | None) -> bool:
-        """Keep the program for the sizes at hand, where there is one for open sizes."""
-        if found is None:
-            return False
-        if len(self._closed) >= MAX_CLOSED:
-            self._closed.pop(next(iter(self._closed)), None)
-        program, atoms = found
-        self._closed[key] = program.closed(atoms)
-        return True
 
     def _fused(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
         try:

@@ -48,6 +48,7 @@ class Closable(Protocol):
 
 
 P = TypeVar("P", bound=Closable)
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,31 @@ class SizeClasses(Generic[P]):
         if seen.strides is None:
             return Layout(shape, seen.dtype, contiguous_strides(shape))
         return Layout(shape, seen.dtype, tuple([next(sizes) for _ in seen.strides]))
+
+
+class ClosedPlans(Generic[C]):
+    """Plans for given sizes, made from those for open ones; of too many the oldest is dropped."""
+
+    def __init__(self) -> None:
+        self._plans: dict[Hashable, C] = {}
+
+    def get(self, key: Hashable) -> C | None:
+        """What is kept for a call of this key."""
+        return self._plans.get(key)
+
+    def close(self, key: Hashable, found: tuple[Closable, list[int]] | None) -> C | None:
+        """The plan for the sizes at hand, from now on kept; None where there is none for open sizes."""
+        if found is None:
+            return None
+        if len(self._plans) >= MAX_CLOSED:
+            # Another thread may have been quicker.
+            self._plans.pop(next(iter(self._plans)), None)
+        plan, atoms = found
+        return self._plans.setdefault(key, plan.closed(atoms))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._plans.clear()
 
 
 def _is_asked(value: Any, settled: bool) -> bool:

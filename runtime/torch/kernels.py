@@ -23,7 +23,7 @@ from ...lang.collection import collection_paused
 from ..execution.compilation import prepare_on_device
 from ..execution.differentiated import CompiledGraph, Differentiated, Key
 from ..kernels.runner import given
-from ..kernels.size_classes import MAX_CLOSED, SeenTensor, SizeClasses
+from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
 from ..values.torch_dtypes import dtypes_of_torch
 from .sized import ClassGradient, SizedDifferentiated, SizedGraph
 
@@ -98,7 +98,7 @@ class KernelPrograms:
     def __init__(self, program: CompiledGraph) -> None:
         self.open = open_inputs(program.graph)
         self._exact: dict[Hashable, KernelProgram] = {}
-        self._sized: dict[Hashable, SizedProgram] = {}
+        self._sized: ClosedPlans[SizedProgram] = ClosedPlans()
         self._classes: dict[Key, SizeClasses[ClassProgram]] = {}
 
     def find(self, program: CompiledGraph, values: Sequence[Any], settled: bool, key: Key) -> CompiledGraph | None:
@@ -136,13 +136,7 @@ class KernelPrograms:
             found = classes.find(values, settled) or classes.plan(
                 values, settled, lambda known, symbols: ClassProgram(program, key, known)
             )
-        if found is None:
-            return None
-        if len(self._sized) >= MAX_CLOSED:
-            self._sized.pop(next(iter(self._sized)))
-        made, atoms = found
-        self._sized[key, described] = made.closed(atoms)
-        return self._sized[key, described]
+        return self._sized.close((key, described), found)
 
 
 _PROGRAMS: WeakKeyDictionary[CompiledGraph, KernelPrograms] = WeakKeyDictionary()

@@ -29,7 +29,7 @@ from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
 from ..notices import tell_of_ops
-from ..size_classes import MAX_CLOSED, SizeClasses
+from ..size_classes import ClosedPlans, SizeClasses
 from .graph import TUPLES, addressable, described, has_compiler, has_tuples, loaded
 from .kernel import thread_count
 from .layouts import layout_of, seen_array
@@ -108,7 +108,7 @@ class CDerivatives:
         self._graph = flatten_signature(graph)
         self._open = open_inputs(self._graph)
         self._pairs: dict[Hashable, Pair | None] = {}
-        self._closed: dict[Hashable, ClosedPair | ClosedParts] = {}
+        self._closed: ClosedPlans[ClosedPair | ClosedParts] = ClosedPlans()
         self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array)
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
@@ -131,9 +131,9 @@ class CDerivatives:
         found = self._closed.get(key)
         if found is not None:
             return found
-        if key not in self._pairs and not self._close(key, self._classes.find(values, settled)):
+        if key not in self._pairs and not self._closed.close(key, self._classes.find(values, settled)):
             with PLANNING, collection_paused():
-                found = self._close(key, self._classes.plan(values, settled, self._open_pair(settled)))
+                found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(settled)))
                 if found is not None:
                     return found
                 if len(self._pairs) >= MAX_SHAPES:
@@ -154,17 +154,6 @@ class CDerivatives:
                 return OpenParts(gradient)
 
         return plan
-
-    def _close(
-        self, key: Hashable, found: tuple[OpenPair | OpenParts, list[int]] | None
-    ) -> ClosedPair | ClosedParts | None:
-        """Keep the pair for the sizes at hand, where there is one for open sizes."""
-        if found is None:
-            return None
-        if len(self._closed) >= MAX_CLOSED:
-            self._closed.pop(next(iter(self._closed)), None)
-        pair, atoms = found
-        return self._closed.setdefault(key, pair.closed(atoms))
 
     def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
         absent = tuple([i for i, value in enumerate(values) if value is None])

@@ -34,7 +34,7 @@ from ...plans.plan import ExecutionPlan
 from ..failure import KernelFailure
 from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, plan_with_kernels
 from ..notices import tell, tell_of_ops
-from ..size_classes import MAX_CLOSED, SizeClasses
+from ..size_classes import ClosedPlans, SizeClasses
 from .compiler import WITHOUT, compiler
 from .entry import entry_of
 from .kernel import thread_count
@@ -59,7 +59,7 @@ class CGraph:
         self._graph = keep_refusing(flatten_signature(graph))
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, CProgram | CPlan | None] = {}
-        self._closed: dict[Hashable, CProgram | CPlan] = {}
+        self._closed: ClosedPlans[CProgram | CPlan] = ClosedPlans()
         self._classes: SizeClasses[CProgram | CPlan] = SizeClasses(seen_array)
         self._refusals: dict[Hashable, Exception] = {}
         _GRAPHS.add(self)
@@ -127,10 +127,12 @@ class CGraph:
         return self._closed.get(key) or self._programs.get(key)
 
     def _plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> None:
-        if self._close(key, self._classes.find(values, settled)):
+        if self._closed.close(key, self._classes.find(values, settled)):
             return
         with _PLANNING, collection_paused():
-            if key in self._programs or self._close(key, self._classes.plan(values, settled, self._open_program)):
+            if key in self._programs:
+                return
+            if self._closed.close(key, self._classes.plan(values, settled, self._open_program)):
                 return
             if self._has_room():
                 absent = tuple([i for i, value in enumerate(values) if value is None])
@@ -144,16 +146,6 @@ class CGraph:
         """What is planned for open sizes. Raises: REFUSALS."""
         absent = tuple([i for i, value in enumerate(given) if value is None])
         return self._made(specialize_optionals(self._graph, absent), given, symbols)
-
-    def _close(self, key: Hashable, found: tuple[CProgram | CPlan, list[int]] | None) -> bool:
-        """Keep the program for the sizes at hand, where there is one for open sizes."""
-        if found is None:
-            return False
-        if len(self._closed) >= MAX_CLOSED:
-            self._closed.pop(next(iter(self._closed)), None)
-        program, atoms = found
-        self._closed[key] = program.closed(atoms)
-        return True
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""
