@@ -164,10 +164,10 @@ enumerate: .venv/dev.stamp
 reference: .venv/dev.stamp
 	$(RUN) gradscript.authoring.cli.reference
 
-# Rewrites lang/tables.json from lang/grammar.lark, and compiler/ops/index.json from what the families of ops declare;
-# a test says when that is due.
+# Rewrites lang/grammar/tables.json from the grammar beside it, and compiler/ops/index.json from what the families of
+# ops declare; a test says when that is due.
 tables: .venv/demo.stamp
-	$(RUN) gradscript.lang.lalr
+	$(RUN) gradscript.lang.grammar.lalr
 	$(RUN) gradscript.compiler.ops.write_index
 
 torchscript: .venv/dev.stamp

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from .diagnostics import Diagnostics
 from .light_dataclasses import dataclass
-from .scanner import scan
+from .scanning.scanner import scan
+from .scanning.tokens import Token
 from .source import Source, Span
-from .tokens import Token
 
 _RELATIVE = re.compile(r"^from[ \t]*\.", re.MULTILINE)
 _NAMES = r"\w+( as \w+)?( , \w+( as \w+)?)*"

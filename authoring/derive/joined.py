@@ -18,9 +18,9 @@ from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.kinds import carried, is_loop
 from ...compiler.ir.node import RETURN, Block, Node, Value, copy_nodes, walk
 from ...compiler.ir.rewrite import constant_of, replace_by_constant, replace_node
-from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
-from ...compiler.passes.fold_constants import fold_constants
-from ...compiler.passes.follow_lists import follow_lists
+from ...compiler.passes.containers.follow_lists import follow_lists
+from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
+from ...compiler.passes.simplification.fold_constants import fold_constants
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
 from .lists import take_by_index, write_lists

@@ -19,7 +19,7 @@ from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
 from ...compiler.ir.node import Block, Node, Value, copy_node, copy_nodes
 from ...compiler.ops.registry import OPS, Trait
-from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import CLOSURE, is_differentiable
 from .joined import closures_of, fill, parameters_of, written

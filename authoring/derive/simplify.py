@@ -15,7 +15,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import PARAM, Block, Node, Value, copy_node, walk
 from ...compiler.ir.rewrite import constant_of, replace_value
 from ...compiler.ops.registry import OPS, Trait
-from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.types import ListType, is_tensor
 from .algebra import RULES
 from .facts import facts_of

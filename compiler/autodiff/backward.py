@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Graph, backward_of
 from ..ir.node import Node, Value, copy_node
 from ..ops.registry import OPS, Trait
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import TensorType, is_tensor
 from .aggregation import copy_repeated

@@ -27,8 +27,8 @@ from ..ir.node import Block, Node, Value, copy_nodes
 from ..ir.rewrite import replace_node, rewrite_nodes
 from ..ops.composite import is_composite
 from ..ops.registry import OPS
-from ..passes.eliminate_dead_code import eliminate_dead_code
 from ..passes.inline_functions import inline_functions
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import INT, ListType, Type
 

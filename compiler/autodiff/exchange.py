@@ -22,7 +22,7 @@ from ..ir.graph import Graph
 from ..ir.kinds import KindTrait, kinds_with
 from ..ir.node import Node, Value, copy_nodes
 from ..ops.registry import OPS, Op, Trait
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..types.types import is_tensor, leaf_of
 from .gradient import Gradient
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value
-from ..passes.lower_tuples import lower_tuples
+from ..passes.containers.lower_tuples import lower_tuples
 from ..types.types import TupleType, Type
 
 

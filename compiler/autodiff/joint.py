@@ -8,7 +8,7 @@ from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value, copy_nodes
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import UNDEFINED, ListType, OptionalType
 from .differentiate import differentiate

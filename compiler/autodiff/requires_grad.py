@@ -18,9 +18,9 @@ from ..ir.kinds import carried
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import replace_node
 from ..ops.registry import OPS, Trait
-from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
 from ..passes.inline_functions import inline_functions
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.fold_constants import fold_constants
 from ..types.types import BOOL, ListType, OptionalType, TensorType, TupleType, Type, VariableType, is_tensor
 
 QUESTION = "prim::requires_grad"

@@ -8,9 +8,9 @@ from ...lang.light_dataclasses import dataclass
 from ..functionalize.unrecorded import VIEW, detach_results, inline_call, is_plain_call, may_carry
 from ..ir.graph import Graph
 from ..ir.node import RECORDED
-from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
-from ..passes.propagate_requires_grad import propagate_requires_grad
+from ..passes.gradients.propagate_requires_grad import propagate_requires_grad
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.fold_constants import fold_constants
 from .requires_grad import asks
 
 

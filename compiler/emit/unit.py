@@ -14,7 +14,7 @@ from ..functionalize import functionalize, has_writes
 from ..ir.graph import Callee, GradPair
 from ..lift import lift_closures
 from ..link import Linker
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..spelling.order import drop_unchanged, order_results
 from ..spelling.overloads import Resolver
 from .constants import with_constants

@@ -27,8 +27,8 @@ from ..emit.statements.parameters import parameters_of
 from ..emit.unit import SourceUnit
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.signature import bind
+from ..passes.containers.lower_tuples import lower_tuples
 from ..passes.inline_functions import inline_functions
-from ..passes.lower_tuples import lower_tuples
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import TENSOR, ListType, OptionalType, Type, VariableType, is_tensor, strip_optional
 from .lists import of_lists

@@ -11,7 +11,7 @@ from ..ir.graph import Graph
 from ..ir.node import PARAM, Node, Value, copy_node, copy_nodes
 from ..ir.rewrite import CONSTANT
 from ..ops.registry import OPS, Trait
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 
 _TAKES = ("prim::ListUnpack", "aten::__getitem__.t")
 

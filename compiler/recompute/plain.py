@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value, copy_node, copy_nodes
-from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.remove_hints import remove_hints
+from ..passes.gradients.remove_hints import remove_hints
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 
 

@@ -13,7 +13,7 @@ from ..ir.node import Node, Value
 from ..ir.rewrite import splice
 from ..ops.meta import join
 from ..ops.registry import OPS
-from ..passes.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..shapes.propagate import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
 from .policy import Predicate, is_repeatable
 from .storage import Storages, may_hold_memory

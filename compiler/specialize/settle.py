@@ -12,7 +12,7 @@ from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
 from ..ops.meta import UNKNOWN, Meta, is_defined, is_known
 from ..passes.inline_functions import inline_functions
-from ..passes.unroll_loops import unroll_loops
+from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
 from ..types.floats import holds_open_float

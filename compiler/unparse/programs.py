@@ -16,9 +16,9 @@ from ..ir.kinds import carried, is_loop
 from ..ir.rewrite import replace_node
 from ..link import Linker, calls_of, reachable
 from ..ops.registry import OPS
-from ..passes.eliminate_dead_code import eliminate_dead_code
-from ..passes.fold_constants import fold_constants
-from ..passes.open_grad_of import open_grad_of
+from ..passes.gradients.open_grad_of import open_grad_of
+from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
+from ..passes.simplification.fold_constants import fold_constants
 from ..spelling.order import drop_unchanged, order_results
 from ..types.types import NUMBER, UNDEFINED
 from .functions import unparse_unit

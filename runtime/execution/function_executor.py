@@ -9,7 +9,7 @@ from ...compiler import pipeline
 from ...compiler.autodiff.aggregation import PLAIN, Aggregation, Sum, aggregation
 from ...compiler.autodiff.aggregation import choose_aggregation as choose
 from ...compiler.ir.graph import Graph
-from ...compiler.passes.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
+from ...compiler.passes.gradients.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
 from ...compiler.pipeline import Pass
 from ..plans.build import PlanCache
 from ..plans.plan import ExecutionPlan

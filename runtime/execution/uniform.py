@@ -18,7 +18,7 @@ from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node, Value
 from ...compiler.ir.rewrite import replace_node
-from ...compiler.passes.eliminate_dead_code import eliminate_dead_code
+from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.pipeline import run_recipe
 from ...compiler.types.types import INT_LIST, TensorType, is_tensor, is_tensor_list, strip_optional
 

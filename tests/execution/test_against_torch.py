@@ -14,7 +14,7 @@ from gradscript.compiler.autodiff import differentiate  # noqa: E402
 from gradscript.compiler.autodiff.subgraphs import create_autodiff_subgraphs  # noqa: E402
 from gradscript.compiler.ir.node import walk  # noqa: E402
 from gradscript.compiler.parse_ir import parse_ir  # noqa: E402
-from gradscript.compiler.passes.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
+from gradscript.compiler.passes.gradients.specialize_autograd_zero import specialize_autograd_zero  # noqa: E402
 from gradscript.runtime.execution.groups import plan_with_groups  # noqa: E402
 from gradscript.runtime.plans.interpreter import run_plan  # noqa: E402
 from group_graphs import GRAPHS  # noqa: E402

@@ -7,9 +7,9 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.passes.batch_matmuls import batch_matmuls
 from gradscript.compiler.passes.decompose_ops import decompose_ops
-from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
-from gradscript.compiler.passes.remove_expands import remove_expands
-from gradscript.compiler.passes.unroll_loops import unroll_loops
+from gradscript.compiler.passes.loops.unroll_loops import unroll_loops
+from gradscript.compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
+from gradscript.compiler.passes.simplification.remove_expands import remove_expands
 
 torch = pytest.importorskip("torch")
 

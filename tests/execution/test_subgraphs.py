@@ -20,7 +20,7 @@ from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import InvalidIR, verify
 from gradscript.compiler.ops.registry import OPS, Trait
 from gradscript.compiler.parse_ir import parse_ir
-from gradscript.compiler.passes.propagate_requires_grad import propagate_requires_grad
+from gradscript.compiler.passes.gradients.propagate_requires_grad import propagate_requires_grad
 from gradscript.compiler.types.types import TensorType
 from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.execution.groups import plan_with_groups

@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from gradscript.lang import tables
-from gradscript.lang.lalr import make_tables, tables_text
+from gradscript.lang.grammar import tables
+from gradscript.lang.grammar.lalr import make_tables, tables_text
 from lang_support import parse_valid
 
 

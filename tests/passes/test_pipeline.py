@@ -6,8 +6,8 @@ import pytest
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.verify import InvalidIR
 from gradscript.compiler.parse_ir import parse_ir
-from gradscript.compiler.passes.eliminate_dead_code import eliminate_dead_code
-from gradscript.compiler.passes.fold_constants import fold_constants
+from gradscript.compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
+from gradscript.compiler.passes.simplification.fold_constants import fold_constants
 from gradscript.compiler.pipeline import (
     EXECUTOR,
     MAX_ROUNDS,

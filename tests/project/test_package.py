@@ -61,7 +61,7 @@ def test_every_data_file_is_packaged() -> None:
     }
     beside_code = {p for room in ROOMS for p in (ROOT / room).rglob("*") if p.is_file()}
     assert {p for p in beside_code if p.suffix not in (".py", ".pyc")} <= listed
-    assert ROOT / "lang" / "grammar.lark" in listed
+    assert ROOT / "lang" / "grammar" / "grammar.lark" in listed
     assert len([p for p in listed if p.suffix == ".grad"]) > 3
 
 

@@ -19,14 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
-from ....lang.grad_modes import grad_mode
+from ....lang.rules.grad_modes import grad_mode
 from ....lang.source import Span
 from ...functionalize.unrecorded import detach_results, inline_call, is_plain_call
 from ...functionalize.writes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import RECORDED, Block, Node
-from ...passes.fold_constants import fold_constants
+from ...passes.simplification.fold_constants import fold_constants
 from ...spelling.advice import for_context
 from ...types.types import TensorType
 from ..annotations import dotted_name

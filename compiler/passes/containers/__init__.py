@@ -1,0 +1,1 @@
+"""Lists and tuples seen through to their elements."""

@@ -1,0 +1,89 @@
+"""Evaluate ops on lists of tensors that are put together in the graph: they move values about and look into none.
+
+Before:
+    graph f(%x : Tensor, %y : Tensor):
+      %l : List[Tensor] = prim::ListConstruct(%x, %y)
+      %i : int = prim::Constant[value=1]()
+      %z : Tensor = aten::__getitem__.t(%l, %i)
+      return (%z)
+After:
+    graph f(%x : Tensor, %y : Tensor):
+      %l : List[Tensor] = prim::ListConstruct(%x, %y)
+      %i : int = prim::Constant[value=1]()
+      return (%y)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
+from ...ops.registry import OPS
+from ...types.types import ListType, TensorType, VariableType
+
+LIST = "prim::ListConstruct"
+MAX_LENGTH = 1024
+"""A list that would be longer is left as it is."""
+_OF_ANYTHING = ListType(VariableType("t"))
+Lists = dict[Value, list[Value]]
+"""What is in lists that ops give, in program order."""
+
+
+def fold_lists(graph: Graph) -> bool:
+    """Follow appended, cut and indexed lists to the tensors themselves."""
+    lists: Lists = {}
+    changed = rewrite_nodes(graph, lambda node: _fold(node, lists))
+    for value, items in reversed(lists.items()):
+        _put_together(value.node, items)
+    return changed or bool(lists)
+
+
+def _put_together(node: Node, items: list[Value]) -> None:
+    """A list in the place of a node that gives it, unless nobody is left who uses it.
+
+    Last come first: of a list that has grown by a hundred appends, the hundredth alone is made.
+    """
+    if not node.output.use_count:
+        node.destroy()
+        return
+    assert node.owner is not None
+    made = Builder(node.owner, node, node.span).node(LIST, items, [node.output.type])
+    replace_node(node, [made.output])
+
+
+def _fold(node: Node, lists: Lists) -> Node | None:
+    op = OPS.of(node.schema)
+    if op is None or len(node.outputs) != 1 or not any(_is_known(value, lists) for value in node.inputs):
+        return None
+    if not any(argument.type == _OF_ANYTHING for argument in op.schema.arguments):
+        return None
+    arguments = [_argument(value, lists) for value in node.inputs]
+    if any(argument is NOT_CONSTANT for argument in arguments):
+        return None
+    try:
+        result = op.evaluate(*arguments)
+    except Exception:
+        # An index out of range is an error where the program gets there, and not before.
+        return None
+    if isinstance(result, Value):
+        return replace_node(node, [result])
+    if isinstance(result, list) and len(result) <= MAX_LENGTH and set(map(type, result)) <= {Value}:
+        lists[node.output] = result
+    return None
+
+
+def _is_known(value: Value, lists: Lists) -> bool:
+    return value in lists or (value.node.kind == LIST and _is_list_of_tensors(value))
+
+
+def _is_list_of_tensors(value: Value) -> bool:
+    return isinstance(value.type, ListType) and isinstance(value.type.element, TensorType)
+
+
+def _argument(value: Value, lists: Lists) -> Any:
+    if _is_known(value, lists):
+        return list(lists.get(value, value.node.inputs))
+    return value if isinstance(value.type, TensorType) else constant_of(value)

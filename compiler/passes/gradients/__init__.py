@@ -1,0 +1,1 @@
+"""Gradients: which are asked for, where they are zero, how they are added up."""

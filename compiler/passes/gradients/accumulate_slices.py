@@ -1,0 +1,111 @@
+"""Add a gradient of one slice, or of one element of a list, to the sum of the others where it belongs.
+
+Before:
+    graph backward(%acc : Tensor, %g : Tensor, %size : List[int], %i : int):
+      %1 : int = prim::Constant[value=0]()
+      %2 : None = prim::Constant[value=None]()
+      %3 : Tensor = aten::new_zeros(%g, %size, %2, %2, %2, %2)
+      %4 : Tensor = aten::select_scatter(%3, %g, %1, %i)
+      %5 : Tensor = prim::AutogradAdd(%acc, %4)
+      return (%5)
+After, dead nodes aside:
+    graph backward(%acc : Tensor, %g : Tensor, %size : List[int], %i : int):
+      %1 : int = prim::Constant[value=0]()
+      %2 : Tensor = prim::grad_add_select(%acc, %g, %size, %1, %i)
+      return (%2)
+
+The gradient of `xs[i]` is zeros but for one slice. A loop over all of them would add as many whole arrays; so it adds
+as many slices, which a plan does in place where nobody else sees the sum (`analysis/ownership`). Lists likewise.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Node, Value
+from ...ir.rewrite import constant_of, replace_node
+
+_PARTS = ("aten::select_scatter", "aten::_set_item.t")
+
+
+def accumulate_slices(graph: Graph) -> bool:
+    """Replace sums with what is zero but for one slice, or missing but for one element, by sums of that alone."""
+    changed = False
+    pending = [node for node in graph.all_nodes() if _is_sum(node)]
+    while pending:
+        node = pending.pop()
+        if node.owner is None:
+            continue
+        if _add_slice(node) or _add_item(node):
+            changed = True
+            continue
+        parted = _added_one_by_one(node)
+        changed |= parted is not None
+        pending += [node, parted] if parted is not None else []
+    return changed
+
+
+def _is_sum(node: Node) -> bool:
+    if node.kind == "prim::AutogradAdd":
+        return True
+    alpha = constant_of(node.inputs[2]) if node.kind == "aten::add.Tensor" else None
+    return type(alpha) is int and alpha == 1
+
+
+def _added_one_by_one(node: Node) -> Node | None:
+    """acc + (p + q) as (acc + p) + q, where p and q, or one of them, are slices: the sum of acc and p."""
+    inner = node.inputs[1].node
+    if not _is_sum(inner) or inner.owner is not node.owner or inner.output.use_count != 1:
+        return None
+    if not any(value.node.kind in _PARTS for value in inner.inputs[:2]):
+        return None
+    assert node.owner is not None
+    builder = Builder(node.owner, node, node.span)
+    # What may be undefined in one of the sums may be so in the other.
+    operands = [node.inputs[0], inner.inputs[0]]
+    if "prim::AutogradAdd" in (node.kind, inner.kind):
+        first = builder.node("prim::AutogradAdd", operands, [node.output.type])
+    else:
+        first = builder.op("aten::add.Tensor", *operands, inner.inputs[2]).node
+        first.output.type = node.output.type
+    node.set_input(0, first.output)
+    node.set_input(1, inner.inputs[1])
+    inner.destroy()
+    return first
+
+
+def _add_slice(node: Node) -> bool:
+    """acc + select_scatter(new_zeros(g, size), g, dim, index)"""
+    scatter = _made_for(node, "aten::select_scatter")
+    if scatter is None or scatter.inputs[0].node.kind != "aten::new_zeros":
+        return False
+    zeros, gradient, dim, index = scatter.inputs
+    like, size, *options = zeros.node.inputs
+    if zeros.use_count != 1 or like is not gradient or any(constant_of(option) is not None for option in options):
+        return False
+    _replace(node, "prim::grad_add_select", gradient, size, dim, index)
+    return True
+
+
+def _add_item(node: Node) -> bool:
+    """acc + _set_item(no_grads(like, count), index, g)"""
+    put = _made_for(node, "aten::_set_item.t")
+    if put is None or put.inputs[0].node.kind != "prim::no_grads" or put.inputs[0].use_count != 1:
+        return False
+    missing, index, gradient = put.inputs
+    _replace(node, "prim::grad_add_item", gradient, index, missing.node.inputs[1])
+    return True
+
+
+def _made_for(node: Node, kind: str) -> Node | None:
+    """What makes the second operand of a sum, and that for this sum alone, in the same block."""
+    made = node.inputs[1].node
+    is_for_this = made.kind == kind and made.output.use_count == 1 and made.owner is node.owner
+    return made if is_for_this and node.inputs[0] is not node.inputs[1] else None
+
+
+def _replace(node: Node, kind: str, *operands: Value) -> None:
+    assert node.owner is not None
+    total = Builder(node.owner, node, node.span).op(kind, node.inputs[0], *operands)
+    total.type = node.output.type
+    replace_node(node, [total])
