@@ -14,10 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from row_program_running import SPLITS, difference, few_elements, planned
 from row_programs import SMALL, row_program
 
 TOLD = 2
+DTYPES = (FLOAT32, BFLOAT16, FLOAT32, FLOAT16)
+"""Of floating arguments: of programs that are planned, in turn."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,12 +44,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _faults(seed: int) -> Iterator[tuple[str, str]]:
-    program = row_program(seed)
+    program, dtype = row_program(seed), DTYPES[seed % len(DTYPES)]
     for name, split in SPLITS.items():
         try:
-            planned(program, split)
+            planned(program, split, dtype)
         except Exception as error:
-            yield f"{program.shape} {name}: {type(error).__name__}: {error}", program.source
+            yield f"{program.shape} {dtype} {name}: {type(error).__name__}: {error}", program.source
     program = row_program(seed, SMALL)
     with few_elements() as split:
         try:

@@ -41,6 +41,18 @@ MATRIX = (
     "{m}.flip([-1])",
     "torch.tanh({m} / 30) * 30",
     "{m}.detach() * {m}",
+    "torch.cat([-{m}[..., {m}.size(-1) // 2:], {m}[..., :{m}.size(-1) // 2]], -1)",
+    "{number} * {m} * {row} + {row}",
+    "{row}[0] * {m} + {row}[-1] * {m}.square() + {number}",
+    "torch.tanh({number} * {m}) * {row}",
+    "torch.sigmoid({number} + {column}) * {m}",
+    "{m}.tril()",
+    "{m}.masked_fill({m} > {any}, 0.0)",
+    "{m}.clamp(-1.0, 1.0) * {any}",
+    "{m} - ({m} * {row}).sum(-1, keepdim=True) * {row}",
+    "torch.exp({m} * 0.1) / torch.exp({m} * 0.1).sum()",
+    "torch.sort({m}, -1)[0]",
+    "{m}.cumsum(-1)",
 )
 COLUMN = (
     "{m}.amax(-1, keepdim=True)",
@@ -57,6 +69,8 @@ COLUMN = (
     "({m} * {m}).sum(-1, keepdim=True)",
     "{m}.argmax(-1, keepdim=True).to(x.dtype) * {column}",
     "torch.exp({column} * 0.1)",
+    "({m}.square().mean(-1, keepdim=True) + 1e-3).sqrt()",
+    "({m} * {row}).sum(-1, keepdim=True) * {number}",
 )
 ROW = (
     "{m}.sum({outer})",
@@ -68,6 +82,8 @@ ROW = (
     "{row} - {row}.mean()",
     "torch.softmax({row}, -1)",
     "{row} * {number}",
+    "({m} * {number}).sum({outer})",
+    "{m}.select(0, 0).reshape([-1, {m}.size(-1)])[0]",
 )
 NUMBER = (
     "{m}.sum()",
@@ -91,6 +107,12 @@ NUMBER = (
     "-F.logsigmoid({column} - {column}).mean()",
     "{m}.square().sum().sqrt()",
     "{m}.sum({dim}).square().sum()",
+    "({m} - {number}).square().sum()",
+    "({m} * {number}).amax(-1).mean() + {row}.sum()",
+    "{m}.logsumexp(-1).sum() / ({column} > {number}).sum().clamp(min=1)",
+    "({m} * {m}.amax()).mean()",
+    "({m} / {m}.abs().max().clamp(min=0.1)).sum()",
+    "({m}.sum({outer}) * {row}).sum()",
 )
 FLAT_ONLY = (
     "F.cross_entropy({m}, labels)",
