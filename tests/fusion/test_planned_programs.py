@@ -28,6 +28,12 @@ SAMPLES = {
     "sums of what is the same in each row": """
         return (b.expand_as(x) * c).sum(-1), (w.expand_as(x) * 2).mean(0), (w * c).sum()
     """,
+    "a number and a row that scale": "return x * c * w",
+    "a number, a row and a column within": "return torch.tanh(x * c + b) * w + c",
+    "rows' norms by numbers": """
+        normal = F.rms_norm(x, [x.size(-1)], None, 1e-6)
+        return c * normal + w[0] * x / (x.square().sum(-1, keepdim=True) + 1)
+    """,
     "rows without what columns are, on average": "return x - (w - y).mean(-1, keepdim=True)",
     "names that others are made of": """
         total_inside, total_at, partial_total = x * 2, x + 1, x.sum(0)

@@ -159,18 +159,42 @@ class Planner:
             group = self._new_group(shape)
             if is_row or reduction.combine in ("argmax", "argmin"):
                 group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+            else:
+                group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))
             if not group.try_reduction(value, reduction):
                 self._begin_from_memory(group, value, reduction)
         self.memory.held_in[value] = group
         self._commit()
 
+    def _rows_within(self, reduction: Reduction, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Of what a reduction goes over, the dimensions along which rows lie for other reductions of the same points.
+
+        So that both share a pass: rows are reduced first, and their results across programs.
+        """
+        mine = frozenset(reduction.dims)
+        for other in self.memory.reductions.values():
+            theirs = frozenset(other.dims)
+            if not theirs < mine or not theirs or self.known[other.operand].shape != shape:
+                continue
+            for dims in (theirs, mine - theirs):
+                if is_of_rows(shape, sorted(dims)):
+                    return tuple(sorted(dims))
+        return ()
+
     def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool) -> bool:
-        if is_row and not group.reduced and group.shape == self.known[reduction.operand].shape:
-            group.reduced = frozenset(group.axes[d] for d in reduction.dims)
-            free = not any(held.across & group.reduced for held in group.held.values())
-            if free and group.try_reduction(value, reduction):
-                return True
-            group.reduced = frozenset()
+        if not group.reduced and group.shape == self.known[reduction.operand].shape:
+            rows = frozenset(group.axes[d] for d in reduction.dims)
+            held = [held.across for held in group.held.values()]
+            if not is_row:
+                # Beside sums across all rows a sum of everything is one of each row first.
+                rows -= frozenset[str]().union(*held)
+                dims = [group.axes.index(name) for name in sorted(rows, key=group.axes.index)]
+                is_row = bool(rows) and len(dims) < len(reduction.dims) and is_of_rows(group.shape, dims)
+            if is_row:
+                group.reduced = rows
+                if not any(across & rows for across in held) and group.try_reduction(value, reduction):
+                    return True
+                group.reduced = frozenset()
         if is_row and not group.reduced:
             return False
         return group.try_reduction(value, reduction)
