@@ -78,7 +78,11 @@ class ArrayRun:
         """The results for values, or for these with arrays of their memory for the tensors."""
         if arrays is None:
             arrays = self.arrays(values)
-        results = self._computed(arrays)
+        results = None if self._entry is None else self._entry(*arrays)
+        if results is None:
+            results = self._computed(arrays)
+        elif type(results) is not tuple:
+            results = (results,)
         if self._new_tensors is not None:
             row = self._new_tensors(results, self._constants)
         else:
@@ -108,7 +112,7 @@ class ArrayRun:
             arrays[i] = memory_of(values[i].detach()) if lend is None else _array_of_packed(lend(values[i]))
         return arrays
 
-    def _computed(self, arrays: list[Any]) -> list[Any]:
+    def _computed(self, arrays: list[Any]) -> Sequence[Any]:
         plan = self._plan
         if plan is None:
             return self._by_kernels(arrays)
@@ -120,10 +124,6 @@ class ArrayRun:
             raise self._executor.explain(failure, arrays) from failure.__cause__
 
     def _by_kernels(self, arrays: list[Any]) -> list[Any]:
-        if self._entry is not None:
-            found = self._entry(*arrays)
-            if found is not None:
-                return [*found] if isinstance(found, tuple) else [found]
         results = self._executor.run(arrays)
         if not self._has_run:
             self._has_run = True

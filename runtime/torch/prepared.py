@@ -7,6 +7,7 @@ run the program, and hand torch what the backward needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
@@ -117,11 +118,12 @@ class NodeCall:
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         self._takes_all = len(self._tensors) == len(values)
         self._shapes = [values[i].shape for i in self._tensors]
-        self._saved_inputs = [i for i in step.captured_inputs if i in self._tensors]
-        self._saved_outputs = [place[i] for i in step.captured_outputs if i in place]
+        self._saved_inputs = _taker([i for i in step.captured_inputs if i in self._tensors])
+        self._saved_outputs = _taker([place[i] for i in step.captured_outputs if i in place])
         self._numbers = [(n, i) for n, i in enumerate(step.captured_inputs) if i not in self._tensors]
         outputs = enumerate(step.captured_outputs, len(step.captured_inputs))
         self._computed_numbers = [(n, i) for n, i in outputs if i not in place]
+        self._has_numbers = bool(self._numbers or self._computed_numbers)
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
         self._outputs: list[Layout] = [Place(place[i]) for i in step.input_vjps]
         self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
@@ -140,8 +142,9 @@ class NodeCall:
             return row[self._results[0]]
         return tuple([row[i] for i in self._results])
 
-    def forward(self, ctx: Any, values: Values, arrays: list[Any] | None) -> tuple[Any, ...]:
-        """The row of outputs; what backward needs is kept in `ctx`."""
+    @staticmethod
+    def forward(ctx: Any, self: NodeCall, values: Values, arrays: list[Any] | None, *tensors: Any) -> tuple[Any, ...]:
+        """The row of outputs; what backward needs is kept in `ctx`. It is the node's own, for the sake of speed."""
         results = self.fixed.run(values) if arrays is None else self.fixed.run(values, arrays)  # type: ignore[call-arg]
         row = results if self._row is None else [results[i] for i in self._row]
         if not self._is_all_new:
@@ -150,10 +153,11 @@ class NodeCall:
         without = self._without if self._without is not None else self._find_without(row)
         if without:
             ctx.mark_non_differentiable(*[row[i] for i in without])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*[values[i] for i in self._saved_inputs], *[row[i] for i in self._saved_outputs])
+        # What `set_materialize_grads` and `save_for_backward` do, without two calls.
+        ctx.materialize_grads = False
+        ctx.to_save = (*self._saved_inputs(values), *self._saved_outputs(row))
         ctx.call = self
-        if self._numbers or self._computed_numbers:
+        if self._has_numbers:
             numbers = [(n, values[i]) for n, i in self._numbers]
             ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
         return tuple(row)
@@ -167,7 +171,7 @@ class NodeCall:
     def gradients(self, ctx: Any, given: Values) -> Values:
         """The gradients of the tensors, in a row."""
         captures = [*ctx.saved_tensors]
-        if self._numbers or self._computed_numbers:
+        if self._has_numbers:
             for n, value in ctx.numbers:
                 captures.insert(n, value)
         values = [*[None if place is None else given[place] for place in self._vjps], *captures]
@@ -229,9 +233,7 @@ class NodeCall:
 class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is not typed here
     """The node of a NodeCall: `apply(call, values, arrays, *tensors)` gives its row. Under no transform."""
 
-    @staticmethod
-    def forward(ctx: Any, call: NodeCall, values: Values, arrays: Any, *tensors: Any) -> tuple[Any, ...]:
-        return call.forward(ctx, values, arrays)
+    forward = staticmethod(NodeCall.forward)
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
@@ -278,6 +280,13 @@ def _prepared_plainly(
         return PlainCall(ArrayRun(executor, values, owned=len(program.graph.outputs) if owns else 0), rest)
     fixed = step_of(program, (False,) * len(values)).on(device).fixed(values)
     return None if fixed is None else PlainCall(fixed, rest)
+
+
+def _taker(places: Sequence[int]) -> Callable[[Values], Values]:
+    """What gives what is at some places of a row."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
 def _is_told(value: Any) -> bool:

@@ -44,7 +44,7 @@ class TensorTypes(NamedTuple):
     """Of what was prepared, the values it was for, NumPy's dtypes for those that are tensors, whether torch recorded,
     and the backend."""
     kinds: Callable[[], Kinds]
-    new_tensors: Callable[[list[Any], tuple[Any, ...]], list[Any] | None]
+    new_tensors: Callable[[Sequence[Any], tuple[Any, ...]], list[Any] | None]
     """Tensors of arrays that own their memory; None where one does not, is there twice, or is one of some constants."""
 
 

@@ -372,19 +372,19 @@ static int is_among(PyObject *value, PyObject *const *others, Py_ssize_t count)
    None where one is anything else. */
 static PyObject *new_tensors(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
 {
-    if (count != 2 || !PyList_CheckExact(arguments[0]) || !PyTuple_CheckExact(arguments[1]))
-        return PyErr_Format(PyExc_TypeError, "a list of results and a tuple of constants are taken"), NULL;
+    if (count != 2 || !(PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])) || !PyTuple_CheckExact(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "a row of results and a tuple of constants are taken"), NULL;
     PyObject *results = arguments[0], *constants = arguments[1];
-    const Py_ssize_t length = PyList_GET_SIZE(results);
+    const Py_ssize_t length = PySequence_Fast_GET_SIZE(results);
     for (Py_ssize_t i = 0; i < length; ++i) {
-        PyObject *array = PyList_GET_ITEM(results, i);
+        PyObject *array = PySequence_Fast_GET_ITEM(results, i);
         if (!PyArray_CheckExact(array) || PyArray_BASE((PyArrayObject *)array)) Py_RETURN_NONE;
-        if (is_among(array, ((PyListObject *)results)->ob_item, i)) Py_RETURN_NONE;
+        if (is_among(array, PySequence_Fast_ITEMS(results), i)) Py_RETURN_NONE;
         if (is_among(array, &PyTuple_GET_ITEM(constants, 0), PyTuple_GET_SIZE(constants))) Py_RETURN_NONE;
     }
     PyObject *tensors = PyList_New(length);
     for (Py_ssize_t i = 0; tensors && i < length; ++i) {
-        PyObject *tensor = PyObject_CallOneArg(from_array, PyList_GET_ITEM(results, i));
+        PyObject *tensor = PyObject_CallOneArg(from_array, PySequence_Fast_GET_ITEM(results, i));
         if (tensor) PyList_SET_ITEM(tensors, i, tensor);
         else Py_CLEAR(tensors);
     }
