@@ -136,7 +136,7 @@ def _moved_by_op(builder: Builder, node: Node, given: Sequence[Answer]) -> Seque
     moved = [(v, a) for v, a, p in zip(node.inputs, given, op.schema.arguments, strict=True) if _holds_any(p.type)]
     if not any(_is_list(a) for _, a in moved) and len({a for _, a in moved}) == 1:
         return [moved[0][1]]
-    if any(_depth(value.type) > 1 for value, _ in moved) or node.kind in _BY_ELEMENTS:
+    if any(_depth(value.type) > 1 for value, _ in moved) or op.has(Trait.COMPARES):
         return [_any(builder, given)]
     inputs = [
         _beside(builder, value, answer) if _holds_any(p.type) else value
@@ -285,8 +285,6 @@ def _is_list(answer: Answer) -> bool:
 
 
 _WITHOUT = Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY
-_BY_ELEMENTS = ("aten::remove.list", "aten::sorted.list")
-"""Ops on lists that look at what the elements are."""
 
 
 def _type_of_answers(type: Type) -> Type:

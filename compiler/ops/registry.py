@@ -83,6 +83,8 @@ class Trait(Flag):
     """Depends on sizes, ranks, dtypes and devices of tensors, never on their elements."""
     READS_BY_INDEX = auto()
     """Which elements it reads, a tensor of indices says: kernels look at each, and tell of one that is out of range."""
+    COMPARES = auto()
+    """What it gives is decided by which elements of lists are equal, or less than others."""
     NONDIFFERENTIABLE = auto()
     """The derivative is zero or undefined everywhere: comparisons, argmax, integers' results."""
 

@@ -2,7 +2,7 @@
 
 | Op | Its results |
 |---|---|
-| of lists, whatever they hold | what it gives for the abstract values themselves |
+| of lists, whatever they hold | what it gives for the abstract values themselves; UNKNOWN, if it COMPARES tensors |
 | of tensors, that gives numbers | what it gives, if it is SHAPE_ONLY, else UNKNOWN: they are elements |
 | of no tensors, that gives numbers | what it gives |
 | POINTWISE | all tensors, broadcast together |
@@ -146,6 +146,9 @@ def _moved(op: Op, inputs: Sequence[Any]) -> Results:
     for argument, value in zip(op.schema.arguments, inputs, strict=True):
         if value is UNKNOWN and not isinstance(argument.type, VariableType):
             return [UNKNOWN]
+    if op.has(Trait.COMPARES) and any(item is UNKNOWN or isinstance(item, Meta) for item in _leaves(inputs)):
+        # Tensors of one shape are not for that equal.
+        return [UNKNOWN]
     return [op.evaluate(*(list(value) if isinstance(value, list) else value for value in inputs))]
 
 
@@ -186,6 +189,15 @@ def _fitted_element(gradient: Any, primal: Any) -> Any:
     return Meta(primal.shape, gradient.dtype)
 
 
+def _spread(gradients: Any, like: Any) -> Any:
+    """Gradients in the shapes of what they were summed from; what is undefined stays so."""
+    if gradients is None or like is None:
+        return gradients
+    if isinstance(gradients, list) and isinstance(like, list) and len(gradients) == len(like):
+        return [_spread(gradient, item) for gradient, item in zip(gradients, like, strict=True)]
+    return Meta(like.shape, gradients.dtype) if isinstance(gradients, Meta) and isinstance(like, Meta) else UNKNOWN
+
+
 def _filled(gradients: Any, primal: Any) -> Any:
     """What is undefined has the shape of the primal."""
     if gradients is None:
@@ -204,7 +216,7 @@ _MOVED: dict[str, Callable[..., Any]] = {
     "prim::grad_item": lambda gradients, index: None if gradients is None else _picked(gradients, index),
     "prim::grad_list": _filled,
     "prim::grad_fit": _fitted,
-    "prim::grad_spread": lambda gradients, like: like,
+    "prim::grad_spread": _spread,
     "prim::no_grads": lambda like, count: UNKNOWN if count is UNKNOWN else [None] * count,
     "prim::grad_defined": is_defined,
 }

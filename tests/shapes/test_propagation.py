@@ -281,6 +281,12 @@ def test_deep_and_long_graphs() -> None:
         "torch.repeat_interleave(x, x.long())",
         "torch.zeros([int(x.sum())])",
         "gs.seed()",
+        "[x.sum()] == [x.prod()]",
+        "[x.sum()] != [x.prod()]",
+        "x.sum() in [x.prod()]",
+        "[x.prod()].count(x.sum())",
+        "[x.prod(), x[0]].index(x.sum())",
+        "sorted([x.prod()])",
     ],
 )
 def test_what_depends_on_elements_is_unknown(expression: str) -> None:

@@ -212,17 +212,19 @@ for kind in ("int", "float", "bool", "str"):
 
 # --- lists of anything ---
 
-declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=Trait.NONDIFFERENTIABLE)
-declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=Trait.NONDIFFERENTIABLE)
-declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=Trait.NONDIFFERENTIABLE)
-declare("aten::index.list(t[] self, t el) -> int", _find, traits=Trait.NONDIFFERENTIABLE)
-declare("aten::count.list(t[] self, t el) -> int", _count, traits=Trait.NONDIFFERENTIABLE)
-declare("aten::remove.list(t[] self, t el) -> t[]", _remove)
-declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=Trait.NONDIFFERENTIABLE)
+COMPARES = Trait.COMPARES | Trait.NONDIFFERENTIABLE
+declare("aten::eq.list(t[] a, t[] b) -> bool", equal, traits=COMPARES)
+declare("aten::ne.list(t[] a, t[] b) -> bool", lambda a, b: not equal(a, b), traits=COMPARES)
+declare("aten::__contains__.list(t[] l, t item) -> bool", _contains, traits=COMPARES)
+declare("aten::index.list(t[] self, t el) -> int", _find, traits=COMPARES)
+declare("aten::count.list(t[] self, t el) -> int", _count, traits=COMPARES)
+declare("aten::remove.list(t[] self, t el) -> t[]", _remove, traits=Trait.COMPARES)
+declare("aten::_sorted_order(t[] input, bool reverse=False) -> int[]", _sorted_order, traits=COMPARES)
 declare("aten::_ordered(t[] input, int[] order) -> t[]", _ordered)
 declare(
     "aten::sorted.list(t[] input, bool reverse=False) -> t[]",
     lambda values, reverse=False: _ordered(values, _sorted_order(values, reverse)),
+    traits=Trait.COMPARES,
 )
 
 # --- what numbers amount to ---
