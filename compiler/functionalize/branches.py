@@ -6,16 +6,19 @@ for one of two objects by the condition, and a write goes to the right one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk
 from ..ir.node import Block, Node, Value
-from ..types.types import Type, is_subtype
-from .joins import Joined, common_type, enter_joined, inside, is_missing, is_visible, values_of
+from ..types.types import ListType, Type, is_subtype
+from .joins import Joined, common_type, inside, is_missing, is_visible, joined_place, values_of
 from .lists import MAX_CHOICES, depth_of
 from .places import (
     Cell,
+    ChosenPlace,
     Content,
     Either,
     Items,
@@ -27,36 +30,59 @@ from .places import (
     View,
     Whole,
     is_mutable,
+    is_object,
     same,
     same_content,
 )
 from .scopes import Scope
-from .views import ElementStep, Step, ViewOpStep
+from .views import ElementStep, Step, ViewOpStep, argument_of
 from .walker import Walker
 
 
 def walk_branch(f: Walker, node: Node) -> Walk:
-    made = f.builder.node("prim::If", [f.read(node.inputs[0])], attrs=dict(node.attrs), blocks=2)
-    sides = []
-    for block, into in zip(node.blocks, made.blocks, strict=True):
+    condition = f.read(node.inputs[0])
+    decided = argument_of(condition)
+    if f.thorough and isinstance(decided, bool):
+        found = yield _walk_side(f, node.blocks[0 if decided else 1])
+    else:
+        sides = [partial(_walk_side, f, block) for block in node.blocks]
+        found = yield walk_sides(f, node, condition, sides)
+    f.places.update(zip(node.outputs, found, strict=True))
+
+
+def _walk_side(f: Walker, block: Block) -> Walk:
+    yield f.block(block)
+    return [f.places[value] for value in block.outputs]
+
+
+def walk_sides(f: Walker, node: Node, condition: Value, ways: Sequence[Callable[[], Walk]]) -> Walk:
+    """A branch that goes one of two ways, each of which ends with the places of what `node` gives there; their places
+    after the branch."""
+    made = f.builder.node(
+        "prim::If", [condition], attrs=dict(node.attrs) if node.kind == "prim::If" else None, blocks=2
+    )
+    sides, ends = [], []
+    for way, into in zip(ways, made.blocks, strict=True):
         side = _Side(f, made, into, Scope(f.memory.scope.level + 1))
         with side.inside():
-            yield f.block(block)
+            ends.append((yield way()))
         sides.append(side)
     f.builder.current_span = node.span
-    join = _Join(f, node, made, sides)
+    join = _Join(f, node, made, sides, ends)
     results = [join.result(k) for k in range(len(node.outputs))]
     join.contents()
     for side in sides:
         side.settle()
+    found: list[Place] = []
     for value, result in zip(node.outputs, results, strict=True):
         if isinstance(result, Joined):
-            enter_joined(f, value, result)
+            found.append(joined_place(f, value, result))
             continue
         place, snapshot = result
-        f.places[value] = place
+        found.append(place)
         if snapshot is not None:
             f.memory.keep(place, snapshot)
+    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -85,6 +111,18 @@ class _Side:
             found = self.values[value] = self.made.add_output(value.type, value.name_hint)
         return found
 
+    def decision(self, value: Value, elsewhere: bool | int) -> Value:
+        """What tells places of this side apart, outside; something that can be looked at on the other."""
+        if is_visible(self.f, Plain(value)):
+            return value
+        found = self.values.get(value)
+        if found is None:
+            for block in self.made.blocks:
+                with self.f.builder.at(block):
+                    block.ret.add_input(value if block is self.block else self.f.builder.constant(elsewhere))
+            found = self.values[value] = self.made.add_output(value.type, value.name_hint)
+        return found
+
     def export(self, place: Place) -> Place | None:
         """The place as it is known outside; None for one that is told apart in too many ways."""
         f = self.f
@@ -100,6 +138,14 @@ class _Side:
                 return None if None in exported else Items(tuple(e for e in exported if e is not None))
             case View():
                 return self._export_view(place)
+            case Either(condition, then, otherwise, type, depth):
+                first, second = self.export(then), self.export(otherwise)
+                if is_object(first) and is_object(second):
+                    return Either(self.decision(condition, False), first, second, type, depth)
+            case ChosenPlace(slots, index, type, depth):
+                found = tuple(filter(is_object, map(self.export, slots)))
+                if len(found) == len(slots):
+                    return ChosenPlace(found, self.decision(index, 0), type, depth)
         return None
 
     def _export_view(self, place: View) -> Place | None:
@@ -178,16 +224,18 @@ _Result = tuple[Place, Value | None] | Joined
 class _Join:
     """The two sides of a branch, brought together."""
 
-    def __init__(self, f: Walker, node: Node, made: Node, sides: list[_Side]) -> None:
+    def __init__(self, f: Walker, node: Node, made: Node, sides: list[_Side], ends: list[list[Place]]) -> None:
+        """`ends` are the places of what either side gives."""
         self.f = f
         self.node = node
         self.made = made
         self.sides = sides
+        self.ends = ends
 
     def result(self, k: int) -> _Result:
         """What result `k` of the branch stands for, and the value that it has now."""
         value = self.node.outputs[k]
-        places = [self.f.places[block.outputs[k]] for block in self.node.blocks]
+        places = [end[k] for end in self.ends]
         if is_mutable(value.type):
             found = self._one_place(places)
             if found is not None:
@@ -215,9 +263,12 @@ class _Join:
         """One place or the other, where a later write may be seen through another name."""
         if not any(self._is_known_outside(place) for place in places):
             return None
+        return self._chosen(places, type)
+
+    def _chosen(self, places: Sequence[Place], type: Type) -> Either | None:
         exported = [side.export(place) for place, side in zip(places, self.sides, strict=True)]
         then, otherwise = exported
-        if then is None or otherwise is None or isinstance(then, Plain | Items) or isinstance(otherwise, Plain | Items):
+        if not is_object(then) or not is_object(otherwise):
             return None
         depth = 1 + max(depth_of(then), depth_of(otherwise))
         return Either(self.made.inputs[0], then, otherwise, type, depth) if depth <= MAX_CHOICES else None
@@ -266,6 +317,9 @@ class _Join:
         first = contents[0]
         if isinstance(first, Slots) and same_content(first, contents[1]) and self._are_visible(first.places):
             return first
+        slots = self._slots(cell, contents) if self.f.thorough else None
+        if slots is not None:
+            return Slots(slots)
         values = []
         for side, content in zip(self.sides, contents, strict=True):
             with side.inside():
@@ -276,6 +330,20 @@ class _Join:
         kept = {content.structure for content in contents if isinstance(content, Whole)}
         is_kept = len(kept) == 1 and all(isinstance(content, Whole) for content in contents)
         return Whole(new, structure=kept.pop()) if is_kept else Whole(new)
+
+    def _slots(self, cell: Cell, contents: Sequence[Content]) -> tuple[Place, ...] | None:
+        """The elements of a list of which each side knows the elements, and as many."""
+        first, second = contents
+        if not isinstance(first, Slots) or not isinstance(second, Slots) or len(first.places) != len(second.places):
+            return None
+        assert isinstance(cell.type, ListType)
+        found: list[Place] = []
+        for pair in zip(first.places, second.places, strict=True):
+            place = self._one_place(list(pair)) or self._chosen(pair, cell.type.element)
+            if place is None:
+                return None
+            found.append(place)
+        return tuple(found)
 
     def _are_visible(self, places: tuple[Place, ...]) -> bool:
         return all(is_visible(self.f, place) for place in places)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ...lang.diagnostics import Abort, Diagnostic, Diagnostics
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
+from ..ir.evaluation import evaluate_constants
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
+from ..ir.rewrite import NOT_CONSTANT
 from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
 from ..types.types import CLOSURE, is_tensor
@@ -15,6 +19,7 @@ from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
 from .scopes import RoundFacts
+from .walker import Endless
 
 MAX_STEPS = 60_000
 STEPS_PER_NODE = 20
@@ -34,9 +39,9 @@ def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
     """
     found = len(diagnostics.found)
     reported: list[Diagnostic] = []
-    for asks, unrolls in _WAYS:
+    for asks, thorough in _WAYS:
         try:
-            return _walked(Functionalizer(graph, diagnostics, asks=asks, unrolls=unrolls))
+            return _walked(graph, diagnostics, asks=asks, thorough=thorough)
         except Abort as error:
             abort = error
             reported = reported or diagnostics.found[found:]
@@ -46,12 +51,18 @@ def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
 
 
 _WAYS = ((False, False), (True, False), (False, True), (True, True))
-"""Whether a walk may ask the run, and whether it unrolls: in the order in which they are tried."""
+"""Whether a walk may ask the run, and whether it is thorough: in the order in which they are tried."""
 
 
-def _walked(walker: Functionalizer) -> Functionalizer:
-    run(walker.function())
-    return walker
+def _walked(graph: Graph, diagnostics: Diagnostics, *, asks: bool, thorough: bool) -> Functionalizer:
+    endless: set[Node] = set()
+    while True:
+        walker = Functionalizer(graph, diagnostics, asks=asks, thorough=thorough, endless=endless)
+        try:
+            run(walker.function())
+            return walker
+        except Endless as error:
+            endless.add(error.loop)
 
 
 class _Places(dict[Value, Place]):
@@ -70,11 +81,14 @@ class _Places(dict[Value, Place]):
 class Functionalizer:
     """What is known on the way: the place of each value of the old graph, and the contents of all places."""
 
-    def __init__(self, graph: Graph, diagnostics: Diagnostics, *, asks: bool, unrolls: bool) -> None:
+    def __init__(
+        self, graph: Graph, diagnostics: Diagnostics, *, asks: bool, thorough: bool, endless: Set[Node]
+    ) -> None:
         self.source = graph
         self.functions = graph.functions
         self.asks = asks
-        self.unrolls = unrolls
+        self.thorough = thorough
+        self.endless = endless
         self.rounds = 0
         self.walks = 0
         self.steps = 0
@@ -118,8 +132,21 @@ class Functionalizer:
         if before(self, node, places):
             return
         made = self.copy(node, places)
+        if self.thorough and self.folded(node, made):
+            return
         for value, place in zip(node.outputs, after(self, node, places, made), strict=True):
             self.places[value] = place
+
+    def folded(self, node: Node, made: Node) -> bool:
+        """Whether the node gives a number that is known."""
+        if len(node.outputs) != 1 or is_mutable(node.output.type):
+            return False
+        known = evaluate_constants(made)
+        if known is NOT_CONSTANT:
+            return False
+        made.destroy()
+        self.places[node.output] = Plain(self.builder.constant(known, node.output.type))
+        return True
 
     def read(self, value: Value) -> Value:
         return self.memory.read(self.places[value])

@@ -36,14 +36,14 @@ class Joined:
     stale: Write | None
 
 
-def enter_joined(f: Walker, value: Value, joined: Joined) -> None:
-    """Let a value of the program be such an object."""
+def joined_place(f: Walker, value: Value, joined: Joined) -> Place:
+    """The place of a value of the program that is such an object."""
     root = f.memory.allocate(joined.value, None, origin=value)
     for parts in joined.parts:
         f.memory.join(root.cell, parts)
     if joined.stale is not None:
         f.memory.scope.stale[root.cell] = joined.stale
-    f.places[value] = root
+    return root
 
 
 def is_missing(place: Place) -> bool:

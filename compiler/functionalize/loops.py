@@ -13,7 +13,7 @@ from ...lang.trampoline import Walk
 from ..ir.kinds import entering, leaving, own_inputs, parameters
 from ..ir.node import Node, Value
 from ..types.types import INT, ListType, Type, is_subtype
-from .joins import Joined, common_type, enter_joined, inside, is_visible
+from .joins import Joined, common_type, inside, is_visible, joined_place
 from .lists import MAX_CHOICES, depth_of
 from .places import (
     Cell,
@@ -32,15 +32,15 @@ from .places import (
     same,
     same_content,
 )
+from .rounds import may_be_few, walk_rounds
 from .scopes import CellParts, RoundFacts, Scope, Write
-from .views import GET, argument_of
+from .views import GET
 from .walker import Walker
 
 
 def walk_loop(f: Walker, node: Node) -> Walk:
-    rounds = known_rounds(f, node) if f.unrolls else None
-    if rounds is not None:
-        yield _unroll(f, node, rounds)
+    if may_be_few(f, node):
+        yield walk_rounds(f, node)
         return
     facts = f.facts.setdefault((node, f.memory.path), RoundFacts(f.memory.scope.level))
     sets: dict[int, list[Place]] = {}
@@ -50,34 +50,6 @@ def walk_loop(f: Walker, node: Node) -> Walk:
 
 MAX_WALKS = 50
 """Walks over loops of a function, after which a carried value that is one of several places is kept as none of them."""
-MAX_ROUNDS = 16
-MAX_UNROLLED = 128
-"""Rounds that one loop, and all loops of a function, are walked one by one."""
-
-
-def known_rounds(f: Walker, node: Node) -> int | None:
-    """How often a loop goes round, where that is known, seldom and nothing stops it before."""
-    trips, entry = f.read(node.inputs[0]), node.inputs[1]
-    count, stays = argument_of(trips), node.blocks[0].outputs[0]
-    if not isinstance(count, int) or count > min(MAX_ROUNDS, MAX_UNROLLED - f.rounds):
-        return None
-    return max(count, 0) if argument_of(entry) is True and argument_of(stays) is True else None
-
-
-def _unroll(f: Walker, node: Node, rounds: int) -> Walk:
-    """Each round by itself."""
-    (body,) = node.blocks
-    places = [f.places[value] for value in entering(node)]
-    path = f.memory.path
-    f.rounds += rounds
-    for index in range(rounds):
-        f.memory.path = (*path, node, index)
-        f.places[body.inputs[0]] = Plain(f.builder.constant(index))
-        f.places.update(zip(parameters(body), places, strict=True))
-        yield f.block(body)
-        places = [f.places[value] for value in leaving(body)]
-    f.memory.path = path
-    f.places.update(zip(node.outputs, places, strict=True))
 
 
 def _round(f: Walker, node: Node, facts: RoundFacts, sets: dict[int, list[Place]]) -> Walk:
@@ -337,7 +309,8 @@ class _LoopWalk:
                 f.places[value] = Plain(results[k])
             else:
                 stale = self.unknown_ends.get(k) or self.unknown.get(place)
-                enter_joined(f, value, Joined(results[k], [memory.parts(place), self.ends[k]], stale))
+                joined = Joined(results[k], [memory.parts(place), self.ends[k]], stale)
+                f.places[value] = joined_place(f, value, joined)
         for cell in self.cells:
             content = self.scope.contents[cell]
             assert isinstance(content, Whole)

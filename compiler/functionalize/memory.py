@@ -6,7 +6,7 @@ kept as its snapshot, which holds until the place's root is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from .places import (
     Spread,
     View,
     Whole,
+    alternatives,
     holds_mutable,
     leaves,
     type_of,
@@ -321,18 +322,36 @@ class Memory(Objects):
             self._assign_choice(base, value)
         elif isinstance(base, Either):
             # One after the other, so that the two may overlap.
-            self._assign_where(base.condition, True, base.then, value)
-            self._assign_where(base.condition, False, base.otherwise, value)
+            for condition, place in self._sides(base):
+                self._assign_where(condition, place, value)
             self.keep(base, value)
         elif isinstance(base, Root):
             self._assign_cell(base, value, moved=moved)
 
-    def _assign_where(self, condition: Value, holds: bool, place: Place, value: Value) -> None:
-        """As `_assign`, on one side of a condition alone: on the other there may be nothing that a view could be of."""
+    def _sides(self, base: Either | ChosenPlace, given: Value | None = None) -> Iterator[tuple[Value, Place]]:
+        """The places that one may be, each with the condition under which it is that, where a condition is `given`."""
+        if isinstance(base, Either):
+            conditions: Iterable[Value] = (base.condition, self.builder.op("aten::__not__.bool", base.condition))
+        else:
+            position = self.builder.op("aten::remainder.int", base.index, len(base.slots))
+            conditions = (self.builder.op("aten::eq.int", position, i) for i in range(len(base.slots)))
+        for condition, place in zip(conditions, alternatives(base), strict=True):
+            yield self.builder.op("aten::__and__.bool", given, condition) if given is not None else condition, place
+
+    def _assign_where(self, condition: Value, place: Place, value: Value) -> None:
+        """As `_assign`, where a condition holds alone: elsewhere there may be nothing that a view could be of."""
         base = place.root if isinstance(place, View) else place
-        sides = [partial(self._written, place, value), partial(self._read, base)]
-        written = self._decide(condition, sides if holds else sides[::-1], type_of(base))
-        self._assign_base(base, written, moved=isinstance(type_of(place), ListType))
+        moved = isinstance(type_of(place), ListType)
+        written = partial(self._written, place, value)
+        if isinstance(base, Either | ChosenPlace):
+            type = type_of(base)
+            whole = self._decide(condition, [written, partial(self.builder.uninitialized, type)], type)
+            for both, side in self._sides(base, condition):
+                self._assign_where(both, side, whole)
+            return
+        self._assign_base(
+            base, self._decide(condition, [written, partial(self._read, base)], type_of(base)), moved=moved
+        )
 
     def _assign_cell(self, root: Root, value: Value, *, moved: bool) -> None:
         cell = root.cell

@@ -7,7 +7,7 @@ keeps them as one value, and what its elements may share with other objects is t
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Value
@@ -196,6 +196,11 @@ def type_of(place: Place) -> Type:
         case Items(slots):
             return TupleType(tuple(type_of(slot) for slot in slots))
     return place.type
+
+
+def is_object(place: Place | None) -> TypeGuard[Root | ChosenPlace | Either | View]:
+    """Whether it is one object or view, which can be written into."""
+    return place is not None and not isinstance(place, Plain | Items)
 
 
 def leaves(place: Place) -> list[Place]:

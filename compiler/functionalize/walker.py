@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Protocol
 
 from ...lang.trampoline import Walk
@@ -14,11 +14,20 @@ from .places import Place
 from .scopes import RoundFacts
 
 
+class Endless(Exception):
+    """A loop was walked round by round that is too long for it: the walk over the function begins anew without that."""
+
+    def __init__(self, loop: Node) -> None:
+        super().__init__()
+        self.loop = loop
+
+
 class Walker(Protocol):
     """What is known on the way: the place of each value of the old graph, and the contents of all places.
 
-    `facts` is what loops have shown, by their node and the path to it; `rounds`, `walks` and `inlined` count what was
-    spent on the whole function: rounds walked one by one, walks over the bodies of loops, nodes of functions called.
+    `facts` is what loops have shown, by their node and the path to it; `endless` are those that are not walked round by
+    round. `rounds`, `walks` and `inlined` count what was spent on the whole function: rounds walked one by one, walks
+    over the bodies of loops, nodes of functions called.
     """
 
     functions: Mapping[str, Callee]
@@ -26,6 +35,7 @@ class Walker(Protocol):
     memory: Memory
     places: dict[Value, Place]
     facts: dict[tuple[Node, tuple[object, ...]], RoundFacts]
+    endless: Set[Node]
     rounds: int
     walks: int
     inlined: int
@@ -35,8 +45,9 @@ class Walker(Protocol):
         """Whether what a run can tell is asked there."""
 
     @property
-    def unrolls(self) -> bool:
-        """Whether short loops are walked round by round."""
+    def thorough(self) -> bool:
+        """Whether no work is spared to tell objects apart: short loops are walked round by round, and of branches that
+        are decided one side."""
 
     def parameters(self, block: Block, into: Block) -> None:
         """The inputs of a function or closure, which its caller owns."""

@@ -110,9 +110,8 @@ def outcomes(seeds: Iterable[int], *, rebinds: bool = False) -> Counter[str]:
 
 
 def test_what_blocks_bind_anew_and_share_is_written() -> None:
-    """Of this more is known only when it runs."""
     found = outcomes(range(some(120)), rebinds=True)
-    assert found["equal"] >= found["refused"] > 0
+    assert found["refused"] <= 2 * REFUSED_AT_MOST * found["equal"]
 
 
 def compare_gradients(text: str) -> bool:
@@ -154,11 +153,11 @@ def _total(results: list[Any], body: str) -> str:
     return "\n\ndef f(x, w):\n" + "\n".join(lines) + "\n    return total\n"
 
 
-@pytest.mark.parametrize("modes", (False, True))
-def test_gradients_go_through_writes(modes: bool) -> None:
+@pytest.mark.parametrize(("modes", "rebinds"), [(False, False), (True, False), (False, True)])
+def test_gradients_go_through_writes(modes: bool, rebinds: bool) -> None:
     compared = 0
     for seed in GRADIENT_SEEDS:
-        text = programs.program(seed, modes=modes)
+        text = programs.program(seed, modes=modes, rebinds=rebinds)
         try:
             compared += compare_gradients(text)
         except AssertionError as error:
@@ -260,7 +259,7 @@ def f(x, w):
     b[2] = 0.25
     return b, a
 """
-    assert outcome(text) == "refused: an item assignment may write into …, which is read afterwards"
+    assert outcome(text) == "equal"
 
 
 REBOUND = """

@@ -25,21 +25,15 @@ size, and so are the arguments of ops that make much out of little.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from ...ir.evaluation import evaluate_constants
 from ...ir.graph import Graph
 from ...ir.kinds import entering
 from ...ir.node import Node
-from ...ir.rewrite import CONSTANT, NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
+from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_by_constant, replace_node, rewrite_nodes, splice
 from ...ir.structure import constant_fits
-from ...ops.registry import OPS, Op, Trait
 from ...types.dtypes import BOOL, UINT8
 from ...types.types import NONE, OptionalType, TensorType, is_subtype, may_be_none
-
-MAX_ELEMENTS = 1000
-"""Of a list, and code points of a string, that folding may make."""
-MAX_BITS = 64
-"""Of an int that folding may make: more is for the program to run into, or not."""
 
 
 def fold_constants(graph: Graph) -> bool:
@@ -52,65 +46,15 @@ def _fold(node: Node) -> Node | None:
     folded = rule(node) if rule is not None else None
     if folded is not None or node.schema is None:
         return folded
-    op = OPS.of(node.schema)
-    return _evaluate(node, op) if op is not None else None
+    return _evaluate(node)
 
 
 # Ops on constants
 
 
-def _evaluate(node: Node, op: Op) -> Node | None:
-    impure = op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT)
-    if impure or len(node.outputs) != 1 or isinstance(node.output.type, TensorType):
-        return None
-    arguments = [_constant_argument(value.node) for value in node.inputs]
-    if any(value is NOT_CONSTANT for value in arguments) or _makes_much(op, arguments):
-        return None
-    try:
-        result = _plain(op.evaluate(*arguments))
-    except Exception:
-        return None
-    if not _is_small(result) or not constant_fits(result, node.output.type):
-        return None
-    return replace_by_constant(node, result)
-
-
-def _constant_argument(node: Node) -> Any:
-    """The value of a constant, or of a list made of constants, else NOT_CONSTANT. Lists are fresh."""
-    if node.kind == CONSTANT:
-        value = node.attr("value")
-        return list(value) if isinstance(value, list) else value
-    if node.kind == "prim::ListConstruct":
-        items = [constant_of(value) for value in node.inputs]
-        return NOT_CONSTANT if any(item is NOT_CONSTANT for item in items) else items
-    return NOT_CONSTANT
-
-
-def _makes_much(op: Op, arguments: list[Any]) -> bool:
-    """Whether evaluating might take long or much memory: powers, shifts, ranges, repeated lists and strings."""
-    ints = [abs(a) for a in arguments if isinstance(a, int)]
-    largest = max(ints, default=0)
-    if op.schema.base_name in ("pow", "__lshift__"):
-        return len(ints) == 2 and ints[0].bit_length() * ints[1] > MAX_BITS
-    if op.schema.base_name in ("rangelist", "range_list"):
-        return largest > MAX_ELEMENTS
-    length = max((len(a) for a in arguments if isinstance(a, list | str)), default=0)
-    return length > MAX_ELEMENTS or length * largest > MAX_ELEMENTS * MAX_ELEMENTS
-
-
-def _plain(value: Any) -> Any:
-    """A result without NumPy's scalar types; other things stay, and fit no type."""
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
-
-
-def _is_small(value: Any) -> bool:
-    if isinstance(value, list):
-        return len(value) <= MAX_ELEMENTS and all(map(_is_small, value))
-    if isinstance(value, str):
-        return len(value) <= MAX_ELEMENTS
-    return not isinstance(value, int) or value.bit_length() <= MAX_BITS
+def _evaluate(node: Node) -> Node | None:
+    result = evaluate_constants(node)
+    return None if result is NOT_CONSTANT else replace_by_constant(node, result)
 
 
 # Control flow
