@@ -50,13 +50,17 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor that the kernel reads or writes, in place of which a pointer is passed. Strides are in elements."""
+    """A tensor that the kernel reads or writes, in place of which a pointer is passed. Strides are in elements.
+
+    An output may lie in the memory of an input, `place_of`, as `in_place.may_take_place` says.
+    """
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     is_output: bool = False
+    place_of: str = ""
 
     @property
     def numel(self) -> int:

@@ -157,7 +157,8 @@ class _Reader:
         self.expect("]")
         if self.text not in ("in", "out"):
             self.fail("'in' or 'out'")
-        return Buffer(name, dtype, shape, strides, self.take("word", "'in' or 'out'") == "out")
+        is_output = self.take("word", "'in' or 'out'") == "out"
+        return Buffer(name, dtype, shape, strides, is_output, self.name() if self.accept("at") else "")
 
     def _axis(self) -> Axis:
         name = self.take("word", "an axis")

@@ -76,7 +76,8 @@ def _axis(axis: Axis) -> str:
 def _buffer(buffer: Buffer) -> str:
     shape = ", ".join(map(str, buffer.shape))
     strides = "" if buffer.is_contiguous else f"; {', '.join(map(str, buffer.strides))}"
-    return f"%{buffer.name} : {buffer.dtype}[{shape}{strides}] {'out' if buffer.is_output else 'in'}"
+    place = f" at %{buffer.place_of}" if buffer.place_of else ""
+    return f"%{buffer.name} : {buffer.dtype}[{shape}{strides}] {'out' if buffer.is_output else 'in'}{place}"
 
 
 def _operand(operand: Operand) -> str:

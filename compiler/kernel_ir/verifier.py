@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT32, INT64, DType
+from .in_place import may_take_place
 from .index import AxisAtom, Index, Quotient
 from .kernel import (
     Cast,
@@ -64,6 +65,11 @@ class _KernelVerifier:
         for axis in self.kernel.axes:
             if axis.size < 0:
                 raise InvalidKernel(f"{self.kernel.name}: axis {axis.name} has the size {axis.size}", self.kernel)
+        for buffer in self.kernel.buffers:
+            source = self.buffers.get(buffer.place_of)
+            if buffer.place_of and (source is None or not may_take_place(self.kernel, buffer, source)):
+                message = f"{self.kernel.name}: %{buffer.name} may not lie where %{buffer.place_of} does"
+                raise InvalidKernel(message, self.kernel)
         for statement in self.kernel.body:
             try:
                 self._statement(statement)

@@ -31,22 +31,27 @@ Run = Callable[[Slots, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class LaunchedKernel:
-    """A kernel: what it makes, slot, shape, strides and dtype, and the slots of its arguments."""
+    """A kernel: what it makes, slot, shape, strides and dtype; the slots of what it makes in the memory of what is in
+    another, and those of its arguments."""
 
     kernel: TritonKernel
     made: Sequence[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]]
+    moved: Sequence[tuple[int, int, tuple[int, ...]]]
     buffers: Sequence[int]
     numbers: Sequence[int]
 
     def closed(self, atoms: Sequence[int]) -> LaunchedKernel:
         """With values for what is open."""
-        return LaunchedKernel(self.kernel.closed(atoms), closed(self.made, atoms), self.buffers, self.numbers)
+        made, moved = closed(self.made, atoms), closed(self.moved, atoms)
+        return LaunchedKernel(self.kernel.closed(atoms), made, moved, self.buffers, self.numbers)
 
     def __call__(self, slots: Slots, stream: Any) -> None:
         device = self.kernel.device
         for number, shape, strides, dtype in self.made:
             # It takes half of the time that `torch.empty` does to parse its arguments.
             slots[number] = _empty(shape, strides, dtype=dtype, device=device)
+        for number, source, shape in self.moved:
+            slots[number] = slots[source].view(shape)
         self.kernel.launch([slots[n] for n in self.buffers], [slots[n] for n in self.numbers], stream)
 
 
@@ -168,9 +173,13 @@ class DeviceProgram:
         buffers = [self._slot[step.arguments[buffer.name]] for buffer in step.kernel.buffers]
         numbers = [self._slot[step.arguments[parameter.name]] for parameter in step.kernel.parameters]
         made = [(n, b) for n, b in zip(buffers, step.kernel.buffers, strict=True) if self._is_new(b, step)]
-        allocated = [(n, b.shape, contiguous_strides(b.shape), torch_dtypes()[b.dtype]) for n, b in made]
+        allocated = [
+            (n, b.shape, contiguous_strides(b.shape), torch_dtypes()[b.dtype]) for n, b in made if not b.place_of
+        ]
+        places = {buffer.name: n for n, buffer in zip(buffers, step.kernel.buffers, strict=True)}
+        moved = [(n, places[b.place_of], b.shape) for n, b in made if b.place_of]
         kernel = TritonKernel(step.kernel, self.device, is_open=self._is_open)
-        return LaunchedKernel(kernel, allocated, buffers, numbers)
+        return LaunchedKernel(kernel, allocated, moved, buffers, numbers)
 
     def _is_new(self, buffer: Any, step: KernelStep) -> bool:
         """Whether an output is written here first: kernels may share one, each writing a part."""

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ....lang.light_dataclasses import dataclass
+from ...kernel_ir.in_place import shares_memory
 from ...kernel_ir.kernel import Condition, Kernel, Number
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
@@ -191,7 +192,8 @@ class _Function:
         lines = []
         for number, buffer in enumerate(self.kernel.buffers):
             constant = "" if buffer.is_output else "const "
-            lines.append(f"{constant}{STORED[buffer.dtype]} *restrict {self.passed[buffer.name]} = buffers[{number}];")
+            alone = "" if shares_memory(self.kernel, buffer) else "restrict "
+            lines.append(f"{constant}{STORED[buffer.dtype]} *{alone}{self.passed[buffer.name]} = buffers[{number}];")
         return lines
 
     def _sizes(self, lines: Sequence[str]) -> list[str]:

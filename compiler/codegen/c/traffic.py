@@ -146,10 +146,11 @@ class Traffic:
         """The lines of a loop from `first` to `end`, each strip of which goes to memory once it is whole."""
         before, after = [], []
         for strip in strips:
-            type = STORED[self._kernel.buffer(strip.store.buffer).dtype]
+            buffer = self._kernel.buffer(strip.store.buffer)
+            type, alone = STORED[buffer.dtype], "" if buffer.place_of else "restrict "
             start = self._positions.text_at(strip.store.index, {axis: first})
             there = f"{strip.pointer} + {start}"
-            before.append(f"{type} *restrict {strip.here} = {strip.is_large} ? {strip.array} : {there};")
+            before.append(f"{type} *{alone}{strip.here} = {strip.is_large} ? {strip.array} : {there};")
             count = end if first == "0" else f"({end} - {first})"
             after.append(f"if ({strip.is_large}) gs_stream({there}, {strip.array}, sizeof({type}) * {count});")
         return [*before, *loop, *after]

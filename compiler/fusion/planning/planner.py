@@ -23,6 +23,7 @@ from ...ops.registry import OPS, Trait
 from ...scheduling.partials import Unsplittable
 from ...scheduling.split import split_reductions
 from ...types.types import TensorType
+from ..in_place import in_place
 from ..program import Argument, ExternStep, Program, Ref
 from ..straight import Unfusable, told
 from .assemble import Split, assembled
@@ -90,7 +91,8 @@ class Planner:
             # made of by a mistake of ours, rather than with elements out of bounds.
             sources = error.sources if isinstance(error, InvalidKernel | Unsplittable) else ()
             raise Unfusable(f"{type(error).__name__}: {error}", *sources[:1]) from error
-        return Program(self.name, self._inputs, self.memory.layouts, steps, outputs, self.constants, self.graph.title)
+        layouts = self.memory.layouts
+        return in_place(Program(self.name, self._inputs, layouts, steps, outputs, self.constants, self.graph.title))
 
     def _input(self, value: Value, given: Any) -> str | tuple[str, ...]:
         """The name of an input, or those of the tensors in a list."""

@@ -31,21 +31,26 @@ Run = Callable[[Slots, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Kernels that run one after the other: what they make, slot, shape and dtype, and the slots of their arguments."""
+    """Kernels that run one after the other: what they make, slot, shape and dtype, the slots of what they make in the
+    memory of what is in another, and those of their arguments."""
 
     kernels: Kernels
     made: Sequence[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    moved: Sequence[tuple[int, int, tuple[int, ...]]]
     buffers: Sequence[int]
     numbers: Sequence[int]
 
     def closed(self, atoms: Sequence[int]) -> Stretch:
         """With values for what is open."""
         made = [(number, closed(shape, atoms), dtype) for number, shape, dtype in self.made]
-        return Stretch(Kernels(self.kernels.module, atoms), made, self.buffers, self.numbers)
+        moved = closed(self.moved, atoms)
+        return Stretch(Kernels(self.kernels.module, atoms), made, moved, self.buffers, self.numbers)
 
     def __call__(self, slots: Slots, threads: int) -> None:
         for number, shape, dtype in self.made:
             slots[number] = ARENA.empty(shape, dtype)
+        for number, source, shape in self.moved:
+            slots[number] = slots[source].reshape(shape)
         arrays = [slots[number] for number in self.buffers]
         self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
 
@@ -161,13 +166,18 @@ class CProgram:
         buffers = [self._slot[step.arguments[b.name]] for step in steps for b in step.kernel.buffers]
         numbers = [self._slot[step.arguments[p.name]] for step in steps for p in step.kernel.parameters]
         made: list[tuple[int, tuple[int, ...], Any]] = []
+        moved: list[tuple[int, int, tuple[int, ...]]] = []
         for step in steps:
             for buffer in step.kernel.outputs:
                 name = step.arguments[buffer.name]
-                if name not in self._made:
-                    self._made.add(name)
+                if name in self._made:
+                    continue
+                self._made.add(name)
+                if buffer.place_of:
+                    moved.append((self._slot[name], self._slot[step.arguments[buffer.place_of]], buffer.shape))
+                else:
                     made.append((self._slot[name], buffer.shape, numpy_dtype(buffer.dtype)))
-        return Stretch(Kernels(module, self._atoms), made, buffers, numbers)
+        return Stretch(Kernels(module, self._atoms), made, moved, buffers, numbers)
 
     def _extern(self, step: KernelStep | ExternStep) -> Extern:
         assert isinstance(step, ExternStep)

@@ -1,0 +1,167 @@
+"""Kernels write results where products lay that nobody reads any more, and the numbers are those of torch."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+import torch
+from gradscript.compiler.codegen.c.module import supports
+from gradscript.compiler.fusion.fuse import fuse
+from gradscript.compiler.kernel_ir.in_place import may_take_place
+from gradscript.compiler.kernel_ir.layout import Layout
+from gradscript.compiler.kernel_ir.parser import parse_kernel
+from gradscript.compiler.kernel_ir.printer import print_kernel
+from gradscript.compiler.kernel_ir.verifier import InvalidKernel, verify_kernel
+from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.scheduling.cpu import split_for_cpu
+from gradscript.compiler.scheduling.split import split_reductions
+from gradscript.compiler.types.dtypes import FLOAT64
+from gradscript.runtime.values import arena
+
+F = torch.nn.functional
+TAKING = {
+    "torch.softmax(x @ w, -1) @ w.t()": 1,
+    "torch.tanh(x @ w * 3 + x.sum()) @ w.t()": 1,
+    "F.layer_norm(x @ w, [w.size(1)]) @ w.t()": 1,
+    "(F.silu(x @ w) * (x @ (w * 2))) @ w.t()": 1,
+    "torch.softmax(torch.softmax(x @ w, -1) @ w.t(), -1) @ w": 2,
+}
+"""What is computed, and how many results lie where a product did."""
+STAYING = (
+    "torch.softmax(x @ w, 0).flip([0]) @ w.t()",
+    "(x @ w).t().contiguous() @ x",
+    "torch.exp(x @ w)[1:] @ w.t()",
+    "torch.roll(x @ w, 1, 1) @ w.t()",
+    "torch.tril(x @ w).sum(-1)",
+)
+SIZES = ((3, 5, 7), (64, 32, 1000), (33, 17, 4099), (300, 4, 20_000))
+
+
+def _function(text: str) -> Any:
+    return gs.CompilationUnit(f"def f(x, w):\n    return {text}\n").f
+
+
+def _arguments(rows: int, inner: int, columns: int) -> list[Any]:
+    generator = np.random.default_rng(rows)
+    return [generator.normal(size=(rows, inner)), generator.normal(size=(inner, columns)) * 0.1]
+
+
+def _places(text: str, rows: int, inner: int, columns: int, split: Any) -> list[str]:
+    given = [Layout.contiguous(Meta(shape, FLOAT64)) for shape in ((rows, inner), (inner, columns))]
+    program = fuse(_function(text).graph, given, supports, split)
+    return [buffer.place_of for kernel in program.kernels for buffer in kernel.outputs if buffer.place_of]
+
+
+@pytest.mark.parametrize("text", TAKING)
+@pytest.mark.parametrize("split", [split_for_cpu, split_reductions])
+def test_results_take_places(text: str, split: Any) -> None:
+    for sizes in SIZES[:3]:
+        assert len(_places(text, *sizes, split)) == TAKING[text], sizes
+
+
+@pytest.mark.parametrize("text", STAYING)
+def test_results_that_read_elsewhere_have_their_own(text: str) -> None:
+    assert not _places(text, 6, 4, 5, split_for_cpu)
+
+
+@pytest.fixture
+def in_c(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path_factory.getbasetemp() / "in_place"))
+    with gs.settings.backend("c"):
+        yield Path()
+
+
+@pytest.mark.usefixtures("in_c")
+@pytest.mark.parametrize("text", TAKING)
+def test_values_and_gradients_are_those_of_torch(text: str) -> None:
+    function = _function(text)
+    for sizes in SIZES:
+        arguments = _arguments(*sizes)
+        out, pullback = gs.vjp(function, *arguments)
+        x, w = (torch.tensor(a, requires_grad=True) for a in arguments)
+        want = eval(text, {"x": x, "w": w, "torch": torch, "F": F})
+        seed = np.random.default_rng(1).normal(size=out.shape)
+        want.backward(torch.tensor(seed))
+        for have, wanted in zip((out, *pullback(seed)), (want.detach(), x.grad, w.grad), strict=True):
+            scale = float(wanted.abs().max())
+            np.testing.assert_allclose(have, wanted.numpy(), rtol=1e-9, atol=1e-11 * scale)
+
+
+TEXT = """
+kernel f(%x : float32[4, 8] in, %y : float32[4, 8] out at %x)
+  axes i < 4 parallel, j < 8 reduction
+  %x : float32 [i, j] = load %x[{load}]
+  %m : float32 [i] = reduce max %x over j
+  %d : float32 [i, j] = sub({left}, {right})
+  store %y[8*i + j], %d
+"""
+
+
+def test_kernels_say_whose_place_they_take() -> None:
+    kernel = parse_kernel(TEXT.format(load="8*i + j", left="%x", right="%m").strip())
+    assert "out at %x" in print_kernel(kernel)
+    assert parse_kernel(print_kernel(kernel)) == kernel
+    verify_kernel(kernel)
+
+
+@pytest.mark.parametrize(("load", "left", "right"), [("8*i - j + 7", "%x", "%m"), ("8*i + j", "%x", "%x")])
+def test_a_place_that_is_still_read_is_refused(load: str, left: str, right: str) -> None:
+    """Read elsewhere than it is written, or by a reduction that what is written does not wait for."""
+    kernel = parse_kernel(TEXT.format(load=load, left=left, right=right).strip())
+    source, output = kernel.buffers
+    assert not may_take_place(kernel, output, source)
+    with pytest.raises(InvalidKernel, match="may not lie where %x does"):
+        verify_kernel(kernel)
+
+
+CHUNKED = """
+def loss(x, weight, labels, chunks: int):
+    rows = x.size(0) // chunks
+    total = torch.zeros([], dtype=x.dtype)
+    for i in range(chunks):
+        scores = x[i * rows : (i + 1) * rows] @ weight.t()
+        picked = scores.gather(-1, labels[i * rows : (i + 1) * rows, None])
+        total = total + (scores.logsumexp(-1, keepdim=True) - picked).sum()
+
+    def backward(grad_output):
+        parts = []
+        grad_weight = torch.zeros_like(weight)
+        for i in range(chunks):
+            piece = x[i * rows : (i + 1) * rows]
+            p = torch.softmax(piece @ weight.t(), -1)
+            one_hot = torch.arange(p.size(-1)) == labels[i * rows : (i + 1) * rows, None]
+            g = (p - one_hot.to(p.dtype)) * (grad_output / x.size(0))
+            parts.append(g @ weight)
+            grad_weight = grad_weight + g.t() @ piece
+        return torch.cat(parts, 0), grad_weight, None, None
+
+    return total / x.size(0), backward
+"""
+
+
+@pytest.mark.usefixtures("in_c")
+def test_a_chunked_loss_holds_the_scores_of_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond arguments and results: as Python's trace of allocations says."""
+    monkeypatch.setattr(arena, "LEAST", 1 << 62)
+    function = gs.CompilationUnit(CHUNKED).loss
+    generator = np.random.default_rng(0)
+    x, weight = generator.normal(size=(1024, 16)), generator.normal(size=(4096, 16))
+    labels, chunks = generator.integers(0, 4096, 1024), 8
+    scores = 1024 // chunks * 4096 * 8
+    gs.vjp(function, x, weight, labels, chunks)[1](1.0)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        loss, pullback = gs.vjp(function, x, weight, labels, chunks)
+        gradients = pullback(1.0)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    results = sum(np.asarray(result).nbytes for result in (loss, *gradients[:2]))
+    assert scores < most - before - results <= 1.3 * scores
