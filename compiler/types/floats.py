@@ -18,6 +18,9 @@ from ...lang.light_dataclasses import dataclass
 
 Expression: TypeAlias = tuple[Any, ...]
 """("atom", which), ("number", value), or the name of an operation and what it is of."""
+MOST_PARTS = 64
+"""Of an expression: a longer one is the number at hand. What walks one may recurse, and a float that is used twice
+counts twice."""
 
 
 def _is_number(left: float, right: float) -> bool:
@@ -116,11 +119,12 @@ class Deciding(Protocol):
 class OpenFloat:
     """An expression that counts as a float, of which each question is noted."""
 
-    __slots__ = ("expression", "owner")
+    __slots__ = ("expression", "owner", "parts")
 
-    def __init__(self, owner: Deciding, expression: Expression) -> None:
+    def __init__(self, owner: Deciding, expression: Expression, parts: int = 1) -> None:
         self.owner = owner
         self.expression = expression
+        self.parts = parts
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[float]:  # type: ignore[override]
@@ -169,13 +173,17 @@ class OpenFloat:
 
     def _made(self, name: str, *operands: object) -> Any:
         """An operation on operands, one of which this is."""
-        parts = [_expression_of(operand, self.owner) for operand in operands]
-        if None in parts:
+        of = [_expression_of(operand, self.owner) for operand in operands]
+        if None in of:
             return NotImplemented
-        expression = (name, *parts)
+        expression = (name, *of)
         # What it raises at hand is raised, and what is no float is no open one.
         found = self.owner.value_of(expression)
-        return OpenFloat(self.owner, expression) if type(found) is float else float(self) and found
+        if type(found) is not float:
+            return float(self) and found
+        parts = 1 + sum(operand.parts if type(operand) is OpenFloat else 1 for operand in operands)
+        made = OpenFloat(self.owner, expression, parts)
+        return made if parts <= MOST_PARTS else float(made)
 
     def __add__(self, other: object) -> Any:
         return self._made("add", self, other)

@@ -83,6 +83,7 @@ class Atoms:
         self.decisions: dict[HoldsOfFloats, None] = {}
         self._values = list(given)
         self._evaluated: dict[Polynomial, int] = {}
+        self._bounds_of_made: list[tuple[float, float]] = []
 
     @property
     def noted(self) -> Guards:
@@ -117,6 +118,7 @@ class Atoms:
             yield
         finally:
             self.bounds, self.guards, self.decisions, self._values, self._evaluated = before
+            self._bounds_of_made = []
 
     def value(self, polynomial: Polynomial) -> int:
         """For the sizes at hand; nothing is noted."""
@@ -216,6 +218,7 @@ class Atoms:
         else:
             high = min(high, constant // -factor)
         self.bounds[monomial[0]] = low, high
+        self._bounds_of_made = []
 
     def _bounds_of(self, polynomial: Polynomial) -> tuple[float, float]:
         low = high = 0.0
@@ -229,7 +232,13 @@ class Atoms:
     def _bounds_of_atom(self, atom: int) -> tuple[float, float]:
         if atom < self.count:
             return self.bounds[atom]
-        made = self.made[atom - self.count]
+        # What is made is of what was made before it.
+        found = self._bounds_of_made
+        while len(found) <= atom - self.count:
+            found.append(self._bounds_by_parts(self.made[len(found)]))
+        return found[atom - self.count]
+
+    def _bounds_by_parts(self, made: Made) -> tuple[float, float]:
         if isinstance(made, LesserSize):
             pairs = [self._bounds_of(made.one), self._bounds_of(made.other)]
             return min(low for low, _ in pairs), min(high for _, high in pairs)

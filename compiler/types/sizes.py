@@ -31,6 +31,10 @@ from .polynomials import (
 )
 
 
+MOST_TERMS, MOST_FACTORS = 64, 8
+"""Of a polynomial that stays open: one with more of them is the number at hand."""
+
+
 class Symbols(Atoms):
     """Atoms of which polynomials are had as integers: the open sizes themselves, and what is computed of them."""
 
@@ -214,7 +218,10 @@ class OpenSize:
         return other ** self.__index__()
 
     def _size(self, polynomial: Polynomial) -> Any:
-        return self.symbols.size(polynomial)
+        found: Any = self.symbols.size(polynomial)
+        if len(polynomial) > MOST_TERMS or any(len(monomial) > MOST_FACTORS for monomial, _ in polynomial):
+            return found.__index__()
+        return found
 
     def _quotient(self, dividend: Polynomial, divisor: Polynomial) -> Any:
         below: Any = self._size(divisor)

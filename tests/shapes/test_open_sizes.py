@@ -185,3 +185,24 @@ def test_what_is_closed_has_no_open_size() -> None:
 def test_a_count_that_is_a_float_is_passed_as_an_int() -> None:
     (n,) = Symbols([64]).sizes
     assert whole(40.0) == 40 and type(whole(40.0)) is int and whole(n) is n
+
+
+def test_long_computations_end_in_the_numbers_at_hand() -> None:
+    """Each round uses what was computed twice, so that what stands for it would double."""
+
+    def rounds(n: Any, p: Any) -> tuple[Any, Any]:
+        for _ in range(200):
+            n = n // 2 + n % 3 + n * n % 7 + 9
+            p = p * 0.5 + p * 0.25 + 0.1
+            if p < 0.01 or next_power(n) > n * 2:
+                n, p = 1, 1.0
+        return n, p
+
+    symbols = Symbols([64, 0.3])
+    found, guards = rounds(*symbols.sizes), symbols.noted
+    for given in ([64, 0.3], [64, 0.7], [65, 0.3], [9, 0.5]):
+        atoms = values_of_atoms(symbols, given)
+        if guards.hold(atoms):
+            assert tuple(closed(part, atoms) for part in found) == rounds(*given)
+        else:
+            assert given != [64, 0.3]
