@@ -106,27 +106,35 @@ def differentiating() -> list[Row]:
 
 
 def looping() -> list[Row]:
-    """Gradients of a net of six rounds, written as a loop whose number of rounds is an argument, beside it written out.
+    """Gradients of six rounds, written as a loop whose number of rounds is an argument, beside them written out.
+
+    Those of a net, and those of ops by element, beside which the bookkeeping of rounds weighs most.
 
     Six rounds that stand in the text, `range(6)`, are written out by the compiler.
     """
     rng = np.random.default_rng(0)
-    x, w, b = (rng.standard_normal(shape, dtype=np.float32) for shape in ((4, 16), (16, 16), (16,)))
-    body = "y = torch.tanh(y @ w + b)"
-    rounds = "\n".join([f"    {body}"] * 6)
-    written = gs.CompilationUnit(f"def f(x, w, b):\n    y = x\n{rounds}\n    return y.sum()\n").f
-    looped = gs.CompilationUnit(
-        f"def f(x, w, b, n: int):\n    y = x\n    for i in range(n):\n        {body}\n    return y.sum()\n"
-    ).f
+    net = [rng.standard_normal(shape, dtype=np.float32) for shape in ((4, 16), (16, 16), (16,))]
+    chain = [rng.standard_normal(64, dtype=np.float32) for _ in range(3)]
+    return [
+        *_rounds("a net", ["y = torch.tanh(y @ w + b)"], net),
+        *_rounds("ops by element", ["y = torch.sin(y)", "y = y * w + b"], chain),
+    ]
+
+
+def _rounds(what: str, body: Sequence[str], arrays: Sequence[Any]) -> list[Row]:
+    written = gs.CompilationUnit("\n    ".join(["def f(x, w, b):", "y = x", *body * 6, "return y.sum()"]) + "\n").f
+    inside = [f"    {line}" for line in body]
+    text = ["def f(x, w, b, n: int):", "y = x", "for i in range(n):", *inside, "return y.sum()"]
+    looped = gs.CompilationUnit("\n    ".join(text) + "\n").f
 
     def through(function: Any, *rest: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
         gradient = gs.grad(function, argnums=(0, 1, 2))
 
         def pulled_back() -> Any:
-            _, pullback = gs.vjp(function, x, w, b, *rest)
+            _, pullback = gs.vjp(function, *arrays, *rest)
             return pullback(np.float32(1))
 
-        return lambda: gradient(x, w, b, *rest), pulled_back
+        return lambda: gradient(*arrays, *rest), pulled_back
 
     names = ("loop", "loop, vjp", "written", "written, vjp")
     works = dict(zip(names, through(looped, 6) + through(written), strict=True))
@@ -136,7 +144,7 @@ def looping() -> list[Row]:
     us = {name: 1e6 * seconds for name, seconds in taken.items()}
     limit = 1.3
     return [
-        Row(f"{how} of a net of six rounds, a loop", us[loop], "µs", limit * us[out], "written out", us[out])
+        Row(f"{how} of six rounds of {what}, a loop", us[loop], "µs", limit * us[out], "written out", us[out])
         for how, loop, out in (
             ("gs.grad", "loop", "written"),
             ("gs.vjp and its pullback", "loop, vjp", "written, vjp"),

@@ -168,12 +168,22 @@ def may_be_uninitialized(value: Value) -> bool:
     seen, pending = {value}, [value]
     while pending:
         current = pending.pop()
-        if current.node.kind == "prim::Uninitialized":
+        if current.node.kind == "prim::Uninitialized" or _is_told_by_cast(current):
             return True
         given = [current.node.inputs[0]] if current.node.kind == "prim::unchecked_cast" else sources(current)
         pending += [v for v in given if v not in seen]
         seen.update(given)
     return False
+
+
+def _is_told_by_cast(value: Value) -> bool:
+    """Whether a graph's input may not be there: it has no dtype, and a cast says what it has where it is."""
+    if value.node.kind != "prim::unchecked_cast":
+        return False
+    (given,) = value.node.inputs
+    is_input = given.node.kind == PARAM and given.node.owner is not None and given.node.owner.node is None
+    had, told = (type.dtype if isinstance(type, TensorType) else None for type in (given.type, value.type))
+    return is_input and had is None and told is not None
 
 
 def _input_state(value: Value) -> State:

@@ -12,7 +12,7 @@ from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import dataclass
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
-from ..analysis.definedness import is_sure
+from ..analysis.definedness import is_sure, may_be_uninitialized
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value, copy_node, copy_nodes
@@ -28,14 +28,15 @@ Differentiate = Callable[[Graph, Sequence[bool]], Walk]
 def body_graph(name: str, block: Block, outside: Sequence[Value], graph: Graph, *, lacks: bool) -> Graph:
     """A block as a graph: its parameters, then the values from outside that it uses, as inputs.
 
-    An input with a dtype is one that is there, so none is told of what may be an undefined gradient, in a graph that
-    `lacks` some: what uses it has it under its type, which a cast tells.
+    An input with a dtype is one that is there, so none is told of what no round before may have made, nor of what may
+    be an undefined gradient, in a graph that `lacks` some: what uses it has it under its type, which a cast tells.
     """
     _refuse_tuples(block)
     body = Graph(name, graph.functions, graph.span, graph.title)
     env: dict[Value, Value] = {}
     for value in (*block.inputs, *outside):
-        env[value] = body.body.add_input(sure_type(value) if lacks else value.type, value.name_hint)
+        unsure = lacks or may_be_uninitialized(value)
+        env[value] = body.body.add_input(sure_type(value) if unsure else value.type, value.name_hint)
     builder = Builder(body, span=graph.span)
     for value, given in env.items():
         if given.type != value.type:

@@ -191,7 +191,7 @@ def _results(node: Node, types: Sequence[Type]) -> Sequence[Type]:
     """One type per output; the declared ones where nothing better is known."""
     declared = [value.type for value in node.outputs]
     op = OPS.of(node.schema)
-    if op is not None and node.kind != "aten::to.dtype":
+    if op is not None and node.kind not in _RULES:
         try:
             return result_types(op, types)
         except Exception:
@@ -227,6 +227,16 @@ def _to_dtype(node: Node, types: Sequence[Type]) -> Sequence[Type]:
     if not isinstance(code, int) or isinstance(code, bool):
         return [TensorType(None, tensor.rank)]
     return [TensorType(BY_CODE.get(code), tensor.rank)]
+
+
+def _of_dtype(at: int) -> Callable[[Node, Sequence[Type]], Sequence[Type]]:
+    """What is made in a dtype that operand `at` asks for."""
+
+    def rule(node: Node, types: Sequence[Type]) -> Sequence[Type]:
+        code = constant_of(node.inputs[at])
+        return [TensorType(BY_CODE.get(code) if isinstance(code, int) and not isinstance(code, bool) else None)]
+
+    return rule
 
 
 def _autograd_add(node: Node, types: Sequence[Type]) -> Sequence[Type]:
@@ -272,6 +282,10 @@ _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten:
 """Ops on a tensor and a size."""
 _RULES: dict[str, Callable[[Node, Sequence[Type]], Sequence[Type]]] = {
     "aten::to.dtype": _to_dtype,
+    "aten::zeros": _of_dtype(1),
+    "aten::ones": _of_dtype(1),
+    "aten::empty.memory_format": _of_dtype(1),
+    "aten::full": _of_dtype(2),
     "prim::TupleConstruct": lambda node, types: [TupleType(tuple(types))],
     "prim::TupleUnpack": _elements,
     "prim::TupleIndex": _element,

@@ -117,6 +117,8 @@ class _ObservingPlanner(PlanBuilder):
 
 
 class _EnterablePlanner(PlanBuilder):
+    descends = False
+
     def __init__(self, graph: Graph, callees: PlanCache, points: Iterable[int]) -> None:
         super().__init__(graph, callees)
         self.entrances: dict[int, Entrance] = {}

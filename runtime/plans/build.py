@@ -15,21 +15,27 @@ from ...compiler.ir.node import Block, Node, Value
 from ...compiler.ops.registry import OPS, Op
 from ...compiler.ops.typed import CONDITION, TENSOR, Typed, typed_evaluation
 from ...compiler.types.dtypes import BOOL, DType
-from ...compiler.types.types import TensorType
+from ...compiler.types.types import INT_LIST, NUMBERS, TensorType
 from ...lang.trampoline import Walk, run
 from .operations import STRUCTURAL, WRITES, Evaluate, own_copy
 from .plan import (
+    AGAIN,
+    APPEND,
     BINARY,
     BRANCH,
     CALL,
     COPY,
+    DESCEND,
+    DOWN,
     ENTER,
     FREE,
     GENERAL,
+    ITEM,
     JUMP,
     MOVE,
     NEXT,
     RETURN,
+    ROUNDS,
     SKIP,
     SPREAD,
     UNARY,
@@ -39,6 +45,11 @@ from .plan import (
     Registers,
     Slots,
 )
+
+_MOVES = frozenset((COPY, MOVE, JUMP, BRANCH, ENTER, DESCEND, *ROUNDS))
+"""Instructions that make nothing."""
+_LIGHT = NUMBERS | {INT_LIST}
+"""What takes next to no memory."""
 
 
 class PlanCache:
@@ -72,6 +83,8 @@ class PlanBuilder:
     """Errors that are none of the data's: they leave a run of the plan as they are."""
     writes = True
     """Whether a run may write into what nobody else sees."""
+    descends = True
+    """Whether a loop may count down where its rounds look at nothing but how many are left."""
 
     def __init__(self, graph: Graph, callees: PlanCache) -> None:
         self._graph = graph
@@ -83,6 +96,14 @@ class PlanBuilder:
         self._free: list[int] = []
         self._preferred: dict[Value, int] = {}
         """Where what a round ends with is best put: where the next round finds it."""
+        self._reserved: dict[Value, int] = {}
+        """Registers that wait for what a branch ends with: nobody else gets them."""
+        self._pending: tuple[Slots, Node] = ((), graph.body.param)
+        """What is to be cleared by the next instruction that makes nothing, or by one of its own before any other."""
+        self._kept_in_lists: list[set[int]] = []
+        """By loop, innermost last: registers of what has gone into lists, and dies no earlier than they."""
+        self._positions: dict[Node, int] = {}
+        """What is left of rounds, by the register that a loop counts down."""
         self._owned: list[set[Value]] = []
         self._steps: list[Instruction] = []
         self._nodes: list[Node] = []
@@ -142,16 +163,20 @@ class PlanBuilder:
         return [value for value in self._live.deaths.get(node, ()) if value in owned]
 
     def _release(self, values: Iterable[Value]) -> Slots:
-        """Give up the registers of values, which the next instruction is to clear unless it fills them."""
-        slots = tuple([self._slots[value] for value in values])
-        self._free += slots
-        return slots
+        """Give up the registers of values; those that the next instruction is to clear unless it fills them.
+
+        A number may stay where it is: nothing waits for its memory.
+        """
+        values = [*values]
+        self._free += [self._slots[value] for value in values]
+        return tuple([self._slots[value] for value in values if value.type not in NUMBERS])
 
     def _define(self, values: Iterable[Value]) -> Slots:
         """Registers for results, which the current block owns."""
         targets = []
         for value in values:
-            slot = self._slots[value] = self._allocate(self._preferred.get(value))
+            slot = self._reserved.pop(value, None)
+            slot = self._slots[value] = self._allocate(self._preferred.get(value)) if slot is None else slot
             self._owned[-1].add(value)
             targets.append(slot)
         return tuple(targets)
@@ -173,18 +198,41 @@ class PlanBuilder:
         dead: Slots = (),
         operands: Slots = (),
     ) -> int:
-        self._steps.append(Instruction(kind, function, target, first, second, dead))
-        self._nodes.append(self._node)
-        self._operands.append(operands)
+        pending, node = self._pending
+        if pending:
+            self._pending = (), node
+            if kind in _MOVES or self._makes_numbers(kind):
+                dead += without(pending, (*dead, *_written(kind, function, target, first)))
+            elif kind != RETURN:
+                self._append(node, Instruction(FREE, dead=pending), ())
+        self._append(self._node, Instruction(kind, function, target, first, second, dead), operands)
         return len(self._steps) - 1
+
+    def _append(self, node: Node, step: Instruction, operands: Slots) -> None:
+        self._steps.append(step)
+        self._nodes.append(node)
+        self._operands.append(operands)
+
+    def _makes_numbers(self, kind: int) -> bool:
+        """Whether an op gives nothing that takes memory of its own."""
+        outputs = self._node.outputs
+        return kind in (BINARY, UNARY, GENERAL) and bool(outputs) and all(v.type in _LIGHT for v in outputs)
+
+    def _next_address(self) -> int:
+        """Where the next instruction is going to stand."""
+        pending, node = self._pending
+        if pending:
+            self._pending = (), node
+            self._append(node, Instruction(FREE, dead=pending), ())
+        return len(self._steps)
 
     def _aim(self, address: int) -> None:
         """Make the jump at `address` lead to what comes next."""
-        self._steps[address] = self._steps[address]._replace(target=len(self._steps))
+        self._steps[address] = self._steps[address]._replace(target=self._next_address())
 
     def _emit_free(self, dead: Slots) -> None:
         if dead:
-            self._emit(FREE, dead=dead)
+            self._pending = (*self._pending[0], *dead), self._node
 
     def _emit_move(self, sources: Slots, targets: Slots, dead: Slots = ()) -> None:
         pairs = [(s, t) for s, t in zip(sources, targets, strict=True) if s != t]
@@ -209,7 +257,7 @@ class PlanBuilder:
             lower = self._lowering.get(node.kind)
             if lower is not None:
                 yield lower(node)
-            elif node.kind not in CONSTANTS and node.kind not in ALIASES:
+            elif node.kind not in CONSTANTS and node.kind not in ALIASES and node not in self._positions:
                 self._operation(node)
 
     def _close(self, node: Node, block: Block, targets: Slots) -> None:
@@ -232,7 +280,11 @@ class PlanBuilder:
         if len(targets) != 1:
             self._emit(SPREAD, function, targets, gather(operands), None, dead, inputs)
         elif len(operands) == 2:
-            self._emit(BINARY, function, targets[0], *operands, dead, inputs)
+            kind = _kind_of_two(node, function)
+            if kind == APPEND and self._kept_in_lists and operands[1] in dead:
+                self._kept_in_lists[-1].add(operands[1])
+                dead = without(dead, operands[1:])
+            self._emit(kind, function, targets[0], *operands, dead, inputs)
         elif len(operands) == 1:
             self._emit(UNARY, function, targets[0], operands[0], None, dead, inputs)
         else:
@@ -244,10 +296,6 @@ class PlanBuilder:
         released = self._release(self._dying(node))
         targets = self._define(node.outputs)
         return inputs, released, targets, self._release(self._unused(node))
-
-    def _next_address(self) -> int:
-        """Where the next instruction is going to stand."""
-        return len(self._steps)
 
     def _is_call(self, node: Node) -> bool:
         """Whether a node is run as a plan of its own, by an instruction of its own."""
@@ -272,15 +320,27 @@ class PlanBuilder:
         nowhere = [v for v in dying if not any(self._live.used_in(block, v) for block in node.blocks)]
         inside = set(dying).difference(nowhere)
         branch = self._emit(BRANCH, None, None, condition, None, self._release(nowhere), (condition,))
+        self._reserve(then, targets)
         yield self._block(then, set(inside))
         self._close(node, then, targets)
         jump = self._emit(JUMP)
         self._aim(branch)
-        self._take_back(self._slots[value] for value in inside)
+        self._take_back([*[self._slots[value] for value in inside], *targets])
+        self._reserve(otherwise, targets)
         yield self._block(otherwise, inside)
         self._close(node, otherwise, targets)
+        self._take_back(targets)
         self._aim(jump)
         self._emit_free(self._release(self._unused(node)))
+
+    def _reserve(self, block: Block, targets: Slots) -> None:
+        """Have what a branch ends with put where it is looked for, and what loops begin with that end with it."""
+        for value, slot in zip(block.outputs, targets, strict=True):
+            while value.node.owner is block and value.use_count == 1 and value not in self._reserved:
+                self._reserved[value] = slot
+                if value.node.kind != "prim::Loop":
+                    break
+                value = value.node.inputs[2 + value.node.outputs.index(value)]
 
     def _grad_of(self, node: Node) -> Walk:
         (block,) = node.blocks
@@ -316,16 +376,29 @@ class PlanBuilder:
             slot = self._slots[value]
             self._emit(UNARY, own_copy, slot, slot, operands=(slot,))
         counts = self._slot(trips)
-        enter = self._emit(ENTER, condition, None, index, counts)
-        start = len(self._steps)
+        position = _position(block) if always and self.descends else None
+        if position is None:
+            enter = self._emit(ENTER, condition, None, index, counts)
+            round_ends: tuple[Any, ...] = (NEXT, None, index, counts) if always else (AGAIN, condition, index, counts)
+        else:
+            limit = self._allocate()
+            self._positions[position] = self._slots[position.output] = index
+            enter = self._emit(DESCEND, (self._slot(position.inputs[0]), limit), None, index, counts)
+            round_ends = DOWN, None, index, limit
+        start = self._next_address()
         self._preferred.update(zip(block.outputs[1:], carried, strict=True))
+        self._kept_in_lists.append(set())
         yield self._block(block, set(block.inputs[1:]))
         self._close(node, block, targets)
-        self._emit(NEXT, condition, start, index, counts)
+        kind, function, first, second = round_ends
+        self._emit(kind, function, start, first, second)
         self._aim(enter)
         self._take_back(carried)
-        late = self._release(inside) + self._release(self._unused(node))
+        late = tuple([slot for slot in self._kept_in_lists.pop() if slot in self._free])
+        late += self._release(inside) + self._release(self._unused(node))
         self._free += [index] if always else [index, condition]
+        if position is not None:
+            self._free.append(limit)
         self._emit_free(late)
 
     def _carried(self, loop: Node, initial: Sequence[Value], early: list[Value]) -> Slots:
@@ -364,8 +437,42 @@ def without(slots: Slots, others: Slots) -> Slots:
     return tuple([slot for slot in slots if slot not in others])
 
 
+def _written(kind: int, function: Any, target: Any, first: Any) -> Slots:
+    """The registers that an instruction fills."""
+    if kind in (ENTER, DESCEND, *ROUNDS):
+        return (first, function[1]) if kind == DESCEND else (first,)
+    if kind in (JUMP, BRANCH):
+        return ()
+    return target if isinstance(target, tuple) else (target,)
+
+
+def _position(body: Block) -> Node | None:
+    """Where a round looks at its number for nothing but how far it is from one that all rounds have: that node."""
+    (index, *_) = body.inputs
+    if index.use_count != 1:
+        return None
+    (use,) = index.uses
+    node = use.user
+    counted_back = node.kind == "aten::sub.int" and use.index == 1 and node.owner is body
+    return node if counted_back and _is_outside(node.inputs[0], body) else None
+
+
+def _is_outside(value: Value, body: Block) -> bool:
+    block = value.node.owner
+    while block is not None and block is not body:
+        block = block.node.owner if block.node is not None else None
+    return block is None
+
+
 def _is_true(value: Value) -> bool:
     return value.node.kind == "prim::Constant" and value.node.attr("value") is True
+
+
+def _kind_of_two(node: Node, function: Evaluate) -> int:
+    """The instruction for an op of two operands: what loops keep and read again is done without a call."""
+    if function is WRITES["aten::append.t"]:
+        return APPEND
+    return ITEM if node.kind == "aten::__getitem__.t" and function is _evaluation(node)[0] else BINARY
 
 
 def _evaluation(node: Node) -> tuple[Evaluate, Sequence[int]]:

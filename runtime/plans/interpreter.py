@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.ops.families.control import is_defined
@@ -11,17 +11,24 @@ from ..failures.failed_node import failure_at
 from ..failures.failure import RuntimeFailure
 from ..values.float_errors import ignoring_float_errors
 from .plan import (
+    AGAIN,
+    APPEND,
     BAIL,
     BINARY,
     BRANCH,
     CALL,
     COPY,
+    DESCEND,
+    DOWN,
     ENTER,
+    FREE,
     GENERAL,
+    ITEM,
     JUMP,
     MOVE,
     NEXT,
     RETURN,
+    ROUNDS,
     SKIP,
     SPREAD,
     UNARY,
@@ -63,24 +70,24 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                 registers[target] = function(registers[first], registers[second])
             elif kind == UNARY:
                 registers[target] = function(registers[first])
+            elif kind <= DOWN:
+                if kind == ITEM:
+                    registers[target] = registers[first][registers[second]]
+                elif kind == APPEND:
+                    registers[first].append(registers[second])
+                    registers[target] = registers[first]
+                elif kind == NEXT:
+                    index = registers[first] + 1
+                    if index < registers[second]:
+                        registers[first] = index
+                        address = target
+                else:
+                    index = registers[first] - 1
+                    if index > registers[second]:
+                        registers[first] = index
+                        address = target
             elif kind == GENERAL:
                 registers[target] = function(*first(registers))
-            elif kind == COPY:
-                registers[target] = registers[first]
-            elif kind == MOVE:
-                for slot, value in zip(target, first(registers)):  # noqa: B905 - as long as each other by construction
-                    registers[slot] = value
-                value = None
-            elif kind == NEXT:
-                index = registers[first] + 1
-                if index < registers[second] and registers[function]:
-                    registers[first] = index
-                    address = target
-            elif kind == BRANCH:
-                if not registers[first]:
-                    address = target
-            elif kind == JUMP:
-                address = target
             elif kind == SPREAD:
                 results = function(*first(registers))
                 if target:
@@ -88,13 +95,37 @@ def execute(plan: ExecutionPlan, registers: Registers) -> list[Any]:
                         registers[slot] = value
                 # What these names hold would outlive its register.
                 results = value = None
+            elif kind <= FREE:
+                if kind == COPY:
+                    registers[target] = registers[first]
+                elif kind == MOVE:
+                    for slot, value in zip(target, first(registers)):  # noqa: B905 - as long as each other by construction
+                        registers[slot] = value
+                    value = None
+            elif kind == JUMP:
+                address = target
+            elif kind == BRANCH:
+                if not registers[first]:
+                    address = target
+            elif kind == SKIP:
+                if not any(map(is_defined, first(registers))):
+                    address = target
             elif kind == ENTER:
                 if registers[second] > 0 and registers[function]:
                     registers[first] = 0
                 else:
                     address = target
-            elif kind == SKIP:
-                if not any(map(is_defined, first(registers))):
+            elif kind == DESCEND:
+                if registers[second] > 0:
+                    last, limit = function
+                    registers[first] = registers[last]
+                    registers[limit] = registers[last] - registers[second]
+                else:
+                    address = target
+            elif kind == AGAIN:
+                index = registers[first] + 1
+                if index < registers[second] and registers[function]:
+                    registers[first] = index
                     address = target
             elif kind == CALL:
                 callee = plan.callees.plan(plan.functions[function].graph)
@@ -132,6 +163,8 @@ def _failure(
     error: Exception, plan: ExecutionPlan, registers: Registers, address: int, frames: Sequence[Frame]
 ) -> RuntimeFailure:
     operands = [registers[slot] for slot in plan.operands[address]]
+    if plan.code[address][0] == ITEM:
+        error = _said_by(plan.code[address][1], operands, error)
     callers = [(caller.graph.title, caller.nodes[at - 1]) for caller, _, at, _, _ in reversed(frames)]
     rounds = _rounds(plan, registers, address)
     for caller, kept, at, _, _ in reversed(frames):
@@ -139,13 +172,25 @@ def _failure(
     return failure_at(plan.nodes[address], operands, error, plan.graph.title, callers, rounds)
 
 
+def _said_by(evaluate: Callable[..., Any], operands: Sequence[Any], error: Exception) -> Exception:
+    """What the op says itself of what went wrong without it."""
+    try:
+        evaluate(*operands)
+    except Exception as said:
+        return said
+    return error
+
+
 def _rounds(plan: ExecutionPlan, registers: Registers, address: int) -> list[str]:
     """Which round of which loop of the user's an instruction stands in, from the inside out."""
     found = []
     for at in range(address, len(plan.code)):
         kind, _, start, index, _, _ = plan.code[at]
-        if kind == NEXT and start <= address:
+        if kind in ROUNDS and start <= address:
             span = plan.nodes[at].blocks[0].param.span
             if span != NO_SPAN and not span.source.is_library:
-                found.append(f"in round {registers[index] + 1} of the loop at {span}")
+                done = registers[index]
+                if kind == DOWN:
+                    done = registers[plan.code[start - 1][1][0]] - done
+                found.append(f"in round {done + 1} of the loop at {span}")
     return found

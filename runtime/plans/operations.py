@@ -51,7 +51,7 @@ def _materialize(grad: Array | None, size: Sequence[int], dtype: int) -> Array:
 
 STRUCTURAL: dict[str, Callable[[Node], Evaluate]] = {
     "prim::TupleConstruct": lambda node: _tuple,
-    "prim::ListConstruct": lambda node: _list,
+    "prim::ListConstruct": lambda node: _list if node.inputs else list,
     "prim::TupleUnpack": _unpack_tuple,
     "prim::ListUnpack": _unpack_list,
     "prim::TupleIndex": lambda node: itemgetter(node.attr("index")),

@@ -24,12 +24,15 @@ Slots = tuple[int, ...]
 Registers = list[Any]
 Gather = Callable[[Registers], tuple[Any, ...]]
 
-BINARY, UNARY, GENERAL, SPREAD, COPY, MOVE, FREE, JUMP, BRANCH, SKIP, ENTER, NEXT, CALL, RETURN, BAIL = range(15)
-"""What an instruction does."""
 KINDS = (
-    *("BINARY", "UNARY", "GENERAL", "SPREAD", "COPY", "MOVE", "FREE"),
-    *("JUMP", "BRANCH", "SKIP", "ENTER", "NEXT", "CALL", "RETURN", "BAIL"),
+    *("BINARY", "UNARY", "ITEM", "APPEND", "NEXT", "DOWN", "GENERAL", "SPREAD", "COPY", "MOVE", "FREE"),
+    *("JUMP", "BRANCH", "SKIP", "ENTER", "DESCEND", "AGAIN", "CALL", "RETURN", "BAIL"),
 )
+BINARY, UNARY, ITEM, APPEND, NEXT, DOWN, GENERAL, SPREAD, COPY, MOVE, FREE = range(11)
+JUMP, BRANCH, SKIP, ENTER, DESCEND, AGAIN, CALL, RETURN, BAIL = range(11, 20)
+"""What an instruction does, in the order in which the interpreter asks."""
+ROUNDS = (NEXT, DOWN, AGAIN)
+"""What ends a round of a loop."""
 
 
 class Instruction(NamedTuple):
@@ -40,6 +43,8 @@ class Instruction(NamedTuple):
     | BINARY  | evaluate  | register        | register      | register        | an op of two operands                |
     | UNARY   | evaluate  | register        | register      |                 | an op of one                         |
     | GENERAL | evaluate  | register        | gather        |                 | an op of any number                  |
+    | ITEM    | evaluate  | register        | list          | position        | reads an element                     |
+    | APPEND  | evaluate  | register        | list          | register        | writes into the list, and hands it on|
     | SPREAD  | evaluate  | registers       | gather        |                 | an op of several results, or of none |
     | COPY    |           | register        | register      |                 |                                      |
     | MOVE    |           | registers       | gather        |                 | all at once                          |
@@ -48,7 +53,12 @@ class Instruction(NamedTuple):
     | BRANCH  |           | address         | register      |                 | jumps if it holds False              |
     | SKIP    |           | address         | gather        |                 | jumps if none is a defined gradient  |
     | ENTER   | condition | address behind  | index         | trip count      | starts a loop, or jumps over it      |
-    | NEXT    | condition | address of body | index         | trip count      | goes round again, or falls through   |
+    | NEXT    |           | address of body | index         | trip count      | goes round again, or falls through   |
+    | AGAIN   | condition | address of body | index         | trip count      | the same, while a condition holds    |
+    | DESCEND | registers | address behind  | position      | trip count      | starts a loop over positions, the    |
+    |         |           |                 |               |                 | last first; puts its limit into the  |
+    |         |           |                 |               |                 | second register that it names        |
+    | DOWN    |           | address of body | position      | limit           | goes round again with the one before |
     | CALL    | name      | registers       | gather        | registers       | clears `second`, runs a function;    |
     |         |           |                 |               |                 | `dead` is cleared when it returns    |
     | RETURN  |           |                 | gather        |                 |                                      |

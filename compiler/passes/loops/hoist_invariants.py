@@ -48,7 +48,7 @@ from ...ir.kinds import KindTrait, has
 from ...ir.node import RETURN, Block, Node, Value, walk
 from ...ir.rewrite import CONSTANT, constant_of
 from ...ops.registry import OPS, Trait
-from ...types.types import ListType, OptionalType, TensorType, TupleType, Type
+from ...types.types import BOOL, FLOAT, INT, ListType, OptionalType, TensorType, TupleType, Type
 
 _LOOP, _UNINITIALIZED = "prim::Loop", "prim::Uninitialized"
 _STRUCTURAL = frozenset(
@@ -63,6 +63,7 @@ _KEEPING = ("aten::append.t", "aten::insert.t", "aten::_set_item.t", "prim::List
 """What puts a value somewhere, where it must not be that of another round."""
 _TOTAL = frozenset(f"aten::{name}.int" for name in ("add", "sub", "eq", "ne", "lt", "le", "gt", "ge"))
 """Ops that give a result for any two ints."""
+_NUMBERS: dict[Type, int | float] = {INT: 0, FLOAT: 0.0, BOOL: False}
 MAX_INSIDE = 64
 """Nodes of a branch or loop that is moved as one."""
 
@@ -228,6 +229,11 @@ def _guard(loop: Node, nodes: list[Node]) -> None:
                 continue
             result = branch.add_output(value.type, value.name_hint)
             then.ret.add_input(value)
-            otherwise.ret.add_input(other.uninitialized(value.type))
+            otherwise.ret.add_input(_nothing(other, value.type))
             for use in outer:
                 use.user.set_input(use.index, result)
+
+
+def _nothing(builder: Builder, type: Type) -> Value:
+    """What stands for a value that nobody reads: of numbers one of them, so that sums of it never fail."""
+    return builder.constant(_NUMBERS[type]) if type in _NUMBERS else builder.uninitialized(type)

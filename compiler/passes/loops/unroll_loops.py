@@ -34,7 +34,8 @@ MAX_ROUNDS = 8
 """So many rounds are written out at most."""
 MAX_BODY = 32
 """A body of more nodes, constants aside, is left alone."""
-_LOOP = "prim::Loop"
+_LOOP, _MAX = "prim::Loop", "prim::max.int"
+_LENGTHS = ("aten::len.t", "aten::len.Tensor", "aten::dim", "aten::numel")
 
 
 def unroll_loops(graph: Graph, *, in_part: bool = True) -> bool:
@@ -81,12 +82,34 @@ def _write_out(loop: Node, trips: int) -> None:
 def _take_several(loop: Node) -> None:
     """A loop of eight rounds at a time, and one for the rest."""
     builder = _builder(loop)
-    trips = builder.op("prim::max.int", loop.inputs[0], 0)
+    trips = loop.inputs[0]
+    if not _is_no_less_than_zero(trips, loop):
+        trips = builder.op(_MAX, trips, 0)
     whole = builder.op("aten::floordiv.int", trips, MAX_ROUNDS)
     done = builder.op("aten::mul.int", whole, MAX_ROUNDS)
     left = builder.op("aten::sub.int", trips, done)
     state = _loop(builder, loop, whole, entering(loop), None)
     replace_node(loop, _loop(builder, loop, left, state, done))
+
+
+def _is_no_less_than_zero(count: Value, at: Node) -> bool:
+    """Whether a number of rounds is known not to be negative: a length, or one less than what a branch around holds
+    to be positive."""
+    made = count.node
+    if made.kind in _LENGTHS or (made.kind == _MAX and any(constant_of(value) == 0 for value in made.inputs)):
+        return True
+    if made.kind != "aten::sub.int" or constant_of(made.inputs[1]) != 1:
+        return False
+    block = at.owner
+    while block is not None and block.node is not None:
+        branch = block.node
+        test = branch.inputs[0].node if branch.kind == "prim::If" else None
+        if test is not None and block is branch.blocks[0] and test.kind == "aten::gt.int":
+            more, less = test.inputs
+            if more is made.inputs[0] and constant_of(less) == 0:
+                return True
+        block = branch.owner
+    return False
 
 
 def _loop(builder: Builder, loop: Node, trips: Value, state: list[Value], done: Value | None) -> list[Value]:

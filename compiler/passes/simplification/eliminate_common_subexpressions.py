@@ -84,7 +84,8 @@ def _key(node: Node, numbers: dict[Value, int]) -> Hashable | None:
     """What two equal nodes have in common; None for a node that is not the same each time it runs."""
     op = OPS.of(node.schema)
     pure = node.kind in _PURE if op is None else not (op.has(Trait.RANDOM) or op.has(Trait.SIDE_EFFECT))
-    if not pure:
+    # An empty list is what a loop's begins with: a new one is its own, where one of several would have to be copied.
+    if not pure or (node.kind == "prim::ListConstruct" and not node.inputs):
         return None
     inputs = [numbers.setdefault(value, len(numbers)) for value in node.inputs]
     if is_commutative(node):

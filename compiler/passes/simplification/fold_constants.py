@@ -164,6 +164,7 @@ _RULES: dict[str, Callable[[Node], Node | None]] = {
     "prim::unchecked_unwrap_optional": _fold_narrowing,
     "prim::unchecked_cast": _fold_narrowing,
     "prim::dtype": _fold_dtype,
+    "prim::grad_dtype": _fold_dtype,
     "aten::__is__": _fold_is,
     "aten::__isnot__": _fold_is,
     "aten::__getitem__.t": _fold_getitem,

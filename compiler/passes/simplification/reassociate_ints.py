@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....lang.light_dataclasses import dataclass
+from ...analysis.definedness import may_be_uninitialized
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node, Value
@@ -109,7 +110,8 @@ def _total(left: IntSum, right: IntSum, sign: int) -> IntSum | None:
 
 
 def _is_inside(value: Value, body: Block) -> bool:
-    return value.node.owner is body
+    """Whether a value is to be read in a round only: it is the round's, or there where the loop has one."""
+    return value.node.owner is body or may_be_uninitialized(value)
 
 
 def _cost(group: list[IntSum], body: Block) -> int:
