@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+
+_HERE = os.path.dirname(__file__)
+"""The package is installed as files: `importlib.resources` would load what unpacks archives, which takes a while."""
 
 
 @cache
 def formula_files() -> dict[str, str]:
     """File name → text of every formula file, in name order."""
-    found = sorted((f for f in files(__package__).iterdir() if f.name.endswith(".grad")), key=lambda f: f.name)
-    return {f.name: f.read_text(encoding="utf-8") for f in found}
+    return {name: _read(name) for name in sorted(os.listdir(_HERE)) if name.endswith(".grad")}
 
 
 def path_of(filename: str) -> Path:
     """Where one of them stands."""
-    return Path(__file__).parent / filename
+    return Path(_HERE) / filename
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()

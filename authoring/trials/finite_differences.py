@@ -67,7 +67,11 @@ def slope(function: Callable[[float], Array], at_zero: Array, precision: float =
         rounding = 4 * precision * np.abs(at_zero) / steps[-1]
         if precision > DOUBLE:
             error = np.maximum(error, rounding)
-    return Slope(np.nan_to_num(value), np.nan_to_num(error, nan=np.inf, posinf=np.inf), np.nan_to_num(rounding))
+    return Slope(_as_number(value), np.where(np.isnan(error), np.inf, error), _as_number(rounding))
+
+
+def _as_number(array: Array) -> Array:
+    return array if np.isfinite(array).all() else np.nan_to_num(array)
 
 
 class _Fine:

@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = tuple[int, ...]
 
 _HALF = np.dtype(ml_dtypes.bfloat16)

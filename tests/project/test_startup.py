@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 from gradscript.compiler.ops.index import KEPT, OpIndex
 from gradscript.compiler.ops.registry import FAMILIES
@@ -61,3 +62,14 @@ def test_the_index_is_of_the_families() -> None:
     made = json.loads(subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120))
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
     assert (kept["names"], kept["ops"]) == (made["names"], made["ops"]), "run `make tables`"
+
+
+def test_a_check_unpacks_nothing_and_writes_no_other_format(tmp_path: Path) -> None:
+    file = tmp_path / "mul.grad"
+    file.write_text(MUL)
+    run = "from gradscript.authoring.cli.main import main; main(['check', sys.argv[1]], standalone_mode=False)"
+    code = f"import sys; sys.argv[1:] = [{str(file)!r}]; {run}"
+    loaded = loaded_by(code)
+    assert not loaded & {"scipy", "torch", "lark", "rich", "numpy.typing", "importlib.resources", "shutil", "zipfile"}
+    assert "gradscript.authoring.cli.formats" not in loaded
+    assert not {name for name in loaded if name.startswith("gradscript.authoring.repair")}

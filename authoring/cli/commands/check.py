@@ -32,7 +32,6 @@ def check(ctx: click.Context, arguments: tuple[str, ...], form: str, as_json: bo
     NAME_examples in the same file. Exit status 0: all is right, 1: there are findings, 2: something could not be run.
     """
     from ..checking import CheckedFile, check_files, exit_code, split_arguments
-    from ..formats import github, sarif
 
     form = "json" if as_json else form
     paths, names = split_arguments(arguments)
@@ -45,8 +44,12 @@ def check(ctx: click.Context, arguments: tuple[str, ...], form: str, as_json: bo
         found = [file.to_dict() for file in files]
         click.echo(json.dumps(found[0] if len(found) == 1 else {"ok": exit_code(files) == 0, "files": found}, indent=2))
     elif form == "sarif":
+        from ..formats import sarif
+
         click.echo(json.dumps(sarif(files, installed_version()), indent=2))
     elif form == "github":
+        from ..formats import github
+
         click.echo("".join(f"{line}\n" for line in github(files)), nl=False)
     else:
         _print_checked(files)
