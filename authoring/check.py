@@ -28,10 +28,10 @@ from .trials.inputs import InputSearch
 from .trials.leaves import floating_leaves
 from .trials.recipes import Recipe, TensorEntry, example_recipe
 from .trials.report import Case, CheckReport, Failure
-from .trials.second import NotTwice, SecondFinding, check_second
+from .trials.second import NOT_FINITE, NotTwice, SecondFinding, check_second
 from .trials.shapes import kind_of
 from .trials.survey import Survey, way_text
-from .trials.trial import GradientFinding, Trial, run_trial
+from .trials.trial import GradientFinding, Trial, of_each_element, run_trial
 
 if TYPE_CHECKING:
     from .repair.explain import Explainer
@@ -106,7 +106,7 @@ class Checker:
         """What finds words for what is wrong: loaded with the first that is."""
         from .repair.explain import Explainer
 
-        return Explainer(self.subject, self._trials, lambda recipe: self._settled_trial(recipe, basis=True))
+        return Explainer(self.subject, self._trials, lambda trial: of_each_element(self.subject, trial, self._rng))
 
     def _try(self, recipes: Sequence[Recipe]) -> None:
         for recipe in recipes:
@@ -378,6 +378,8 @@ class Checker:
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
         if pair is not None and pair.second is None and finding.message == "":
             notes.append("a value that the backward captures must be computed from the inputs, and not be detached")
+        elif finding.message == NOT_FINITE:
+            notes.append("both sides of a `where` are differentiated: `torch.log(torch.where(x > 0, x, 1.0))`")
         wanted = [i for i, g in enumerate(trial.gradients[0]) if g is not None]
         span = self._explainer.second(position, wanted)
         self._fail(finding.name, "second_order", message, span, notes, order=2)

@@ -25,7 +25,7 @@ _SAME = frozenset(
     )
 )
 """Ops with the shape of their first operand."""
-_OTHER_DTYPE = frozenset(("aten::to.dtype", "aten::type_as"))
+_OTHER_DTYPE = frozenset(("aten::to.dtype", "aten::type_as", "aten::_autocast_to_full_precision"))
 _SIZED = frozenset(("aten::expand", "aten::sum_to_size", "aten::reshape", "aten::view"))
 """Ops with the shape that their second operand gives."""
 _REDUCTIONS = frozenset(("aten::mean", "aten::mean.dim", "aten::var", "aten::std", "aten::logsumexp"))
@@ -90,7 +90,7 @@ def _enter(facts: ShapeFacts, node: Node) -> None:
         nothing = op.has(Trait.NONDIFFERENTIABLE)
         facts.dtypes[node.output] = frozenset() if nothing else frozenset().union(*map(facts.dtype, tensors))
         return
-    if node.kind not in _OTHER_DTYPE and len(tensors) == 1:
+    if node.kind not in _OTHER_DTYPE and len(tensors) == 1 and not _names_dtype(node, op):
         facts.dtypes[node.output] = facts.dtype(first)
     if node.kind in _SAME:
         facts.shapes[node.output] = facts.shape(first)
@@ -100,6 +100,14 @@ def _enter(facts: ShapeFacts, node: Node) -> None:
             facts.shapes[node.output] = facts.shape(like)
     elif op is not None and len(tensors) == 1 and (op.has(Trait.REDUCTION) or node.kind in _REDUCTIONS):
         _reduce(facts, node, op)
+
+
+def _names_dtype(node: Node, op: Op | None) -> bool:
+    """Whether a node is told which dtype to make, as in `torch.sum(x, dtype=torch.float32)`."""
+    if op is None:
+        return False
+    given = zip(op.schema.arguments, node.inputs, strict=True)
+    return any(argument.is_dtype and constant_of(value) is not None for argument, value in given)
 
 
 def _reduce(facts: ShapeFacts, node: Node, op: Op) -> None:

@@ -58,10 +58,11 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     evidence = _evidence(subject, pair.forward, pair.backward, trial, path)
     if evidence is None:
         return Blame(whole)
-    if not any(expected.any() for expected in evidence.expected):
-        return Blame(whole, f"{quoted(whole)} should be zero, as the derivative is")
     others_seen = [_evidence(subject, pair.forward, pair.backward, other, path) for other in others]
     beside = [Search(replace(found, tolerance=HOLDS), spans, whole) for found in others_seen if found is not None]
+    if not any(expected.any() for expected in evidence.expected):
+        is_zero = not any(expected.any() for other in beside for expected in other.evidence.expected)
+        return Blame(whole, f"{quoted(whole)} should be zero, as the derivative is" if is_zero else "")
     steps = _steps(evidence, trial, spans)
     suspects = steps.suspects()
     made_by = {number: i for i, step in enumerate(evidence.traces[0].steps) for number in step.outputs}

@@ -13,7 +13,7 @@ from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
 from ..trials.leaves import Path, at, floating_leaves
-from ..trials.recipes import PlainEntry, Recipe
+from ..trials.recipes import FixedEntry, PlainEntry
 from ..trials.report import Failure
 from ..trials.shapes import signature
 from ..trials.trial import NOTICEABLE, GradientFinding, Trial
@@ -29,8 +29,8 @@ from .blame import (
 )
 from .phrases import quoted
 
-Again = Callable[[Recipe], Trial | None]
-"""Another trial of a recipe, with the slope of every element."""
+Again = Callable[[Trial], Trial]
+"""The same arguments again, with the slope of every element."""
 Shown = Sequence[tuple[Trial, GradientFinding]]
 
 _MESSAGES = {
@@ -54,7 +54,7 @@ class Explainer:
         self.names = [argument.name for argument in subject.schema.arguments]
         self._trials = trials
         self._again = again
-        self._exactly: dict[Trial, Trial | None] = {}
+        self._exactly: dict[Trial, Trial] = {}
 
     def failures(self) -> Iterator[Failure]:
         """One failure for each parameter and kind."""
@@ -93,7 +93,7 @@ class Explainer:
         if kind == "value" and finding.message:
             message = f"the gradient of '{name}' {finding.message}"
         notes = [f"tried with {trial.recipe.describe(self.names)}"]
-        if self._is_right_elsewhere(index, {signature(t.recipe.shapes) for t, _ in shown}):
+        if self._is_right_elsewhere(index, [trial for trial, _ in shown]):
             notes.append("other shapes are right: if it is not meant for these, `assert` so, or give examples")
         if kind == "value" and blame.message.endswith("should be zero, as the derivative is"):
             notes.append('if it is meant to be another: `gs.surrogate(grad, "why")`')
@@ -170,11 +170,13 @@ class Explainer:
                 return decides[0].span
         return returned_span(self.subject, finding.index)
 
-    def _is_right_elsewhere(self, index: int, wrong: set[Any]) -> bool:
-        """Whether the gradient is right on ordinary shapes, and wrong only on shapes unlike those."""
-        if self.subject.is_pointwise:
+    def _is_right_elsewhere(self, index: int, wrong: Sequence[Trial]) -> bool:
+        """Whether the gradient is right on ordinary shapes, and wrong on shapes unlike those, whatever is in them."""
+        if self.subject.is_pointwise or any(isinstance(e, FixedEntry) for t in wrong for e in t.recipe.entries):
             return False
-        start = home([t for t in self._trials if signature(t.recipe.shapes) not in wrong])
+        shapes, beside = {signature(t.recipe.shapes) for t in wrong}, [_plain(t) for t in wrong]
+        others = [t for t in self._trials if signature(t.recipe.shapes) not in shapes and _plain(t) in beside]
+        start = home(others)
         return start is not None and any(f.index == index for f in start.findings)
 
     def _raised(self, span: Span) -> Blame:
@@ -183,21 +185,26 @@ class Explainer:
         return Blame(span, also=other_lines(span, (s for node in nodes if node.span == span for s in feeding(node))))
 
     def _others(self, trial: Trial, path: Path) -> list[Trial]:
-        """A trial or two of other shapes and the same plain values in which the gradient could be compared."""
-        plain = [entry for entry in trial.recipe.entries if isinstance(entry, PlainEntry)]
-        found: dict[object, Trial] = {}
+        """A trial or two of other shapes, and a few of other plain values, in which the gradient could be compared."""
+        plain = _plain(trial)
+        shapes: dict[object, Trial] = {}
+        values: dict[str, Trial] = {}
         for other in self._trials:
-            alike = [entry for entry in other.recipe.entries if isinstance(entry, PlainEntry)] == plain
-            unlike = other.recipe.shapes != trial.recipe.shapes and other.recipe.dtype == "float64"
-            if alike and unlike and other.probes.get(path) and _is_finding(other, path[0]):
-                found.setdefault(signature(other.recipe.shapes), other)
-        return list(found.values())[:2]
+            if other.recipe.dtype != "float64" or not other.probes.get(path) or not _is_finding(other, path[0]):
+                continue
+            if _plain(other) != plain:
+                values.setdefault(repr(_plain(other)), other)
+            elif other.recipe.shapes != trial.recipe.shapes:
+                shapes.setdefault(signature(other.recipe.shapes), other)
+        return [*list(shapes.values())[:2], *list(values.values())[:3]]
 
-    def _exact(self, trial: Trial) -> Trial | None:
-        """The trial again, with a slope for each element."""
+    def _exact(self, trial: Trial, path: Path) -> Trial:
+        """The trial with a slope for each element, if it shows the mistake as well."""
         if trial not in self._exactly:
-            self._exactly[trial] = self._again(trial.recipe)
-        return self._exactly[trial]
+            self._exactly[trial] = self._again(trial)
+        found = self._exactly[trial]
+        shows = any(f.index == path[0] and f.kind == "value" for f in found.findings)
+        return found if shows and path in found.probes else trial
 
     def _blame(self, trial: Trial, finding: GradientFinding, kind: str) -> Blame:
         path = finding.path or (finding.index,)
@@ -208,8 +215,7 @@ class Explainer:
         if kind == "nan":
             return blame_nan(self.subject, trial, path)
         if kind == "value" and trial.recipe.dtype == "float64":
-            exact = trial if _is_of_each_element(trial, path) else self._exact(trial)
-            shown = exact if exact is not None and path in exact.probes else trial
+            shown = trial if _is_of_each_element(trial, path) else self._exact(trial, path)
             return blame_value(self.subject, shown, path, self._others(shown, path))
         return Blame(returned_span(self.subject, finding.index))
 
@@ -219,6 +225,10 @@ def _is_of_each_element(trial: Trial, path: Path) -> bool:
     probes = trial.probes.get(path, ())
     size = np.size(at(trial.values, path))
     return len(probes) == size and all(np.count_nonzero(probe.direction) == 1 for probe in probes)
+
+
+def _plain(trial: Trial) -> list[PlainEntry]:
+    return [entry for entry in trial.recipe.entries if isinstance(entry, PlainEntry)]
 
 
 def _makers(value: Value) -> Iterator[Node]:
@@ -244,10 +254,11 @@ def percent(error: float | None) -> str:
     return f"{error:.0%}" if error >= 0.01 else f"{error:.1e} of its size"
 
 
-def _tells(shown: tuple[Trial, GradientFinding], index: int) -> tuple[bool, bool, bool, int]:
+def _tells(shown: tuple[Trial, GradientFinding], index: int) -> tuple[bool, bool, bool, int, int]:
     """How much a trial tells about a parameter: float64, ordinary numbers, many elements (but not too many)."""
     trial, finding = shown
     size = sum(leaf.size for path, leaf in floating_leaves(trial.values).items() if path[0] == index)
     plain = all(getattr(entry, "domain", "real") in ("real", "positive", "index") for entry in trial.recipe.entries)
     clear = finding.error is not None and finding.error > NOTICEABLE
-    return trial.recipe.dtype == "float64", clear, plain, size if size <= 24 else 0
+    whole = sum(leaf.size for leaf in floating_leaves(trial.values).values())
+    return trial.recipe.dtype == "float64", clear, plain, size if size <= 24 else 0, whole if whole <= 48 else 0

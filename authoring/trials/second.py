@@ -33,6 +33,9 @@ class SecondFinding:
     error: float | None = None
 
 
+NOT_FINITE = "holds NaN or infinity where the gradient changes by a finite amount"
+
+
 class NotTwice(Exception):
     """The gradient has no derivative that autodiff could take; the text says why."""
 
@@ -145,5 +148,7 @@ class _SecondCheck:
         largest = max(abs(actual), abs(expected), 1e-3 * size)
         error = abs(actual - expected) / largest if largest > 1e-10 else 0.0
         result.error = max(error, result.error or 0.0)
-        if not abs(actual - expected) <= allowed:
+        if not np.isfinite(actual):
+            result.kind, result.message, result.error = "second_order", NOT_FINITE, None
+        elif not abs(actual - expected) <= allowed:
             result.kind = "second_order"

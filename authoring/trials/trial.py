@@ -227,6 +227,16 @@ def run_trial(subject: Subject, recipe: Recipe, rng: Rng, attempt: int, basis: b
     return trial
 
 
+def of_each_element(subject: Subject, trial: Trial, rng: Rng) -> Trial:
+    """The same arguments and output gradients again, with a slope for each element. The trial ran in float64."""
+    found = Trial(trial.recipe, trial.values, trial.outputs)
+    found.seeds, found.surrogates = trial.seeds, trial.surrogates
+    found.gradients = [subject.gradient(found.values, seeds) for seeds in found.seeds]
+    found.findings = [_inspect(found, finding.index) or GradientFinding(finding.index) for finding in trial.findings]
+    measure(subject, found, rng, basis=True)
+    return found
+
+
 def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> None:
     """Take finite differences of the forward in every parameter and hold its gradient against them."""
     base = flat(trial.outputs)
