@@ -22,6 +22,10 @@ from .reach import Kink
 AGREE = 1e-6
 """Relative to the largest gradient: what a witness may differ by."""
 _STEPS = (1e-5, 1e-6)
+DERIVATIVE = 1e-6
+"""Relative: how near the mean of the slopes on both sides a gradient must be to be the derivative."""
+MAX_PLACES = 8
+"""As many elements of a gradient are looked at where it is not what the convention says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,11 @@ class KinkCheck:
             scale = max(float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)), 1e-6)
             with np.errstate(invalid="ignore"):
                 off = np.flatnonzero(np.isfinite(theirs) & ~(np.abs(ours - theirs) <= AGREE * scale))
-            if off.size:
-                place = int(off[0])
+            places = (
+                i for i in map(int, off[:MAX_PLACES]) if not self._is_derivative(kink, path, leaf, i, ours, seeds)
+            )
+            place = next(places, None)
+            if place is not None:
                 said = f"is {_text(ours.flat[place])} where it is {_text(leaf.flat[place])}, at a kink or tie"
                 said += f"; the convention is {_text(theirs.flat[place])}"
                 return KinkFinding(index, "kink", said, kink.nodes, _text(leaf.flat[place]))
@@ -123,13 +130,28 @@ class KinkCheck:
                 return int(place)
         return None
 
+    def _is_derivative(
+        self, kink: Kink, path: Path, leaf: Array, place: int, ours: Array, seeds: Sequence[Any]
+    ) -> bool:
+        """Whether the function has a derivative there after all, and the gradient is it, as where kinks cancel."""
+        slopes = self._slopes(kink.values, path, leaf, place, seeds)
+        if len(slopes) < 2 or not _are_one(slopes):
+            return False
+        derivative = sum(slopes) / 2
+        return bool(abs(ours.flat[place] - derivative) <= DERIVATIVE * max(abs(derivative), 1.0))
+
     def _has_slope(self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]) -> bool:
         """Whether the result has a finite slope in one element on some side, that does not change with the step.
 
         Where both sides have one, and another, there is no derivative.
         """
+        slopes = self._slopes(values, path, leaf, place, seeds)
+        return bool(slopes) and _are_one(slopes)
+
+    def _slopes(self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]) -> list[float]:
+        """The slopes of the result in one element above and below, those that do not change with the step."""
         weighted = self._along(values, path, leaf, place, seeds)
-        slopes = []
+        slopes: list[float] = []
         try:
             base = weighted(0.0)
             for sign in (1.0, -1.0):
@@ -137,8 +159,8 @@ class KinkCheck:
                 if np.isfinite(first) and abs(first - second) <= 1e-3 * max(abs(first), 1.0):
                     slopes.append(first)
         except (RuntimeFailure, ValueError):
-            return False
-        return bool(slopes) and max(slopes) - min(slopes) <= 1e-3 * max(*map(abs, slopes), 1.0)
+            return []
+        return slopes
 
     def _along(
         self, values: Sequence[Any], path: Path, leaf: Array, place: int, seeds: Sequence[Any]
@@ -153,6 +175,10 @@ class KinkCheck:
             return float(np.sum(flat(outputs) * flat(seeds, outputs)))
 
         return weighted
+
+
+def _are_one(slopes: Sequence[float]) -> bool:
+    return max(slopes) - min(slopes) <= 1e-3 * max(*map(abs, slopes), 1.0)
 
 
 def ends_at(subject: Subject, values: Sequence[Any]) -> bool:

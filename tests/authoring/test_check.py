@@ -233,3 +233,71 @@ def f(x, y):
     assert "a term is missing: `+ 3 * " in gs.check(unit(missing).f).failures[0].message
     extra = missing.replace("x * y + x * x * x", "x * y").replace("(g * y)", "(g * y + g * torch.sin(x))")
     assert "`g * torch.sin(x)` should not be there" in gs.check(unit(extra).f).failures[0].message
+
+
+HINTS = {
+    "torch.where(x > t, x, torch.log1p(torch.exp(x)))": (
+        "torch.where(x > t, g * 0.5, g * torch.sigmoid(x))",
+        "`0.5` should be 1",
+    ),
+    "torch.where(x.abs() <= 1 + t * t, x * x, x.abs() * (2 + 2 * t * t) - (1 + t * t) ** 2)": (
+        "torch.where(x.abs() <= 1 + t * t, g * 2 * x, g * 2 * torch.sign(x))",
+        "is off by",
+    ),
+    "x ** 3 * (t * t + 1)": ("g * 3 * x ** 3 * (t * t + 1)", "`3` should be 2"),
+}
+"""By forward of a tensor and a number: a backward, and what is true of it whatever the number is."""
+
+
+@pytest.mark.parametrize("forward", HINTS)
+def test_what_is_told_holds_for_other_numbers_too(forward: str) -> None:
+    backward, told = HINTS[forward]
+    head = "def f(x, t: float = 20.0):\n    def backward(g):\n"
+    source = f"{head}        return {backward}, None\n    return {forward}, backward\n"
+    (failure,) = gs.check(unit(source).f).failures
+    assert told in failure.message
+    assert "times what it should be" not in failure.message
+
+
+def test_a_gradient_that_is_zero_here_and_there_is_not_told_to_be_zero() -> None:
+    source = """
+def f(x, alpha):
+    assert alpha.dim() == 0
+
+    def backward(g):
+        e = torch.exp(x)
+        return torch.where(x > 0, g, g * alpha * e), (g * e).sum()
+
+    return torch.where(x > 0, x, alpha * (torch.exp(x) - 1)), backward
+"""
+    (failure,) = gs.check(unit(source).f).failures
+    assert failure.argument == "alpha"
+    assert "zero" not in failure.message
+
+
+def test_other_shapes_are_no_reason_where_numbers_are() -> None:
+    source = """
+def f(x):
+    y = x.sum()
+    z = x * 2 if bool(y > 137.5) else x * 3
+
+    def backward(g):
+        return g * 3
+
+    return z, backward
+"""
+    (failure,) = gs.check(unit(source).f).failures
+    assert not any("other shapes" in note for note in failure.notes)
+
+
+def test_a_second_derivative_that_is_no_number_is_told_so() -> None:
+    source = """
+def f(x):
+    def backward(g):
+        return torch.where(x > 0, g * torch.log(x) + g, g * 0)
+
+    return torch.where(x > 0, torch.xlogy(x, x), x * 0), backward
+"""
+    (failure,) = gs.check(unit(source).f).failures
+    assert "holds NaN" in failure.message
+    assert any("torch.where(x > 0, x, 1.0)" in note for note in failure.notes)

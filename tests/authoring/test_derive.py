@@ -11,6 +11,7 @@ import pytest
 from amounts import some_of
 from click.testing import CliRunner
 from derived_lengths import LONGEST, lengths
+from derived_right import derived_failures
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
 from gradscript.authoring.derive.measuring import gradients, reference_of, weights_like
@@ -262,6 +263,11 @@ def test_no_longer_than_the_authors() -> None:
     short = [name for name, ratio in ratios.items() if ratio <= LONGEST]
     assert len(short) >= 50
     assert len(short) >= 0.95 * len(ratios), sorted(ratios.items(), key=lambda item: -item[1])[:12]
+
+
+@pytest.mark.parametrize("name", ["cumsum", "nansum", "mean_1", "_autocast_to_reduced_precision", "linalg_vector_norm"])
+def test_derived_gradients_are_of_the_dtype_of_their_input(name: str) -> None:
+    assert [(found, failures) for found, failures in derived_failures(name) if failures] == []
 
 
 def test_errors_are_told_against_float128() -> None:

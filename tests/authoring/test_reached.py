@@ -165,6 +165,16 @@ def test_a_kink_is_held_to_the_conventions(forward: str, right: str, wrong: str)
     assert [failure.kind for failure in pointwise(forward, wrong).failures] == ["kink"]
 
 
+def test_where_kinks_cancel_the_derivative_counts() -> None:
+    forward = "x.clamp(min=0.0) + torch.log1p(torch.exp(-x.abs()))"
+    report = pointwise(forward, "g * torch.sigmoid(x)")
+    assert report.ok, str(report)
+    assert report.coverage.kinks
+    assert [
+        failure.kind for failure in pointwise(forward, "g * torch.where(x == 0, 0.25, torch.sigmoid(x))").failures
+    ] == ["kink"]
+
+
 def test_a_tie_is_held_to_the_conventions() -> None:
     source = """
 def f(x, y):
