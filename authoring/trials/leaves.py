@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Path: TypeAlias = tuple[int, ...]
 
 _HALF = np.dtype(ml_dtypes.bfloat16)
