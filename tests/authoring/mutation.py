@@ -84,7 +84,10 @@ EQUIVALENT = {
         (
             f"{name}: {what}"
             for name in ("convolution", "conv_input", "conv_weight")
-            for what in ("`sub` as `add`", "2 of `sub` as 3", "2 of `sub` as -2", "2 of `sub` as 4")
+            for what in (
+                *("`sub` as `add`", "2 of `sub` as 3", "2 of `sub` as -2", "2 of `sub` as 4"),
+                "`mul` by a number left out",
+            )
         ),
         "it counts zeros that a convolution which is not transposed does not read",
     ),
