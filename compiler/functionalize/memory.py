@@ -194,23 +194,26 @@ class Memory(Objects):
         return self.builder.list([self._read(slot) for slot in content.places], cell.type.element)
 
     def _stamp(self, place: Place) -> Any:
-        """Equal to what it was before if nothing has been written since into what the place depends on."""
+        """Equal to what it was before if nothing has been written since into what the place depends on: of a list in
+        which it is an element, into the elements; of one that it is, or holds, into the list as well."""
         found: dict[object, None] = {}
-        pending, seen = [place], set[Place]()
+        pending, seen = [(place, True)], set[tuple[Place, bool]]()
         while pending:
-            for leaf in leaves(pending.pop()):
-                if leaf in seen:
+            given, whole = pending.pop()
+            for leaf in leaves(given):
+                if (leaf, whole) in seen:
                     continue
-                seen.add(leaf)
+                seen.add((leaf, whole))
                 if isinstance(leaf, View):
-                    pending.append(leaf.root)
+                    pending.append((leaf.root, False))
                 elif isinstance(leaf, Root):
                     content = self.content(leaf.cell)
-                    found[content.elements if isinstance(content, Whole) else content] = None
-                    if isinstance(content, Slots):
-                        pending += content.places
-                    elif isinstance(content, Spread):
-                        pending.append(content.place)
+                    if isinstance(content, Whole):
+                        found[content.elements] = None
+                        found.update({content.structure: None} if whole else {})
+                        continue
+                    found[content] = None
+                    pending += [(p, True) for p in (content.places if isinstance(content, Slots) else (content.place,))]
         return tuple(found)
 
     def _is_in_position(self, view: View) -> bool:

@@ -2,7 +2,7 @@
 
 What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/fuzz python
 tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the numbers has
-blocks bind names anew to what shares memory.
+blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import gradscript as gs
 import in_place_programs as programs
+import nested_list_programs
 import numpy as np
 import pytest
 import torch
@@ -63,7 +64,7 @@ def outcome(text: str) -> str:
     """Of a program: `equal`, `refused` with the reason, or why it does not count; AssertionError for anything else."""
     try:
         wanted, arguments = eager(text)
-    except RuntimeError:
+    except (RuntimeError, IndexError):
         return "torch refuses it"
     writes_into_arguments = any(argument._version for argument in arguments)
     expected = [tensor.detach().numpy().copy() for tensor in wanted]
@@ -97,11 +98,20 @@ def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(star
     assert found["refused"] <= 2 * REFUSED_AT_MOST * counted
 
 
-def outcomes(seeds: Iterable[int], *, rebinds: bool = False) -> Counter[str]:
+def written(seed: int, options: Iterable[str]) -> str:
+    """The program of a seed, by the writer that the options name."""
+    return (
+        nested_list_programs.program(seed)
+        if "nested" in options
+        else programs.program(seed, rebinds="rebinds" in options)
+    )
+
+
+def outcomes(seeds: Iterable[int], *options: str) -> Counter[str]:
     """How often the programs of these seeds ended how."""
     found: Counter[str] = Counter()
     for seed in seeds:
-        text = programs.program(seed, rebinds=rebinds)
+        text = written(seed, options)
         try:
             found[outcome(text).partition(":")[0]] += 1
         except AssertionError as error:
@@ -110,8 +120,27 @@ def outcomes(seeds: Iterable[int], *, rebinds: bool = False) -> Counter[str]:
 
 
 def test_what_blocks_bind_anew_and_share_is_written() -> None:
-    found = outcomes(range(some(120)), rebinds=True)
+    found = outcomes(range(some(120)), "rebinds")
     assert found["refused"] <= 2 * REFUSED_AT_MOST * found["equal"]
+
+
+def test_what_lists_of_lists_hold_is_moved_and_written() -> None:
+    found = outcomes(range(some(120)), "nested")
+    assert found["refused"] <= 0.3 * found["equal"]
+
+
+def test_a_list_that_grew_is_read_from_the_list_around_it() -> None:
+    text = """
+def f(x, w):
+    a = x.clone()
+    n = [[a, w * 2], [x * 1, w * 3]]
+    if a.sum() > 0.0137:
+        n[0].extend([n[1][0]])
+    n[0], n[1] = n[1], n[0]
+    n[1].insert(0, n[1][1])
+    return n
+"""
+    assert outcome(text) == "equal"
 
 
 def compare_gradients(text: str) -> bool:
@@ -297,7 +326,7 @@ def test_chains_of_views_and_writes_stay_as_long_as_they_are() -> None:
 def main(start: int, stop: int, *options: str) -> None:
     found: Counter[str] = Counter()
     for seed in range(start, stop):
-        text = programs.program(seed, rebinds="rebinds" in options)
+        text = written(seed, options)
         try:
             found[outcome(text)] += 1
         except (AssertionError, gs.RuntimeFailure) as error:
