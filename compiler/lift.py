@@ -206,6 +206,7 @@ def _check_parameters(
 
 
 _NO_LIST = "gradients are a tuple, one per input, in order: `return a, b`, and no list"
+_LIST = "the gradient of a list is one list: `return [a, b]`"
 _NO_CONTEXT = "a closure captures what it uses: leave its first parameter out"
 
 
@@ -233,13 +234,15 @@ def _check_gradients(
             return _check_types(inputs, outputs, function, diagnostics)
     inputs = accepted[0]
     listed = only is not None and isinstance(only.type, ListType)
+    of_list = len(inputs) == 1 and isinstance(strip_optional(inputs[0].type), ListType)
+    note = "return one gradient per input, in order, None where there is none"
     named = ", ".join(a.name for a in inputs)
     diagnostics.report(
         "E405",
         f"'{function.attr('name')}' returns {_count(count, 'gradient')}; '{name}' has "
         f"{_count(len(inputs), 'input')} ({named})",
         function.span,
-        _NO_LIST if listed else "return one gradient per input, in order, None where there is none",
+        _NO_LIST if listed else _LIST if of_list else note,
     )
     return False
 
@@ -262,6 +265,7 @@ def _check_types(
             "E405",
             f"the gradient of '{argument.name}' must be {wanted}, not {value.type}",
             value.node.span if value.node.span.end else function.span,
+            *([_NO_LIST] if takes_gradient and isinstance(value.type, ListType) else ()),
         )
     return len(diagnostics.found) == found
 

@@ -7,6 +7,7 @@ import inspect
 import io
 import tokenize
 from collections.abc import Sequence
+from copy import copy
 
 from ...lang.light_dataclasses import dataclass, field
 from .reading import Method
@@ -53,7 +54,7 @@ class Writer:
     def _write(self, statement: ast.stmt, depth: int) -> None:
         if isinstance(statement, ast.FunctionDef):
             returns = f" -> {ast.unparse(statement.returns)}" if statement.returns is not None else ""
-            header = f"def {statement.name}({ast.unparse(statement.args)}){returns}:"
+            header = f"def {statement.name}({ast.unparse(self._as_written(statement.args))}){returns}:"
             self._block(statement, header, statement.body, depth)
         elif isinstance(statement, ast.If):
             self._if(statement, "if", depth)
@@ -114,6 +115,24 @@ class Writer:
             case ast.Assign(targets=targets, value=value):
                 return " = ".join([*map(_target, targets), ast.unparse(value)])
         return ast.unparse(statement)
+
+    def _as_written(self, parameters: ast.arguments) -> ast.arguments:
+        """Parameters whose defaults are spelled as in the source: `1e-6`, and not `1e-06`."""
+        made = copy(parameters)
+        made.defaults = [self._spelled(default) for default in parameters.defaults]
+        made.kw_defaults = [default and self._spelled(default) for default in parameters.kw_defaults]
+        return made
+
+    def _spelled(self, default: ast.expr) -> ast.expr:
+        line = getattr(default, "lineno", 0)
+        if not isinstance(default, ast.Constant) or not 0 < line <= len(self._source) or default.end_lineno != line:
+            return default
+        text = self._source[line - 1].encode()[default.col_offset : default.end_col_offset].decode()
+        try:
+            is_same = repr(ast.literal_eval(text)) == repr(default.value)
+        except (ValueError, SyntaxError):
+            return default
+        return ast.Name(text) if is_same else default
 
     def _leading(self, line: int, depth: int) -> None:
         """The comments that stand right above a line, with nothing but comments between."""

@@ -68,11 +68,13 @@ class Authored:
 
 
 def authored(definition: ast.FunctionDef) -> Authored | None:
-    """The layout of a function's text; None where two statements share a line."""
+    """The layout of a function's text; None where two statements share a line, or one shares the header's."""
     source = definition.span.source
     statements = _statements(definition.body, source.text)
     rows = [(source.position(s.start)[0], source.position(s.end)[0]) for s in statements]
     if any(first <= last for (_, last), (first, _) in pairwise(rows)):
+        return None
+    if source.position(statements[0].start)[1] - 1 > _column(source, rows[0][0]):
         return None
     top = definition.span.line
     comments = {top + row: text for row, text in _comments(source_text(definition)).items()}

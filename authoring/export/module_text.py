@@ -134,7 +134,8 @@ class ModuleText(ExportFacts):
             head, _, rest = text.partition("\n")
             opened, _, closed = head.rpartition(")")
             comma = ", " if not opened.endswith("(") else ""
-            text = f"{opened}{comma}seed: int){closed}\n{rest}"
+            star = "" if self._has_keywords() else "*, "
+            text = f"{opened}{comma}{star}seed: int){closed}\n{rest}"
         for helper in self.reference.helpers:
             yield _HELPERS[helper]
         yield tidied(text)

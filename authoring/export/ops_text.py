@@ -22,6 +22,7 @@ class OpsText(ExportFacts):
         seed = ["seed"] if self.has_seed else []
         names = [a.name for a in self.arguments]
         given = ", ".join([*names, *seed])
+        referred = ", ".join([*names, *(f"{name}={name}" for name in seed)])
         typed = ", ".join([self.parameters(self.arguments, defaults=False), *(["seed: int"] if seed else [])])
         outputs = ["Tensor"] * (self.results + len(self.saved))
         returns = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
@@ -38,7 +39,7 @@ class OpsText(ExportFacts):
                 f"    if {fits}:",
                 *self._made_contiguous(contiguous, "        "),
                 *self._dispatch("forward", given, "        "),
-                f"    {self._unpacked('found')} = _reference({given})",
+                f"    {self._unpacked('found')} = _reference({referred})",
                 *self._returned_by_torch(),
             ]
         )
@@ -46,7 +47,7 @@ class OpsText(ExportFacts):
             [
                 f"@_{self.name}_op.register_fake",
                 *wrapped(f"def _({typed}) -> {hint}:", ""),
-                f"    {self._unpacked('found')} = _reference({given})",
+                f"    {self._unpacked('found')} = _reference({referred})",
                 *self._returned_by_fake(fits),
             ]
         )

@@ -67,9 +67,9 @@ def kept_for_nothing(callee: Callee, source: Source) -> Iterator[Finding]:
             continue
         name = value.name_hint.partition(".")[0]
         users = [use.user for use in value.uses if use.user in inside]
-        if users and all(map(_asks_for_shape, users)):
-            asked = next(user for user in users).schema
-            method = asked.base_name if asked is not None else "size"
+        if users and all(_asks_for_shape(user, value) for user in users):
+            asked = {user.schema.base_name for user in users if user.schema is not None}
+            method = asked.pop() if len(asked) == 1 and asked <= _SIZES else "size"
             message = f"'{name}' is kept for the backward, which only asks for its {method}"
             note = f"keep that: `{name}_{method} = {name}.{_SPELLED.get(method, method + '()')}` before the `def`"
             yield Finding("L501", message, span, note)
@@ -87,6 +87,13 @@ def kept_for_nothing(callee: Callee, source: Source) -> Iterator[Finding]:
 
 
 _SPELLED = {"dtype": "dtype", "device": "device"}
+_SIZES = frozenset(("size", "numel", "dim", *_SPELLED))
+_LIKE = frozenset(
+    ("zeros_like", "ones_like", "empty_like", "full_like", "new_zeros", "new_ones", "new_full", "new_empty")
+)
+"""Ops that ask their first tensor for its size and dtype alone."""
+_AS = frozenset(("expand_as", "view_as", "reshape_as", "type_as"))
+"""Ops that ask their second one."""
 
 
 def _closure(graph: Graph) -> Block | None:
@@ -102,8 +109,12 @@ def _given(callee: Callee) -> list[Value]:
         return []
 
 
-def _asks_for_shape(node: Node) -> bool:
+def _asks_for_shape(node: Node, of: Value) -> bool:
+    """Whether a node asks a tensor for its size, its dtype and the like, and for none of its elements."""
     op = OPS.of(node.schema)
+    name = node.schema.base_name if node.schema is not None else ""
+    if name in _LIKE or name in _AS:
+        return [i for i, value in enumerate(node.inputs) if value is of] == [int(name in _AS)]
     return op is not None and op.has(Trait.SHAPE_ONLY) and not is_tensor(node.output.type) if node.outputs else False
 
 

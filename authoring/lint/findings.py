@@ -15,7 +15,7 @@ CODES = {
     "L103": "a statement without effect",
     "L104": "a function that computes and returns nothing",
     "L201": "log(1 + x), which loses x where it is small",
-    "L202": "exp(x) - 1, which loses x where it is small",
+    "L202": "exp(x) - 1 or 1 - exp(x), which loses x where it is small",
     "L203": "1 - cos(x), which loses everything where x is small",
     "L204": "the log of a softmax or a sigmoid, which is of 0 where that underflows",
     "L205": "sqrt(x * x), whose gradient at 0 is NaN",

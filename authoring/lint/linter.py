@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from ...runtime.face.function import Function
 from ...runtime.face.unit import CompilationUnit
 from .closures import forgotten_arguments, kept_for_nothing
 from .findings import Finding, wanted
@@ -16,8 +17,10 @@ _OF_SYNTAX = (unused_names, unused_parameters, ignored_gradients, idle_statement
 _OF_GRAPHS = (lost_digits, dead_sides, promoting_literals, forgotten_arguments, kept_for_nothing)
 
 
-def lint(unit: CompilationUnit, ignored: Iterable[str] = (), settings: LintSettings | None = None) -> list[Finding]:
-    """What is found in the functions of a unit, in the order of the source.
+def lint(
+    unit: CompilationUnit | Mapping[str, Function], ignored: Iterable[str] = (), settings: LintSettings | None = None
+) -> list[Finding]:
+    """What is found in the functions of a unit, or in functions by name, in the order of the source.
 
     `ignored` are codes, or what they begin with (ValueError for what begins none), beside those of `settings`. A line
     that ends in `# noqa` says that all is meant there, one in `# noqa: L201` that this is; a line `# gradscript: noqa`
@@ -27,14 +30,14 @@ def lint(unit: CompilationUnit, ignored: Iterable[str] = (), settings: LintSetti
     left_out = tuple(name.upper() for name in named(ignored, "ignored"))
     told = (
         found
-        for found in wanted(_all(unit))
+        for found in wanted(_all((unit.functions if isinstance(unit, CompilationUnit) else unit).values()))
         if not found.code.startswith(left_out) and chosen.tells(found.code, found.span.source.filename)
     )
-    return list(dict.fromkeys(sorted(told, key=lambda f: (f.span.start, f.span.end, f.code))))
+    return list(dict.fromkeys(sorted(told, key=lambda f: (f.span.line, f.span.start, f.span.end, f.code))))
 
 
-def _all(unit: CompilationUnit) -> Iterator[Finding]:
-    for function in unit.functions.values():
+def _all(functions: Iterable[Function]) -> Iterator[Finding]:
+    for function in functions:
         definition = function.definition
         if definition is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from ...compiler.ir.graph import Callee
@@ -130,8 +131,8 @@ def _of_log(node: Node) -> Form | None:
         if _kind(given[0]) == "sigmoid" and _is_written_inside(given[0], node):
             power = _text(given[0].node.inputs[0], node)
             message = "the log of 1 - sigmoid(x) is -inf where that is 0"
-            return Form("L204", message, f"F.logsigmoid(-({power}))") if power else None
-        return Form("L201", "log(1 - x) loses x where it is small", f"torch.log1p(-({text}))")
+            return Form("L204", message, f"F.logsigmoid(-{_operand(power)})") if power else None
+        return Form("L201", "log(1 - x) loses x where it is small", f"torch.log1p(-{_operand(text)})")
     if kind == "sum" and _kind(given[0]) == "exp" and _is_written_inside(given[0], node):
         return _of_summed_powers(inner, given[0], node)
     return None
@@ -164,8 +165,10 @@ def _of_difference(node: Node) -> Form | None:
         return None
     if node.schema.base_name == "sub" and _kind(inner) == "exp":
         return Form("L202", "exp(x) - 1 loses x where it is small", f"torch.expm1({text})")
+    if node.schema.base_name == "rsub" and _kind(inner) == "exp":
+        return Form("L202", "1 - exp(x) loses x where it is small", f"-torch.expm1({text})")
     if node.schema.base_name == "rsub" and _kind(inner) == "cos":
-        form = f"(2 * torch.sin(({text}) / 2) ** 2)"
+        form = f"(2 * torch.sin({_operand(text)} / 2) ** 2)"
         return Form("L203", "1 - cos(x) loses everything where x is small", form)
     return None
 
@@ -182,6 +185,11 @@ def _of_root(node: Node) -> Form | None:
     if not is_square or text is None:
         return None
     return Form("L205", "sqrt(x * x) is |x|, and its gradient at 0 is NaN", f"torch.abs({text})")
+
+
+def _operand(text: str) -> str:
+    """An expression behind a sign or before an operator."""
+    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
 
 
 def _argument(inner: Value, node: Node) -> str | None:

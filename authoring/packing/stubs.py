@@ -6,7 +6,7 @@ def rms_norm(x: _Tensor, weight: _Tensor, eps: float = 1e-06) -> _Tensor: ...
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from ...runtime.face.function import Function
@@ -22,10 +22,11 @@ _Tensor = Any  # a torch.Tensor, a numpy.ndarray, or whatever the arguments are
 """
 
 
-def stubs_of(unit: CompilationUnit, title: str) -> str:
-    """The text of a stub, in which each function of a unit has its parameters, types and defaults."""
+def stubs_of(unit: CompilationUnit | Mapping[str, Function], title: str) -> str:
+    """The text of a stub, in which each function of a unit, or of those by name, has its parameters, types, defaults."""
+    functions = unit.functions if isinstance(unit, CompilationUnit) else unit
     parts = [_HEAD.format(title=title)]
-    parts += [stub_of(function) for function in unit.functions.values()]
+    parts += [stub_of(function) for function in functions.values()]
     return "\n".join(parts)
 
 

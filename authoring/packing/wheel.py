@@ -56,6 +56,25 @@ def __dir__() -> list[str]:
 """
 
 
+_PACKAGE = """\
+import importlib
+from typing import Any
+
+_MODULES = ({names})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{{__name__}}.{{name}}")
+    raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)
+"""
+"""Of a folder: its modules are loaded when they are asked for."""
+
+
 class NoPackage(ValueError):
     """A folder that is no package: the message says why."""
 
@@ -91,8 +110,8 @@ def pack(
     units = _units(source)
     packed = PackedWheel(Path(out) / f"{package}-{version}-py3-none-any.whl")
     files = _sources(package, source, units, packed)
-    if exported:
-        files |= _kernels(package, units.values(), packed)
+    kernels = _kernels(package, units.values(), packed) if exported else {}
+    files |= kernels | _packages(package, [*units, *(Path(KERNELS, f"{made}.py") for made in packed.kernels)])
     files |= _information(package, version, requires, exported)
     packed.path.parent.mkdir(parents=True, exist_ok=True)
     _write(packed.path, files, f"{package}-{version}.dist-info/RECORD")
@@ -142,9 +161,20 @@ def _sources(
         files[f"{place}.py"] = module.encode()
         files[f"{place}.pyi"] = stubs_of(unit, inside.name).encode()
         packed.modules[".".join((package, *inside.with_suffix("").parts))] = names
-    for inside in units:
-        for parent in inside.parents:
-            files.setdefault(f"{package}/{parent.as_posix()}/__init__.py".replace("/./", "/"), b"")
+    return files
+
+
+def _packages(package: str, inside: Iterable[Path]) -> dict[str, bytes]:
+    """The `__init__.py` of each folder."""
+    modules: dict[Path, dict[str, None]] = {}
+    for path in inside:
+        for parent in path.parents:
+            modules.setdefault(parent, {})[path.relative_to(parent).parts[0].partition(".")[0]] = None
+    files = {}
+    for parent, names in modules.items():
+        quoted = ", ".join([f'"{name}"' for name in sorted(names)])
+        text = _PACKAGE.format(names=quoted + ("," if len(names) == 1 else ""))
+        files[f"{package}/{parent.as_posix()}/__init__.py".replace("/./", "/")] = text.encode()
     return files
 
 
@@ -161,8 +191,6 @@ def _kernels(package: str, units: Iterable[CompilationUnit], packed: PackedWheel
             packed.kernels.append(function.name)
         except CompileError as error:
             packed.without_kernels[function.name] = error.message
-    if files:
-        files[f"{package}/{KERNELS}/__init__.py"] = b""
     return files
 
 

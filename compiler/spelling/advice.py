@@ -209,8 +209,9 @@ def for_member(name: str) -> tuple[str, ...]:
 
 
 def for_member_of(name: str, member: str) -> tuple[str, ...]:
-    """What to write instead of a member of what torch hands to methods: a context, or the object itself."""
-    return for_member(member) if name in ("ctx", "self", "cls") else ()
+    """What to write instead of a member of what torch hands to methods, a context or the object itself, or of an
+    autograd.Function, which is applied."""
+    return for_member(member) if name in ("ctx", "self", "cls") or member == "apply" else ()
 
 
 def for_module(name: str) -> tuple[str, ...]:

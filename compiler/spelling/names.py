@@ -71,6 +71,7 @@ CONSTANTS = {
     "torch.pi": 3.141592653589793,
     "torch.inf": float("inf"),
     "torch.nan": float("nan"),
+    "torch.newaxis": None,
     "torch.contiguous_format": 0,
     "torch.preserve_format": 1,
     "torch.channels_last": 2,

@@ -19,6 +19,7 @@ from gradscript.authoring.derive.placing import replaced
 from gradscript.authoring.lint.linter import lint
 from gradscript.compiler.formulas.library import formula_names
 from gradscript.lang.source import Source
+from gradscript.stdlib_grads import path_of
 from mpmath import MPContext
 from right_forwards import FORWARDS
 
@@ -102,6 +103,17 @@ def test_second_order_of_an_authors_backward() -> None:
     derived = gs.derive(gs.CompilationUnit(text + "    return x * x, backward\n").f, order=2)
     assert derived.startswith("def f(x):\n    # the forward\n    def backward(g):\n        # mine\n")
     assert derived.count("def ") == 3 and gs.check(gs.CompilationUnit(derived).f).ok
+
+
+def test_a_function_in_one_line() -> None:
+    for head in ("def f(x): ", "def f(\n    x,\n): "):
+        text = gs.derive(gs.CompilationUnit(head + "return x * x  # squared\n").f)
+        assert "        return grad_output * x * 2\n" in text and gs.check(gs.CompilationUnit(text).f).ok
+
+
+def test_files_of_the_library_are_derived_as_it_is_compiled() -> None:
+    found = CliRunner().invoke(main, ["derive", str(path_of("losses.grad")), "mse_loss_1", "--json"])
+    assert found.exit_code == 0 and "def backward(grad_output" in json.loads(found.stdout)[0]["functions"]["mse_loss_1"]
 
 
 SECONDS = {

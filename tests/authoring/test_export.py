@@ -29,8 +29,8 @@ def mean_squared(x, y):
     return ((x - y) ** 2).mean()
 
 
-def masked(x):
-    return F.dropout(x, 0.3)
+def masked(x, p: float = 0.3):
+    return F.dropout(x, p)
 """
 EXAMPLES = {
     "gelu": ("gelu.gs", "gelu"),

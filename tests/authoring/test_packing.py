@@ -137,17 +137,20 @@ def test_a_folder_is_installed_and_imported(folder: Path, tmp_path: Path) -> Non
         "import numpy as np\n"
         "from my_norms.layers import block, norms\n"
         "print(block.block(np.array([3.0, 3.0]), np.ones(2)).round(3), norms.rms_norm.__doc__, dir(block))\n"
+        "import my_norms\n"
+        "print(dir(my_norms), dir(my_norms.layers), hasattr(my_norms, 'none'))\n"
         "import torch\n"
-        "from my_norms.kernels.rms_norm import rms_norm\n"
+        "rms_norm = my_norms.kernels.rms_norm.rms_norm\n"
         "print(rms_norm(torch.tensor([3.0, 3.0]), torch.ones(2)))\n"
     )
     environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path
     )
-    assert found.stdout == ("[2. 2.] x over its root mean square. ['block', 'printed']\ntensor([1.0000, 1.0000])\n"), (
-        found.stderr
-    )
+    modules = "['kernels', 'layers'] ['block', 'norms'] False\n"
+    assert found.stdout == (
+        f"[2. 2.] x over its root mean square. ['block', 'printed']\n{modules}tensor([1.0000, 1.0000])\n"
+    ), found.stderr
 
 
 def test_the_archive_is_what_its_record_says(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import click
 from ....lang.light_dataclasses import dataclass, field
 from ..checking import files_of, split_arguments
 from ..console import emit, emit_errors
-from ..loading import CliError, find_function, load_unit
+from ..loading import CliError, find_function, load_functions
 from ..outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def _derived(path: str, names: Sequence[str], order: int, compare: bool, *, alon
 
     found = Derived(path, named=names)
     try:
-        unit = load_unit(path)
+        unit = load_functions(path)
         there = names if alone else [name for name in names if name in unit]
-        functions = [find_function(unit, name) for name in there] if names else list(unit.functions.values())
+        functions = [find_function(unit, name) for name in there] if names else list(unit.values())
     except CompileError as error:
         found.diagnostics = error.diagnostics
         return found

@@ -13,7 +13,7 @@ import click
 from ....lang.light_dataclasses import dataclass, field
 from ..checking import files_of
 from ..console import emit
-from ..loading import CliError, load_unit
+from ..loading import CliError, load_functions
 from ..outcomes import Outcome, finish
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ def _linted(path: str, options: Callable[[Path], LintSettings], fix: bool, is_na
         if not is_named and settings.leaves_out(path):
             return None
         for _ in range(_ROUNDS):
-            unit = load_unit(path)
-            found.findings = lint_unit(unit, settings=settings)
-            edits = [finding for finding in found.findings if finding.edit is not None]
+            found.findings = lint_unit(load_functions(path), settings=settings)
+            # Of the library each function is read by itself: what its source would become is not the file.
+            edits = [one for one in found.findings if one.edit is not None and not one.span.source.is_library]
             if not fix or not edits or path == "-":
                 break
             source = edits[0].span.source

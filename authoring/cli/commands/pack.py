@@ -12,7 +12,7 @@ import click
 from ....lang.light_dataclasses import dataclass
 from ..checking import files_of
 from ..console import emit, emit_errors
-from ..loading import CliError, load_unit
+from ..loading import CliError, load_functions
 from ..outcomes import Outcome, finish
 
 
@@ -55,7 +55,7 @@ def _stubbed(path: str, write: bool) -> Stubbed:
 
     found = Stubbed(path)
     try:
-        found.text = stubs_of(load_unit(path), Path(path).name if path != "-" else "standard input")
+        found.text = stubs_of(load_functions(path), Path(path).name if path != "-" else "standard input")
         if write and path != "-":
             target = Path(path).with_suffix(".pyi")
             target.write_text(found.text, encoding="utf-8")
