@@ -23,7 +23,7 @@ _Tensor = Any  # a torch.Tensor, a numpy.ndarray, or whatever the arguments are
 
 
 def stubs_of(unit: CompilationUnit | Mapping[str, Function], title: str) -> str:
-    """The text of a stub, in which each function of a unit, or of those by name, has its parameters, types, defaults."""
+    """The text of a stub, in which each function of a unit, or of those by name, has its parameters and types."""
     functions = unit.functions if isinstance(unit, CompilationUnit) else unit
     parts = [_HEAD.format(title=title)]
     parts += [stub_of(function) for function in functions.values()]

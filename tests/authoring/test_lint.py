@@ -86,7 +86,8 @@ def _of_file(path: Path) -> list[Finding]:
     "asked", ["g.expand_as(t) * y", "g * torch.ones_like(t) * y", "g.expand(t.size()) / t.numel() * y"]
 )
 def test_tensors_that_are_kept_for_their_size(asked: str) -> None:
-    text = f"def f(x, y):\n    t = x * y\n    def backward(g):\n        return {asked}, g * x\n    return t.sum(), backward\n"
+    backward = f"    def backward(g):\n        return {asked}, g * x\n"
+    text = f"def f(x, y):\n    t = x * y\n{backward}    return t.sum(), backward\n"
     assert _codes(text) == ["L501"]
     assert _codes(text.replace("g * x", "g * x * t")) == []
 

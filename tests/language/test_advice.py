@@ -104,6 +104,8 @@ WHOLE = {
     "def f(x: np.ndarray):\n    return x\n": "write `Tensor`",
     "def f(x, g: Callable):\n    return x\n": "not passed",
     "def f(x, y):\n    def backward(g):\n        return [g, g]\n    return x + y, backward\n": "no list",
+    "def f(x):\n    def backward(g):\n        return [g]\n    return x * 2, backward\n": "no list",
+    "def f(xs: List[Tensor]):\n    def backward(g):\n        return g, g\n    return xs[0], backward\n": "is one list",
     "def f(x):\n    def backward(ctx, g):\n        return g\n    return x, backward\n": "leave its first parameter out",
     "def f(x: Optional[Tensor]):\n    if x == None:\n        return torch.zeros(1)\n    return x\n": "x is None",
     "def f(x):\n    def backward(g):\n        return ctx.needs_input_grad\n    return x, backward\n": "not computed",
@@ -118,6 +120,10 @@ WHOLE = {
 def test_annotations_in_strings_are_annotations() -> None:
     text = "def f(x: 'Tensor', n: \"Optional[int]\" = None) -> 'torch.Tensor':\n    return x if n is None else x * n\n"
     assert gs.CompilationUnit(text).f(2.0, 3) == 6.0
+
+
+def test_newaxis_is_torch_s() -> None:
+    assert gs.CompilationUnit("def f(x):\n    return x[:, torch.newaxis]\n").f(np.ones((2, 3))).shape == (2, 1, 3)
 
 
 @pytest.mark.parametrize("text", WHOLE)
