@@ -72,8 +72,8 @@ def test_a_setting_is_the_threads_own(unit: gs.CompilationUnit) -> None:
     seen: list[bool] = []
 
     def work() -> None:
-        gs.settings.optimize(False)
-        unit.outer(X, 1)
+        with gs.settings.optimize(False):
+            unit.outer(X, 1)
         seen.append("prim::CallFunction" in _kinds(gs.compiler_debug.last_executed_graph()))
 
     thread = threading.Thread(target=work)

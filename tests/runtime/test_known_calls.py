@@ -127,6 +127,7 @@ def test_lists_and_keyword_only_arguments() -> None:
         np.testing.assert_array_equal(unit.scaled(np.array([1, 2]), 0.5), np.array([0.5, 1], np.float32))
 
 
+@pytest.mark.usefixtures("op_by_op")  # the interpreter's short way is what is held
 def test_a_known_call_with_numbers_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     f = gs.CompilationUnit(SOURCE).f
     calls = [((X, W), {}), ((X, W, 0.25), {}), ((X, W), {"n": 3}), ((X,), {"w": W, "flip": True})]
