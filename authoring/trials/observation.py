@@ -25,7 +25,8 @@ from .trace import RunTrace
 NEGATIVE, ZERO, POSITIVE = -1, 0, 1
 MAX_STEPS = 20000
 _OF_WHAT_IS_NO_NUMBER = frozenset(("isnan", "isinf", "isfinite"))
-"""Masks of these are true, or false, of numbers that are not tried."""
+"""Masks of these are true, or false, of numbers that are not tried on both sides of all else."""
+_TAKE_WHAT_IS_NO_NUMBER = frozenset((*_OF_WHAT_IS_NO_NUMBER, "nan_to_num", "nansum", "nanmean", "nanmedian"))
 _BRANCHES = ("prim::If", "prim::Loop")
 _LIKE_A_TIE = {"le": NEGATIVE, "gt": NEGATIVE, "lt": POSITIVE, "ge": POSITIVE}
 """By comparison, the side that gives what a tie gives."""
@@ -126,6 +127,12 @@ class Observer:
                 elif (_compares_tensors(node) or _joins_masks(node)) and not _steers_only(node):
                     found += [Side(node, way) for way in (NEGATIVE, POSITIVE)]
         return found
+
+    @cached_property
+    def asking_for_numbers(self) -> list[Node]:
+        """What in the function's own text tells numbers from what is none."""
+        nodes = (node for graph in self.graphs() for node in graph.all_nodes())
+        return [node for node in nodes if node.schema is not None and node.schema.base_name in _TAKE_WHAT_IS_NO_NUMBER]
 
     def missing(self) -> list[Side]:
         """The sides that nothing has reached. Of a comparison in code that never ran the branch alone is told."""

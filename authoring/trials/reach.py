@@ -19,7 +19,7 @@ from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached
 from .recipes import Recipe
 from .samples import Rng
-from .traps import traps
+from .traps import no_numbers, traps
 
 MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""
@@ -110,11 +110,19 @@ class Reach:
                 pending.append((base, candidates))
 
     def look_for_traps(self, base: Values) -> None:
-        """Keep the arguments beside ordinary ones at which the backward makes what is not finite."""
+        """Keep the arguments beside ordinary ones at which the backward makes what is not finite.
+
+        Of what asks which elements are numbers those too that are none.
+        """
         for values, is_corner in traps(base):
             reached = self._see(values)
             if reached is not None and reached.lost:
                 self.kinks.append(Kink(values, tuple(dict.fromkeys(reached.lost)), is_corner, is_trap=True))
+
+        asking = self.observer.asking_for_numbers
+        for values in no_numbers(base) if asking else ():
+            if self._see(values) is not None:
+                self.kinks.append(Kink(values, tuple(asking), is_corner=True))
 
     def _may_run(self) -> bool:
         if self.observer.steps > MAX_STEPS_OF_ALL:

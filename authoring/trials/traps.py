@@ -1,5 +1,7 @@
 """Arguments at which a backward divides by nothing or overflows: zeros, numbers that are equal, and large ones.
 
+And those that are no numbers, of what asks whether they are.
+
 No comparison says where these are, so they are tried as they stand. What comes of them is held, as at a kink, to what
 the forward's own gradient is there.
 """
@@ -24,7 +26,7 @@ def traps(base: Values) -> Iterator[tuple[Values, bool]]:
     leaves = {path: leaf for path, leaf in floating_leaves(base).items() if leaf.size}
     for path, leaf in leaves.items():
         if leaf.size > 1:
-            yield _with(base, {path: _first_zero(leaf)}), False
+            yield _with(base, {path: _with_first(leaf, 0.0)}), False
             yield _with(base, {path: np.full(leaf.shape, leaf.ravel()[0])}), True
         yield _with(base, {path: np.zeros(leaf.shape)}), True
         yield from ((_with(base, {path: np.full(leaf.shape, size)}), True) for size in (LARGE, -LARGE))
@@ -33,9 +35,16 @@ def traps(base: Values) -> Iterator[tuple[Values, bool]]:
         yield _with(base, {path: np.ones(leaf.shape) for path, leaf in leaves.items()}), True
 
 
-def _first_zero(leaf: Array) -> Array:
+def no_numbers(base: Values) -> Iterator[Values]:
+    """Arguments like these of which one element is infinite or NaN."""
+    for path, leaf in floating_leaves(base).items():
+        if leaf.size:
+            yield from (_with(base, {path: _with_first(leaf, other)}) for other in (np.nan, np.inf, -np.inf))
+
+
+def _with_first(leaf: Array, other: float) -> Array:
     made = np.array(leaf, np.float64)
-    made.flat[0] = 0.0
+    made.flat[0] = other
     return made
 
 
