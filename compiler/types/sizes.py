@@ -30,7 +30,6 @@ from .polynomials import (
     shared_factor,
 )
 
-
 MOST_TERMS, MOST_FACTORS = 64, 8
 """Of a polynomial that stays open: one with more of them is the number at hand."""
 

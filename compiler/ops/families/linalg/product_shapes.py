@@ -157,7 +157,7 @@ def have_ranks(a: Arguments) -> None:
         raise fitting.misfit(
             a, f"expected tensors of rank {_RANKS[name]}, but got shapes {list(left)} and {list(right)}"
         )
-    if len(left) == len(right) == 3 and left[0] != right[0] and name != "addbmm":
+    if len(left) == len(right) == 3 and left[0] != right[0]:
         raise fitting.misfit(a, f"batch sizes differ: {list(left)} and {list(right)}")
     if first and not fitting.is_broadcast_to(a.at(0), _added(name, left, right)):
         raise fitting.misfit(

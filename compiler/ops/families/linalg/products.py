@@ -122,8 +122,7 @@ _ROUNDED_FACTORS = frozenset(("addmv", "addr"))
 
 
 def _batch_sum(left: Array, right: Array) -> Array:
-    _require_ranks("addbmm", (left, right), (3, 3))
-    return np.asarray(product(left, right).sum(0, dtype=left.dtype))
+    return np.asarray(_ranked_product("addbmm", 3, 3)(left, right).sum(0, dtype=left.dtype))
 
 
 def _linear(input: Array, weight: Array, bias: Array | None) -> Array:

@@ -90,10 +90,22 @@ def _solve(A: Array, B: Array, left: bool) -> Array:  # noqa: N803
 
 
 def _solve_triangular(self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:  # noqa: N803
+    _require_ranks_of_matrices("linalg.solve_triangular", self, B)
     matrix = np.triu(self) if upper else np.tril(self)
     if unitriangular:
         matrix = np.where(np.eye(matrix.shape[-1], dtype=bool), np.ones((), matrix.dtype), matrix)
-    return _solve(matrix, B, left)
+    return _solve(matrix, _beside(matrix, B), left)
+
+
+def _require_ranks_of_matrices(name: str, *arrays: Array) -> None:
+    for array in arrays:
+        if array.ndim < 2:
+            raise RuntimeError(f"{name}: expected tensors of 2 dimensions or more, but one has shape {array.shape}")
+
+
+def _beside(matrix: Array, right: Array) -> Array:
+    """As many matrices, or one for all: never the vectors that `linalg.solve` takes rows of them for."""
+    return right.reshape((1,) * (matrix.ndim - right.ndim) + right.shape)
 
 
 def _cholesky(self: Array, upper: bool) -> Array:
@@ -106,8 +118,9 @@ def _cholesky(self: Array, upper: bool) -> Array:
 
 
 def _cholesky_solve(self: Array, input2: Array, upper: bool) -> Array:
+    _require_ranks_of_matrices("cholesky_solve", self, input2)
     factor = np.triu(input2).swapaxes(-1, -2) if upper else np.tril(input2)
-    return _solve(factor.swapaxes(-1, -2), _solve(factor, self, True), True)
+    return _solve(factor.swapaxes(-1, -2), _solve(factor, _beside(factor, self), True), True)
 
 
 def _qr(A: Array, mode: str) -> tuple[Array, Array]:  # noqa: N803
