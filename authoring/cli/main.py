@@ -29,8 +29,15 @@ WITH = {"explain": "lint", "stubs": "pack"}
 OBJECTS_BETWEEN_COLLECTIONS = 500_000
 """Python's own 700 have the collector go through all that is loaded, again and again, while a command starts."""
 
-# A process that ends looks for garbage among all that it has loaded, which takes longer than to leave it.
-atexit.register(gc.freeze)
+
+@atexit.register
+def leave_garbage() -> None:
+    """A process that ends looks for garbage among all that it has loaded, which takes longer than to leave it.
+
+    Triton counts what is left of its own.
+    """
+    if not {"torch", "triton"} & sys.modules.keys():
+        gc.freeze()
 
 
 class Commands(click.Group):

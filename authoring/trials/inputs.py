@@ -232,8 +232,14 @@ class InputSearch:
         tied = tied_dimensions(shapes, fits, [i for i, entry in enumerate(tensors) if entry.is_data])
         named = [int(c) + d for c in self.subject.compared if 2 < c <= MAX_SIZE and c == int(c) for d in (-1, 0, 1)]
         tried = dict.fromkeys(chain(sizes_to_try(shapes, tied, fits, named[:6]), batched(shapes)))
-        natural = (first.with_shapes(s) for s in tried if s != shapes and not _is_broadcast_anew(s, shapes))
+        # Where no shapes that are alike but for their sizes fit, as of square matrices, broadcasting was not tried.
+        alike = self._alike(first, len(shapes)) is not None
+        natural = (first.with_shapes(s) for s in tried if s != shapes and not (alike and _is_broadcast_anew(s, shapes)))
         return [recipe for recipe in natural if self.fits(recipe)]
+
+    def _alike(self, first: Recipe, count: int) -> Shapes | None:
+        """One shape for all tensors, of two dimensions or more, if it fits."""
+        return next((s for s in equal(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
 
     def _candidates(self, count: int) -> Iterator[Shapes]:
         given = dict.fromkeys(e.value.shape for e in self.given.values() if isinstance(e, ExampleEntry))
@@ -243,8 +249,7 @@ class InputSearch:
         """Shapes to try once one assignment fits: broadcasting only if tensors of equal shapes go together."""
         if count <= 1 or self.subject.is_pointwise:
             return self._candidates(count)
-        even = next((s for s in equal(count) if len(s[0]) >= 2 and self.fits(first.with_shapes(s))), None)
-        return chain(STRUCTURED.get(count, ()), equal(count), broadcast(count) if even else ())
+        return chain(STRUCTURED.get(count, ()), equal(count), broadcast(count) if self._alike(first, count) else ())
 
     def _is_natural(self, recipe: Recipe, first: Recipe) -> bool:
         """Indices keep the dimensions of the first fit, and masks are not what the numbers are broadcast to."""

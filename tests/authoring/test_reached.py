@@ -199,6 +199,40 @@ def test_nan_where_the_derivative_is_finite_is_told() -> None:
     assert report.ok, str(report)
 
 
+@pytest.mark.parametrize(
+    ("value", "right", "wrong"),
+    [
+        ("torch.nan_to_num(x)", "g * torch.isfinite(x)", "g"),
+        ("torch.nansum(x)", "g.expand(x.size()) * ~torch.isnan(x)", "g.expand(x.size())"),
+        ("torch.where(torch.isinf(x), 1.0, x)", "torch.where(torch.isinf(x), 0.0, g)", "g"),
+    ],
+)
+def test_what_tells_numbers_from_others_is_held_to_the_conventions_there(value: str, right: str, wrong: str) -> None:
+    assert pointwise(value, right).ok, str(pointwise(value, right))
+    assert [failure.kind for failure in pointwise(value, wrong).failures] == ["kink"]
+
+
+BATCHES = """
+def f(x, factor):
+    y = torch.cholesky_solve(x, factor)
+
+    def backward(g):
+        gx = torch.cholesky_solve(g, factor)
+        product = gx.matmul(y.mT)
+        gf = -(product + product.mT).matmul(factor.tril()).tril()
+        return gx.sum_to_size(x.size()), gf.sum_to_size(factor.size())
+
+    return y, backward
+"""
+
+
+def test_batches_that_are_broadcast_are_tried_of_square_matrices_too() -> None:
+    assert checked(BATCHES).ok, str(checked(BATCHES))
+    for name in ("x", "factor"):
+        report = checked(BATCHES.replace(f".sum_to_size({name}.size())", ""))
+        assert [f.argument for f in (*report.failures, *report.warnings)] == [name], str(report)
+
+
 # --- what no comparison points at ---
 
 

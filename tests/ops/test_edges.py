@@ -287,3 +287,36 @@ def test_no_number_with_a_fraction_is_an_index(index: object) -> None:
     for function in (unit.read, unit.written):
         with pytest.raises(gs.RuntimeFailure, match="must be of integer"):
             function(np.ones((2, 3)), index)
+
+
+SOLVERS = {
+    "torch.addbmm(a, b, c)": (
+        *(((3, 5), (2, 3, 4), (2, 4, 5)), ((5,), (2, 3, 4), (2, 4, 5)), ((3, 5), (0, 3, 4), (0, 4, 5))),
+        *(((3, 5), (1, 3, 4), (2, 4, 5)), ((3, 5), (2, 3, 4), (1, 4, 5))),
+    ),
+    "torch.cholesky_solve(a, b)": (
+        *(((3, 2), (4, 3, 3)), ((2, 3, 2), (3, 3)), ((3, 3), (3, 3, 3)), ((2, 3), (2, 3, 3))),
+        *(((3, 2), (3,)), ((3,), (3, 3)), ((4, 3, 2), (2, 3, 3))),
+    ),
+    "torch.linalg.solve_triangular(a, b, upper=True, unitriangular=True)": (
+        *(((2, 3, 3), (3, 2)), ((3, 3), (4, 3, 2)), ((3, 3, 3), (3, 3)), ((2, 3, 3), (2, 3))),
+        *(((3, 3), (3,)), ((3,), (3, 3)), ((1, 3), (3, 2))),
+    ),
+}
+"""Shapes that torch takes, and such as it refuses."""
+
+
+@pytest.mark.parametrize("text", SOLVERS)
+def test_solvers_take_the_shapes_that_torch_takes(text: str) -> None:
+    for shapes in SOLVERS[text]:
+        given = [torch.rand(shape, dtype=torch.float64) for shape in shapes]
+        tensors = [x + 3 * torch.eye(x.shape[-1]) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x for x in given]
+        names = "abc"[: len(tensors)]
+        f = gs.CompilationUnit(f"def f({', '.join(names)}):\n    return {text}\n").f
+        try:
+            expected = eval(text, {"torch": torch, **dict(zip(names, tensors, strict=True))})
+        except RuntimeError:
+            with pytest.raises(gs.RuntimeFailure):
+                f(*tensors)
+            continue
+        torch.testing.assert_close(f(*tensors), expected)

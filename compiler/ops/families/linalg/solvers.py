@@ -90,7 +90,8 @@ def _solve(A: Array, B: Array, left: bool) -> Array:  # noqa: N803
 
 
 def _solve_triangular(self: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:  # noqa: N803
-    _require_ranks_of_matrices("linalg.solve_triangular", self, B)
+    _require_matrices("linalg.solve_triangular", self)
+    _require_ranks_of_matrices("linalg.solve_triangular", B)
     matrix = np.triu(self) if upper else np.tril(self)
     if unitriangular:
         matrix = np.where(np.eye(matrix.shape[-1], dtype=bool), np.ones((), matrix.dtype), matrix)
