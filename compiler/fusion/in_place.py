@@ -1,28 +1,36 @@
 """Results of kernels in the memory of what nobody reads any more: steps that would hold both hold one.
 
-%scores = matmul(%x, %w)                            %scores = matmul(%x, %w)
-kernel(%scores in, %p out)                 →        kernel(%scores in, %p out at %scores)
-%y = matmul(%p, %v)                                 %y = matmul(%p, %v)
+    %scores = matmul(%x, %w)                            %scores = matmul(%x, %w)
+    kernel(%scores in, %p out)                 →        kernel(%scores in, %p out at %scores)
+    %y = matmul(%p, %v)                                 %y = matmul(%p, %v)
+
+An argument is the caller's, unless it is donated: then its gradient may lie there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.in_place import may_take_place
 from ..ops.registry import OPS, Trait
-from .program import ExternStep, KernelStep, Program, Step
+from .program import ExternStep, KernelStep, Program, Ref, Step, names_in
+
+UNREAD = "nothing reads it, so that its memory is free before: let go of it"
 
 
-def in_place(program: Program, donated: Collection[str] = ()) -> Program:
-    """The program with results where results of the library were, and `donated` inputs, that are read no more."""
-    owned = _owned(program) | set(donated)
+class StillUsed(Exception):
+    """An input that was donated, of which more is read than the result that was to lie in its place; says why."""
+
+
+def in_place(program: Program) -> Program:
+    """The program with results where results of the library were that are read no more."""
+    owned = _owned(program)
     if not owned:
         return program
     free = program.last_uses([[step] for step in program.steps])
-    writers = Counter(name for step in program.steps for name in dict.fromkeys(step.written))
+    writers = _writers(program)
     steps: list[Step] = []
     for step, dead in zip(program.steps, free, strict=True):
         if isinstance(step, KernelStep):
@@ -30,6 +38,41 @@ def in_place(program: Program, donated: Collection[str] = ()) -> Program:
             owned |= {step.arguments[buffer.name] for buffer in step.kernel.outputs if buffer.place_of}
         steps.append(step)
     return replace(program, steps=tuple(steps))
+
+
+def donating(program: Program, donated: Mapping[int, int]) -> Program:
+    """The program in which outputs lie where inputs did: by the input's position, the output's. Raises: StillUsed."""
+    for position, output in donated.items():
+        program = _with_donated(program, program.inputs[position], program.outputs[output])
+    return program
+
+
+def _with_donated(program: Program, source: object, result: object) -> Program:
+    if not isinstance(source, str) or not isinstance(result, Ref) or result.name == source:
+        raise StillUsed("it is no tensor whose gradient is one of its own")
+    if any(source in names_in(output) for output in program.outputs):
+        raise StillUsed("it is a result besides")
+    readers = [i for i, step in enumerate(program.steps) if source in step.read and source not in step.written]
+    if not readers:
+        raise StillUsed(UNREAD)
+    if any(isinstance(step, ExternStep) and source in step.read and not _makes_anew(step) for step in program.steps):
+        raise StillUsed("an op of the library may return what lies in its memory")
+    step = program.steps[readers[-1]]
+    if not isinstance(step, KernelStep) or result.name not in step.written or _writers(program)[result.name] != 1:
+        raise StillUsed("it is read again once its gradient is written")
+    kernel = step.kernel
+    inputs = [b for b in kernel.inputs if step.arguments[b.name] == source]
+    (output,) = (b for b in kernel.outputs if step.arguments[b.name] == result.name)
+    if len(inputs) != 1 or not may_take_place(kernel, output, inputs[0]):
+        raise StillUsed("its gradient does not follow from it element by element, or is of another dtype or layout")
+    moved = tuple([replace(b, place_of=inputs[0].name) if b is output else b for b in kernel.buffers])
+    changed = replace(step, kernel=replace(kernel, buffers=moved))
+    return replace(program, steps=tuple([changed if s is step else s for s in program.steps]))
+
+
+def _writers(program: Program) -> Counter[str]:
+    """How many steps write each."""
+    return Counter(name for step in program.steps for name in dict.fromkeys(step.written))
 
 
 def _owned(program: Program) -> set[str]:
@@ -48,7 +91,7 @@ def _taking_places(step: KernelStep, dead: Collection[str], first: Collection[st
     kernel, taken = step.kernel, set[str]()
     passed = Counter(step.arguments.values())
     for output in kernel.outputs:
-        if step.arguments[output.name] not in first or output.place_of:
+        if step.arguments[output.name] not in first:
             continue
         for source in kernel.inputs:
             name = step.arguments[source.name]

@@ -3,7 +3,7 @@
     kernel lower(%x : float32[4, 8] in, %result : float32[4, 8] out at %x)
       axes i < 4 parallel, j < 8 reduction
       %x : float32 [i, j] = load %x[8*i + j]              each point reads an element, and writes it
-      %m : float32 [i] = reduce max %x over j             once all is read that rows are reduced of
+      %m : float32 [i] = reduce max %x over j             once all is read that it waits for
       %d : float32 [i, j] = sub(%x, %m)
       store %result[8*i + j], %d
 
@@ -29,7 +29,7 @@ def may_take_place(kernel: Kernel, output: Buffer, source: Buffer) -> bool:
         return False
     if load.index.values or load.index.axes != {axis.name for axis in kernel.axes}:
         return False
-    return _waits_for(kernel, store, load)
+    return _is_last(kernel, store, load)
 
 
 def shares_memory(kernel: Kernel, buffer: Buffer) -> bool:
@@ -37,21 +37,23 @@ def shares_memory(kernel: Kernel, buffer: Buffer) -> bool:
     return bool(buffer.place_of) or any(other.place_of == buffer.name for other in kernel.buffers)
 
 
-def _waits_for(kernel: Kernel, store: Store, load: Load) -> bool:
-    """Whether what is stored follows from the element that is loaded, and from each reduction of such elements."""
-    definitions = {s.name: s for s in kernel.body if isinstance(s, Definition)}
-    read = {load.name}
-    reduced: set[str] = set()
+def _is_last(kernel: Kernel, store: Store, load: Load) -> bool:
+    """Whether what is stored follows from the element that is loaded, and waits for every reduction that anything else
+    waits for which does: what a kernel goes through several times, it stores the last time."""
+    along = {load.name}
+    waits: dict[str, frozenset[str]] = {}
+    readers: list[frozenset[str]] = []
     for statement in kernel.body:
-        if isinstance(statement, Definition) and not read.isdisjoint(used_names(statement)):
-            read.add(statement.name)
-            if isinstance(statement, Reduce):
-                reduced.add(statement.name)
-    needed: set[str] = set()
-    pending = used_names(store)
-    while pending:
-        name = pending.pop()
-        if name in definitions and name not in needed:
-            needed.add(name)
-            pending += used_names(definitions[name])
-    return load.name in needed and reduced <= needed
+        used = used_names(statement)
+        needed = frozenset[str]().union(*(waits.get(name, frozenset()) for name in used))
+        is_along = not along.isdisjoint(used)
+        if isinstance(statement, Definition):
+            waits[statement.name] = needed | {statement.name} if isinstance(statement, Reduce) else needed
+            if is_along and not isinstance(statement, Reduce):
+                along.add(statement.name)
+        if is_along and isinstance(statement, Reduce | Store):
+            readers.append(needed)
+    if store.operand not in along:
+        return False
+    last = waits.get(str(store.operand), frozenset())
+    return all(needed <= last for needed in readers)

@@ -24,6 +24,7 @@ from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
 from ..values.arrays import Make, any_on_device, maker_of, to_user
 from ..values.unsuitable import Unsuitable
+from .donated import DonatingGradient
 from .function import Function
 from .rematerialized import RematerializedGradient
 
@@ -38,7 +39,12 @@ Pullback = Callable[..., tuple[Any, ...]]
 
 
 def vjp(
-    function: Function, /, *args: Any, policy: Policy | str | int | None = None, **kwargs: Any
+    function: Function,
+    /,
+    *args: Any,
+    policy: Policy | str | int | None = None,
+    donate_argnums: int | Sequence[int] = (),
+    **kwargs: Any,
 ) -> tuple[Any, Pullback]:
     """The output of a function, and the map from gradients of the output to gradients of the arguments.
 
@@ -54,11 +60,18 @@ def vjp(
 
     On tensors of a GPU, kernels decide what is computed again, and there is no policy.
 
+    `donate_argnums` names arguments, by position, that the caller uses no more: their gradients lie in their memory
+    where kernels in C run, and the pullback is called once. Refused (RuntimeFailure R002) where one is still used: a
+    result, another argument or another step of the backward lies there or reads it. Op by op nothing is donated.
+
     Raises RuntimeFailure for data that does not fit, CompileError (E408) where an op has no gradient and (E410) where a
     budget is less than must be kept, ValueError for an unknown policy.
     """
     _check_function(function, "gs.vjp")
-    if function.gradient_calls and policy is None and not kwargs and runs_c():
+    donated = [_position(function, number) for number in _numbers(donate_argnums)]
+    if donated and policy is not None:
+        raise ValueError("policy and donate_argnums do not go together")
+    if function.gradient_calls and policy is None and not kwargs and not donated and runs_c():
         found: tuple[Any, Pullback] | None = function.gradient_calls(*args)
         if found is not None:
             return found
@@ -66,17 +79,17 @@ def vjp(
     chosen = None if policy is None else as_policy(policy)
     differentiated: Differentiated | RecordedFunction | CDifferentiated
     if any_on_device([*args, *kwargs.values()]):
-        differentiated, values = _on_device(function, args, kwargs, chosen)
+        differentiated, values = _on_device(function, args, kwargs, chosen, donated)
     else:
         values = function.bind(args, kwargs)
-        differentiated = _differentiated(function, derivatives, values, chosen)
+        differentiated = _differentiated(function, derivatives, values, chosen, donated)
     flat = leaves(values, derivatives.input_types)
     parameters = enumerate(function.schema.arguments)
     given_arguments = [i for i, parameter in parameters if i < len(args) or parameter.name in kwargs]
     outputs, residuals = differentiated.run(flat)
     make = maker_of([*args, *kwargs.values()])
     pullback = _pullback(function, derivatives, differentiated, (flat, outputs, residuals), given_arguments, make)
-    if make is None and not kwargs and not isinstance(differentiated, Differentiated):
+    if make is None and not kwargs and not donated and not isinstance(differentiated, Differentiated):
         _keep_by_kernels(function, derivatives, differentiated, (values, len(args)))
     results = [to_user(output, make) for output in rebuilt(iter(outputs), derivatives.output_types)]
     return (results[0] if len(results) == 1 else tuple(results)), pullback
@@ -108,20 +121,26 @@ def _pullback(
 
 
 def _differentiated(
-    function: Function, derivatives: Derivatives, values: Sequence[Any], policy: Policy | None
+    function: Function, derivatives: Derivatives, values: Sequence[Any], policy: Policy | None, donated: Sequence[int]
 ) -> Differentiated | CDifferentiated:
     if policy is not None:
         return derivatives.rematerialize(values, policy)[0]
-    by_kernels = _by_kernels(function, derivatives, values) if runs_c() else None
+    by_kernels = _by_kernels(function, derivatives, values, donated) if runs_c() else None
     return by_kernels or derivatives.differentiate(values)
 
 
-def _by_kernels(function: Function, derivatives: Derivatives, values: Sequence[Any]) -> CDifferentiated | None:
+def _by_kernels(
+    function: Function, derivatives: Derivatives, values: Sequence[Any], donated: Sequence[int]
+) -> CDifferentiated | None:
     """The gradient by kernels in C, where there are any."""
     from ..kernels.c.derivatives import CDifferentiated, c_derivatives_of
 
     pair = c_derivatives_of(function).pair(values)
-    return None if pair is None else CDifferentiated(pair, lambda: derivatives.differentiate(values))
+    if pair is None or not donated:
+        return None if pair is None else CDifferentiated(pair, lambda: derivatives.differentiate(values))
+    from ..kernels.c.donation import donating_pair
+
+    return donating_pair(pair, function.graph, values, donated, lambda: derivatives.differentiate(values))
 
 
 def _keep_by_kernels(
@@ -157,8 +176,12 @@ def _keep_by_kernels(
 
 
 def _on_device(
-    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], policy: Policy | None, donated: Sequence[int]
 ) -> tuple[RecordedFunction, list[Any]]:
+    if donated:
+        message = "torch records what is on a device: gs.vjp donates arrays and tensors of the CPU"
+        note = "gs.grad and gs.value_and_grad donate there"
+        raise RuntimeFailure("R003", function.title, message, span=function.graph.span, notes=[note])
     if policy is not None:
         message = "a policy of recomputation is for arrays and tensors on the CPU"
         note = "leave it out: what kernels compute again costs them no memory traffic; see `f.kernels(…).saved_bytes`"
@@ -172,6 +195,7 @@ def grad(
     *,
     policy: Policy | str | int | None = None,
     allow_unused: bool = False,
+    donate_argnums: int | Sequence[int] = (),
 ) -> Function:
     """A Function of the same parameters that returns the gradient of `function`, whose output is one number.
 
@@ -181,8 +205,11 @@ def grad(
 
     Raises CompileError (E409) for a parameter that does not reach the output; with `allow_unused` its gradient is one
     of zeros, as is that of a parameter through which no gradient comes back.
+
+    `donate_argnums`, as of `vjp` and on devices too: of the parameters in `argnums`, those whose gradients lie in the
+    memory of the arguments.
     """
-    return _derived(function, argnums, policy, allow_unused, with_value=False)
+    return _derived(function, argnums, policy, allow_unused, donate_argnums, with_value=False)
 
 
 def value_and_grad(
@@ -191,9 +218,10 @@ def value_and_grad(
     *,
     policy: Policy | str | int | None = None,
     allow_unused: bool = False,
+    donate_argnums: int | Sequence[int] = (),
 ) -> Function:
     """As `grad`, but the Function returns the pair (value, gradient)."""
-    return _derived(function, argnums, policy, allow_unused, with_value=True)
+    return _derived(function, argnums, policy, allow_unused, donate_argnums, with_value=True)
 
 
 def _derived(
@@ -201,6 +229,7 @@ def _derived(
     argnums: int | Sequence[int],
     policy: Policy | str | int | None,
     allow_unused: bool,
+    donate_argnums: int | Sequence[int],
     *,
     with_value: bool,
 ) -> Function:
@@ -211,14 +240,23 @@ def _derived(
     wrt = _numbers(argnums)
     positions = [_position(function, number) for number in wrt]
     chosen = None if policy is None else as_policy(policy)
-    key = (with_value, as_tuple, *positions, chosen, allow_unused)
+    donated = tuple([_position(function, number) for number in _numbers(donate_argnums)])
+    if donated and chosen is not None:
+        raise ValueError("policy and donate_argnums do not go together")
+    if not set(donated) <= set(positions):
+        raise ValueError("donate_argnums are some of argnums: it is their gradients that lie in their memory")
+    key = (with_value, as_tuple, *positions, chosen, allow_unused, donated)
     with _MAKING:
         if function.derived is None:
             function.derived = {}
             _DERIVED.add(function)
         found = function.derived.get(key)
         if found is None:
-            found = function.derived[key] = _made(function, positions, chosen, allow_unused, with_value, as_tuple)
+            found = _made(function, positions, chosen, allow_unused, with_value, as_tuple)
+            if donated:
+                places = {i: positions.index(i) + with_value for i in donated}
+                found = DonatingGradient(found.callee, places)
+            function.derived[key] = found
     return found
 
 

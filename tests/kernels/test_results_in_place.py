@@ -110,9 +110,9 @@ def test_kernels_say_whose_place_they_take() -> None:
     verify_kernel(kernel)
 
 
-@pytest.mark.parametrize(("load", "left", "right"), [("8*i - j + 7", "%x", "%m"), ("8*i + j", "%x", "%x")])
+@pytest.mark.parametrize(("load", "left", "right"), [("8*i - j + 7", "%x", "%m"), ("8*i + j", "1.0", "%m")])
 def test_a_place_that_is_still_read_is_refused(load: str, left: str, right: str) -> None:
-    """Read elsewhere than it is written, or by a reduction that what is written does not wait for."""
+    """Read elsewhere than it is written, or not for what is written."""
     kernel = parse_kernel(TEXT.format(load=load, left=left, right=right).strip())
     source, output = kernel.buffers
     assert not may_take_place(kernel, output, source)
@@ -165,3 +165,25 @@ def test_a_chunked_loss_holds_the_scores_of_one_chunk(monkeypatch: pytest.Monkey
         tracemalloc.stop()
     results = sum(np.asarray(result).nbytes for result in (loss, *gradients[:2]))
     assert scores < most - before - results <= 1.3 * scores
+
+
+LATER = """
+kernel f(%x : float32[4, 8] in, %y : float32[4, 8] out at %x, %z : float32[4, 8] out)
+  axes i < 4 parallel, j < 8 reduction
+  %x : float32 [i, j] = load %x[8*i + j]
+  %m : float32 [i] = reduce max %x over j
+  %d : float32 [i, j] = sub(%x, {taken})
+  %e : float32 [i, j] = exp(%x)
+  store %y[8*i + j], %{first}
+  store %z[8*i + j], %{last}
+"""
+
+
+@pytest.mark.parametrize(("first", "last", "is_safe"), [("d", "e", True), ("e", "d", False)])
+def test_what_is_written_waits_for_all_that_is_read(first: str, last: str, is_safe: bool) -> None:
+    """A row may be gone through once more for what follows from its maximum."""
+    kernel = parse_kernel(LATER.format(taken="%m", first=first, last=last).strip())
+    source, output, _ = kernel.buffers
+    assert may_take_place(kernel, output, source) is is_safe
+    both = parse_kernel(LATER.format(taken="1.0", first=first, last=last).strip())
+    assert may_take_place(both, *both.buffers[1::-1])

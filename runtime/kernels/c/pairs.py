@@ -16,6 +16,7 @@ import numpy as np
 
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.fusion.fuse import FusedPair, closed_gradient
+from ....compiler.fusion.in_place import UNREAD, StillUsed, donating
 from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
@@ -98,6 +99,26 @@ class CPair:
                 if key not in self._backward:
                     self._backward[key] = self._made(seeds)
         return self._backward[key]
+
+    def donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram | None:
+        """The program in which gradients lie where the arguments did that are donated, by their numbers; None where
+        none can be made. Raises: StillUsed."""
+        key = (tuple(donated), described(seeds, True))
+        if key not in self._backward:
+            with PLANNING, collection_paused():
+                if key not in self._backward:
+                    self._backward[key] = loaded(lambda: self._donating(seeds, donated), self._refused)
+        return self._backward[key]
+
+    def _donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram:
+        gradient = self.gradient
+        places: dict[int, int] = {}
+        for i in donated:
+            if i not in gradient.captured_inputs:
+                raise StillUsed(UNREAD)
+            places[len(gradient.input_vjps) + gradient.captured_inputs.index(i)] = gradient.output_vjps.index(i)
+        given = [None if seed is None else layout_of(seed, True) for seed in seeds]
+        return CProgram(donating(self._fused().backward(given), places))
 
     def _made(self, seeds: Sequence[Any]) -> CProgram | None:
         given = [None if seed is None else layout_of(seed, True) for seed in seeds]
