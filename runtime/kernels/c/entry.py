@@ -102,18 +102,18 @@ KNOWN = Known()
 
 
 def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_results: Sequence[Type]) -> Any:
-    """What runs a program on arguments like these; None where it is more than a stretch of kernels.
+    """What runs a program on arguments like these; None where it takes or gives lists.
 
     The first of the values, as many as are `given`, are asked for, the others are what they are. Results are of these
     types: tensors, and tuples of tensors; what the program gives beyond them is left.
     """
     widths = [_width(type) for type in types_of_results]
-    straight = program.straight
-    if straight is None or None in widths or any(isinstance(v, list | tuple) for v in values):
-        return None
     found = types()
-    if found is None:
+    if found is None or None in widths or any(isinstance(v, list | tuple) for v in values):
         return None
+    straight = program.straight
+    if straight is None:
+        return _entry_of_steps(found, program, values, given, widths)
     slots = _places(straight, len(values))
     count = sum(abs(width) for width in widths if width is not None)
     if slots is None or any(result not in slots for result in straight.results):
@@ -136,6 +136,36 @@ def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_resu
         threads=thread_count,
         allocate=ARENA.empty,
         owner=program,
+        steps=None,
+    )
+
+
+def _entry_of_steps(
+    found: Types, program: CProgram, values: Sequence[Any], given: int, widths: Sequence[int | None]
+) -> Any:
+    """The same of a program that calls ops of the library too: it runs in Python, with nothing left to be asked."""
+    count = sum(abs(width) for width in widths if width is not None)
+    if program.takes_lists or len(program.program.outputs) < count:
+        return None
+    run = program.run
+    return found.entry(
+        guards=tuple([_guard(value) for value in values[:given]]),
+        made=(),
+        buffers=(),
+        parameters=(),
+        outputs=tuple(range(count)),
+        widths=tuple(widths),
+        defaults=tuple(values[given:]),
+        constants=(),
+        run=0,
+        launches=0,
+        count=0,
+        sizes=0,
+        is_long=False,
+        threads=thread_count,
+        allocate=ARENA.empty,
+        owner=program,
+        steps=lambda inputs: run(inputs, thread_count()),
     )
 
 

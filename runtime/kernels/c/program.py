@@ -50,7 +50,8 @@ class Stretch:
         for number, shape, dtype in self.made:
             slots[number] = ARENA.empty(shape, dtype)
         for number, source, shape in self.moved:
-            slots[number] = slots[source].reshape(shape)
+            array = slots[source]
+            slots[number] = array if array.shape == shape else array.reshape(shape)
         arrays = [slots[number] for number in self.buffers]
         self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
 
@@ -148,6 +149,11 @@ class CProgram:
         return self._asked == 2
 
     @property
+    def takes_lists(self) -> bool:
+        """Whether a list is among the inputs."""
+        return self._has_lists
+
+    @property
     def straight(self) -> Straight | None:
         """The program as one stretch of kernels, which return what they make; None where it is more."""
         if len(self._steps) != 1 or self._has_lists:
@@ -201,7 +207,7 @@ class CProgram:
             is_whole = is_single and (layouts[0] is None or not isinstance(result, list | tuple))
             found = [result] if is_whole else list(result)
             for number, layout, value in zip(results, layouts, found, strict=True):
-                slots[number] = value if is_view or layout is None else np.ascontiguousarray(value).reshape(value.shape)
+                slots[number] = value if is_view or layout is None else _in_order(value)
 
         return Extern(step, run)
 
@@ -216,6 +222,12 @@ class CProgram:
             readers, kind = [self._reader(item) for item in argument], type(argument)
             return lambda slots: kind([read(slots) for read in readers])
         return lambda slots: argument
+
+
+def _in_order(value: Any) -> np.ndarray[Any, Any]:
+    """An array with its elements in order: the very array where they are."""
+    is_so = type(value) is np.ndarray and value.flags.c_contiguous
+    return value if is_so else np.ascontiguousarray(value).reshape(value.shape)
 
 
 def _parts(steps: Sequence[KernelStep | ExternStep]) -> list[list[KernelStep | ExternStep]]:

@@ -1,7 +1,8 @@
 /* Calls of programs of kernels without Python in between: what was planned for arguments of some layouts compares
    them, makes the results and runs the kernels.
 
-   Entry     one program: its guard, what it allocates, the addresses of its launches
+   Entry     one program: its guard, what it allocates, the addresses of its launches; or, of one that calls ops of the
+             library too, what runs it in Python
    Pair      the entries of both passes, and where the backward's inputs come from
    Calls     several of either: (*arguments) → results, of a pair (results, pullback); None where none is for these
    Pullback  (*gradients of results) → gradients of arguments; what its entry is not for, `general` does */
@@ -51,6 +52,7 @@ typedef struct {
     int is_long;
     PyObject *defaults; /* a tuple: the last inputs, which are not given */
     PyObject *constants, *threads, *allocate, *owner;
+    PyObject *steps; /* (list of inputs) → list of results, or None for whatever goes another way; NULL of kernels alone */
 } Entry;
 
 /* --- making one --- */
@@ -128,14 +130,15 @@ static int read_entry(
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"guards", "made", "buffers", "parameters", "outputs", "widths", "defaults", "constants", "run", "launches",
-                            "count", "sizes", "is_long", "threads", "allocate", "owner", NULL};
+                            "count", "sizes", "is_long", "threads", "allocate", "owner", "steps", NULL};
     PyObject *guards, *made, *buffers, *parameters, *outputs, *widths, *defaults, *constants, *threads, *allocate, *owner;
+    PyObject *steps;
     Py_ssize_t run, launches, count, sizes;
     int is_long;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOO", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
+            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOOO", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
             &PyTuple_Type, &buffers, &PyTuple_Type, &parameters, &PyTuple_Type, &outputs, &PyTuple_Type, &widths,
-            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner))
+            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner, &steps))
         return NULL;
     Entry *self = (Entry *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -144,6 +147,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->threads = Py_NewRef(threads);
     self->allocate = Py_NewRef(allocate);
     self->owner = Py_NewRef(owner);
+    self->steps = steps == Py_None ? NULL : Py_NewRef(steps);
     self->run = (gs_run *)run;
     self->launches = (const void *)launches;
     self->launch_count = count;
@@ -174,6 +178,7 @@ static void entry_dealloc(Entry *self)
     Py_XDECREF(self->threads);
     Py_XDECREF(self->allocate);
     Py_XDECREF(self->owner);
+    Py_XDECREF(self->steps);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -240,11 +245,34 @@ static int given_up(void)
     return ELSEWHERE;
 }
 
+/* The same by steps in Python. What they refuse is told by who goes the longer way. */
+static int run_steps(const Entry *self, PyObject *const *values, PyObject **results)
+{
+    PyObject *inputs = PyList_New(self->input_count);
+    if (!inputs) return FAILED;
+    for (Py_ssize_t i = 0; i < self->input_count; ++i) {
+        const Py_ssize_t left = i - self->given_count;
+        PyList_SET_ITEM(inputs, i, Py_NewRef(left < 0 ? values[i] : PyTuple_GET_ITEM(self->defaults, left)));
+    }
+    PyObject *found = PyObject_CallOneArg(self->steps, inputs);
+    Py_DECREF(inputs);
+    if (!found && !PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
+    PyErr_Clear();
+    int status = found && PyList_CheckExact(found) && PyList_GET_SIZE(found) >= self->output_count ? DONE : ELSEWHERE;
+    for (Py_ssize_t i = 0; status == DONE && i < self->output_count; ++i)
+        if (!PyArray_CheckExact(PyList_GET_ITEM(found, i))) status = ELSEWHERE;
+    for (Py_ssize_t i = 0; status == DONE && i < self->output_count; ++i)
+        results[i] = Py_NewRef(PyList_GET_ITEM(found, i));
+    Py_XDECREF(found);
+    return status;
+}
+
 /* Runs the kernels on `values`, one per input that is given, and puts the results into `results`, one new reference each. */
 static int run_entry(const Entry *self, PyObject *const *values, PyObject **results)
 {
     for (Py_ssize_t i = 0; i < self->given_count; ++i)
         if (!fits(self->guards + i, values[i])) return ELSEWHERE;
+    if (self->steps) return run_steps(self, values, results);
     PyObject *slots[self->slot_count + 1];
     void *buffers[self->buffer_count + 1];
     gs_number numbers[self->parameter_count + 1];
