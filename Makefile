@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -58,6 +58,10 @@ demo-distributed: .venv/dev.stamp
 # What docs/torch.md says of DDP, FSDP, tensor parallelism and checkpoints, on 2 and 4 processes; it takes minutes.
 distributed: .venv/dev.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torch/distributed_ways.py $(ARGS)
+
+# What holds on which version of torch: ARGS="2.11.0 2.15.0=/path/to/python". Minutes for each, and gigabytes to install.
+torch-versions: .venv/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torch/torch_versions.py $(ARGS)
 
 test: .venv/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN) pytest -n $(JOBS) --dist worksteal

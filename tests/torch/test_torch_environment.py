@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
@@ -16,6 +17,7 @@ from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 from torch.utils.checkpoint import checkpoint
 from torch_programs import CASES, UNIT, draw
+from torch_versions import AREAS
 
 # --- torch around a call ---
 
@@ -296,6 +298,11 @@ def test_half_and_bfloat16_without_gradients(dtype: Any) -> None:
     torch.testing.assert_close(UNIT.own(x, x), x * x)
     (gradient, _) = gs.vjp(UNIT.own, x, x)[1](torch.ones(2, 3, dtype=dtype))
     assert torch.equal(gradient, x)
+
+
+def test_each_file_of_tests_is_in_a_row_of_the_table_of_versions() -> None:
+    named = [f"test_torch_{name}.py" for names in AREAS.values() for name in names]
+    assert sorted(named) == sorted(path.name for path in Path(__file__).parent.glob("test_torch_*.py"))
 
 
 def test_importing_loads_neither_torch_nor_numpy() -> None:

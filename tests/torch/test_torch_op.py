@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import shutil
+from pathlib import Path
 from typing import Any
 
 import gradscript as gs
 import pytest
 import torch
-from amounts import PART
+from amounts import PART, whole_only
 from gradscript.compiler.ops.draw import Draw
 from op_cases import LAYOUTS, NAMES, arguments, backward_arguments, op_of
 from torch.export import Dim
@@ -154,6 +156,25 @@ def test_exported_saved_loaded_and_run_at_another_batch() -> None:
     plain = loaded.run_decompositions(op.decompositions())
     assert not any("op_cases" in str(node.target) for node in plain.graph.nodes)
     torch.testing.assert_close(plain.module()(batch, w), op(batch, w))
+
+
+@whole_only
+@pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles C++")
+@pytest.mark.filterwarnings("ignore")
+def test_a_package_without_python_runs_at_another_batch(tmp_path: Path) -> None:
+    op = op_of("own")
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, w: Any) -> Any:
+            return op(x, w)
+
+    x, w = (t.detach() for t in arguments("own", "contiguous"))
+    exported = torch.export.export(Module(), (x, w), dynamic_shapes=({0: Dim("batch", min=2, max=64)}, None))
+    plain = exported.run_decompositions(op.decompositions())
+    path = torch._inductor.aoti_compile_and_package(plain, package_path=str(tmp_path / "own.pt2"))
+    loaded = torch._inductor.aoti_load_package(path)
+    for batch in (x, torch.cat([x, x, x])):
+        torch.testing.assert_close(loaded(batch, w), op(batch, w))
 
 
 def test_checkpoints_save_by_the_name_of_the_op() -> None:
