@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from ...lang.light_dataclasses import dataclass
 from ..trials.report import KINDS
@@ -85,7 +86,7 @@ def sarif(files: Sequence[CheckedFile], version: str) -> dict[str, Any]:
 
 
 def _sarif_result(found: Found) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": found.file.replace("\\", "/")}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(found.file.replace("\\", "/"))}}
     if found.place is not None:
         keys = {"startLine": "line", "startColumn": "column", "endLine": "end_line", "endColumn": "end_column"}
         physical["region"] = {name: found.place[key] for name, key in keys.items()}

@@ -23,7 +23,7 @@ from .dimensions import batched, sizes_to_try, tied_dimensions
 from .evaluation import Subject
 from .leaves import floating_leaves, is_floating
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
-from .samples import MASKS, choices, holds_tensors, is_dtype, looks_like_data
+from .samples import INDICES, MASKS, choices, holds_tensors, is_dtype, looks_like_data
 from .shapes import (
     STRUCTURED,
     Shape,
@@ -225,7 +225,7 @@ class InputSearch:
         """Every dimension that can have another size at nothing, one, two and more, and one dimension more."""
 
         def fits(shapes: Shapes) -> bool:
-            return self.fits(first.with_shapes(shapes))
+            return self._with_lower_indices(first.with_shapes(shapes)) is not None
 
         tensors = [entry for entry in first.entries if isinstance(entry, TensorEntry)]
         shapes = tuple(entry.shape for entry in tensors)
@@ -235,7 +235,15 @@ class InputSearch:
         # Where no shapes that are alike but for their sizes fit, as of square matrices, broadcasting was not tried.
         alike = self._alike(first, len(shapes)) is not None
         natural = (first.with_shapes(s) for s in tried if s != shapes and not (alike and _is_broadcast_anew(s, shapes)))
-        return [recipe for recipe in natural if self.fits(recipe)]
+        return [recipe for recipe in map(self._with_lower_indices, natural) if recipe is not None]
+
+    def _with_lower_indices(self, recipe: Recipe) -> Recipe | None:
+        """A recipe that fits: with lower indices where there are too few places for those that it has."""
+        if self.fits(recipe):
+            return recipe
+        holds = any(isinstance(entry, TensorEntry) and entry.domain in INDICES for entry in recipe.entries)
+        lower = (recipe.with_indices(domain) for domain in INDICES[1:]) if holds else ()
+        return next(filter(self.fits, lower), None)
 
     def _alike(self, first: Recipe, count: int) -> Shapes | None:
         """One shape for all tensors, of two dimensions or more, if it fits."""

@@ -10,7 +10,7 @@ import numpy as np
 from ...compiler.types.types import ListType, Type, strip_optional
 from ...lang.light_dataclasses import dataclass, replace
 from .leaves import is_floating, map_arrays
-from .samples import DATA, DOMAINS, Rng, like
+from .samples import DATA, DOMAINS, INDICES, Rng, like
 from .shapes import Shape, Shapes
 
 
@@ -105,6 +105,13 @@ class Recipe:
         """Another domain for every tensor of floating numbers."""
         entries = [
             replace(e, domain=domain) if isinstance(e, TensorEntry) and not e.is_data else e for e in self.entries
+        ]
+        return replace(self, entries=tuple(entries))
+
+    def with_indices(self, domain: str) -> Recipe:
+        """Other indices for every tensor that holds such."""
+        entries = [
+            replace(e, domain=domain) if isinstance(e, TensorEntry) and e.domain in INDICES else e for e in self.entries
         ]
         return replace(self, entries=tuple(entries))
 

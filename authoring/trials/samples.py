@@ -89,6 +89,7 @@ DOMAINS: dict[str, Callable[[Rng, Shape], Array]] = {
     "large": lambda rng, shape: np.asarray(_signs(rng, shape) * _spread(rng, shape, 2.0, 12.0)),
     "index": lambda rng, shape: _indices(rng, shape, 2),
     "high index": lambda rng, shape: _indices(rng, shape, 3),
+    "first index": lambda rng, shape: _indices(rng, shape, 1),
     "bool": lambda rng, shape: np.asarray(rng.random(shape) < 0.6),
     "all true": lambda rng, shape: np.ones(shape, bool),
     "all false": lambda rng, shape: np.zeros(shape, bool),
@@ -96,7 +97,9 @@ DOMAINS: dict[str, Callable[[Rng, Shape], Array]] = {
 """Kinds of numbers that a tensor may hold. None lies near zero, where many functions have a kink."""
 
 MASKS = ("bool", "all true", "all false")
-DATA = ("high index", "index", *MASKS)
+INDICES = ("high index", "index", "first index")
+"""Those of indices, the largest first."""
+DATA = (*INDICES, *MASKS)
 """Domains whose arrays are no floating numbers."""
 
 

@@ -33,7 +33,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_folder_is_its_files(folder: Path) -> None:
     result = invoke(str(folder))
     assert result.exit_code == 1
-    for line in ("double: ok", "mul: ok", "treble: 1 failure", "3 functions checked, wrong: treble"):
+    wrong = f"3 functions checked, wrong: treble ({folder / 'inner' / 'b.gs'})"
+    for line in ("double: ok", "mul: ok", "treble: 1 failure", wrong):
         assert line in result.stdout.splitlines()
 
 
@@ -116,6 +117,12 @@ def test_sarif(folder: Path) -> None:
     place = error["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"].endswith("inner/b.gs")
     assert place["region"] == {"startLine": 3, "startColumn": 20, "endLine": 3, "endColumn": 21}
+
+
+def test_sarif_names_files_by_uris(tmp_path: Path) -> None:
+    (tmp_path / "a b#c.gs").write_text(WRONG, encoding="utf-8")
+    (result,) = json.loads(invoke(str(tmp_path), "--format", "sarif").stdout)["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith("/a%20b%23c.gs")
 
 
 def test_github(folder: Path) -> None:

@@ -212,6 +212,24 @@ def test_what_tells_numbers_from_others_is_held_to_the_conventions_there(value: 
     assert [failure.kind for failure in pointwise(value, wrong).failures] == ["kink"]
 
 
+def test_what_indices_point_into_has_one_row_and_two() -> None:
+    source = """
+def f(table, ids):
+    assert table.dim() == 2 and ids.dim() == 1
+
+    def backward(g):
+        made = torch.zeros_like(table).index_add(0, ids, g)
+        return made, None
+
+    return table[ids], backward
+"""
+    report = checked(source)
+    assert report.ok, str(report)
+    assert {1, 2} <= {case.shapes[0][0] for case in report.cases}
+    wrong = checked(source.replace("return made,", "return made * 2 if table.size(0) == 1 else made,"))
+    assert [failure.kind for failure in wrong.failures] == ["value"]
+
+
 BATCHES = """
 def f(x, factor):
     y = torch.cholesky_solve(x, factor)

@@ -67,6 +67,7 @@ def _print_checked(files: Sequence[CheckedFile]) -> None:
     if not checked:
         return
     emit("\n\n".join(one.text for one in checked))
-    wrong = [one.name for one in checked if not one.ok]
+    places = [(one, f" ({file.path})" if len(files) > 1 else "") for file in files for one in file.checked]
+    wrong = [f"{one.name}{place}" for one, place in places if not one.ok]
     said = f"{len(checked)} function{'s' if len(checked) != 1 else ''} checked"
     emit(f"\n{said}, {'wrong: ' + ', '.join(wrong) if wrong else 'all right'}", style="red" if wrong else "green")
