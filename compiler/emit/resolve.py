@@ -54,6 +54,9 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
     ops = OPS.overloads(name)
     match = e.unit.resolver.resolve([op.schema for op in ops], arguments)
     if not isinstance(match, Match):
+        if any(argument.value.type == UNDEFINED for argument in arguments) and _asks_first(e):
+            # A part of a list of gradients that is not there is not there: a loop may carry one in its later rounds.
+            return e.at(node).node("prim::AutogradZero", (), [UNDEFINED]).output
         raise _no_match(e, node, what, [op.schema for op in ops], arguments, match)
     op = OPS.of(match.schema)
     assert op is not None

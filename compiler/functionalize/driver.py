@@ -13,7 +13,7 @@ from ..ir.node import Block, Node, Value
 from ..ir.rewrite import NOT_CONSTANT
 from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
-from ..types.types import CLOSURE, is_tensor
+from ..types.types import CLOSURE, UNDEFINED, is_tensor
 from .blocks import BLOCKS
 from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
@@ -161,7 +161,9 @@ class Functionalizer:
             made.add_input(self.memory.read_shape(place) if by_shape else self.memory.read(place))
         types = [value.type for value in node.outputs]
         if op is not None and any(new.type != old.type for new, old in zip(made.inputs, node.inputs, strict=True)):
-            types = list(result_types(op, [value.type for value in made.inputs]))
+            given = [value.type for value in made.inputs]
+            # A gradient that is not there says nothing of what a list of it would hold.
+            types = types if op.schema.is_generic and UNDEFINED in given else list(result_types(op, given))
         for value, type in zip(node.outputs, types, strict=True):
             made.add_output(type, value.name_hint)
         return self.builder.insert(made)

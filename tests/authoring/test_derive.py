@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from amounts import some_of
 from click.testing import CliRunner
 from derived_lengths import LONGEST, lengths
@@ -114,6 +116,30 @@ def test_a_function_in_one_line() -> None:
 def test_files_of_the_library_are_derived_as_it_is_compiled() -> None:
     found = CliRunner().invoke(main, ["derive", str(path_of("losses.grad")), "mse_loss_1", "--json"])
     assert found.exit_code == 0 and "def backward(grad_output" in json.loads(found.stdout)[0]["functions"]["mse_loss_1"]
+
+
+GROWN = {
+    "read at its end": "ys.append(ys[-1] * torch.sin(x))",
+    "read at its start": "ys.append(ys[i] * ys[i])",
+    "read in a branch": "ys.append(ys[-1] * x if i % 2 == 0 else ys[0] + ys[-1].sin())",
+    "read whole": "t = x * 0.5\n        for y in ys:\n            t = t + y.sin()\n        ys.append(t)",
+}
+
+
+@pytest.mark.parametrize("name", some_of(GROWN))
+def test_second_derivatives_of_lists_that_are_read_while_they_grow(name: str) -> None:
+    text = f"def f(x, n: int):\n    ys = [x]\n    for i in range(n):\n        {GROWN[name]}\n    return ys[-1]\n"
+    loss = "\n\ndef loss(x):\n    y = f(x, 3)\n    return (y * y).sum()\n"
+    derived = gs.derive(gs.CompilationUnit(text).f, order=2)
+    assert gs.derive(gs.CompilationUnit(derived).f, order=2) == derived
+    x, weights = torch.linspace(-1.0, 1.3, 4, dtype=torch.float64), torch.linspace(1.0, 2.0, 4, dtype=torch.float64)
+    found = gs.vjp(gs.grad(gs.CompilationUnit(derived + loss).loss), x.numpy())[1](weights.numpy())
+    known: dict[str, Any] = {"torch": torch}
+    exec(text + loss, known)
+    leaf = x.clone().requires_grad_()
+    (first,) = torch.autograd.grad(known["loss"](leaf), leaf, create_graph=True)
+    (second,) = torch.autograd.grad(first, leaf, weights)
+    np.testing.assert_allclose(found[0], second.numpy(), rtol=1e-12)
 
 
 SECONDS = {
