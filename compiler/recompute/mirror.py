@@ -124,8 +124,11 @@ class _MirrorPath:
 
 
 def _is_mirrored(problem: Problem, node: Node) -> bool:
-    """Whether a node is on the mirror path at first: numbers are kept, and what hands values on is none of its own."""
-    makes_memory = any(may_hold_memory(value) for value in node.outputs)
+    """Whether a node is on the mirror path at first.
+
+    Numbers are kept, and shapes of tensors: they hold none of them. What hands values on is none of its own.
+    """
+    makes_memory = any(may_hold_memory(value) for value in node.outputs) and not _asks_for_shape(node)
     return makes_memory and not _hands_on(node) and problem.recomputable(node)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
+from ..ir.kinds import handed_to, sources
 from ..ir.node import Node, Value
 from ..ir.rewrite import CONSTANT, replace_by_constant, replace_node, splice
 from ..ir.structure import constant_fits
@@ -16,7 +17,7 @@ from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
 from ..types.floats import holds_open_float
-from ..types.types import UNDEFINED, TensorType, is_tensor_list
+from ..types.types import UNDEFINED, TensorType, Type, is_subtype, is_tensor_list
 
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
@@ -72,6 +73,7 @@ def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:
 
 def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
     changed = False
+    before: dict[Value, Type] = {}
     for value in graph.inputs if all_defined else ():
         _settle_type(value, known.get(value))
     for node in list(graph.all_nodes()):
@@ -79,6 +81,8 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             continue
         # Elements have the types that their list says.
         for value in node.outputs if node.kind != "prim::ListUnpack" else ():
+            if node.blocks:
+                before[value] = value.type
             _settle_type(value, known.get(value))
         if node.kind == "prim::GradOf":
             changed |= all_defined and _open(node, known)
@@ -92,7 +96,19 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             changed |= all_defined and _add_lists(node, [known.get(value, UNKNOWN) for value in node.inputs])
         elif _may_fold(node, all_defined) and node.output in known:
             changed |= _fold(node, known[node.output])
+    _keep_what_fits(before)
     return changed
+
+
+def _keep_what_fits(before: dict[Value, Type]) -> None:
+    """Leave its type to what a branch or a loop gives where a block that is not run gives something less precise."""
+    pending = [*before]
+    while pending:
+        value = pending.pop()
+        if value not in before or all(is_subtype(source.type, value.type) for source in sources(value)):
+            continue
+        value.type = before.pop(value)
+        pending += [given for use in value.uses for given in handed_to(*use)]
 
 
 def _open(node: Node, known: Mapping[Value, Any]) -> bool:

@@ -136,3 +136,14 @@ def test_a_users_pass_that_misuses_the_graph_is_named(pass_: Pass) -> None:
             unit.f(np.ones(2))
     finally:
         remove()
+
+
+@pytest.mark.parametrize("policy", ["save_all", "min_cut"])
+def test_branches_that_shapes_decide_are_valid_after_each_pass(policy: str) -> None:
+    """What the side that is not taken would give is not known as precisely as what the branch gives."""
+    source = "def f(x, w):\n    y = torch.erf(x @ w) + x.sum(1, True)\n    return (y * y).mean()\n"
+    ran: list[str] = []
+    with observed(lambda step: ran.append(step.pass_name)):
+        _, pullback = gs.vjp(gs.CompilationUnit(source).f, np.ones((4, 3)), np.ones((3, 3)), policy=policy)
+        pullback(1.0)
+    assert "specialize_autograd_zero" in ran
