@@ -31,6 +31,7 @@ from .phrases import quoted
 
 Again = Callable[[Trial], Trial]
 """The same arguments again, with the slope of every element."""
+MAX_SLOPES = 300
 Shown = Sequence[tuple[Trial, GradientFinding]]
 
 _MESSAGES = {
@@ -199,7 +200,9 @@ class Explainer:
         return [*list(shapes.values())[:2], *list(values.values())[:3]]
 
     def _exact(self, trial: Trial, path: Path) -> Trial:
-        """The trial with a slope for each element, if it shows the mistake as well."""
+        """The trial with a slope for each element, if it shows the mistake as well; itself where there are too many."""
+        if np.size(at(trial.values, path)) > MAX_SLOPES:
+            return trial
         if trial not in self._exactly:
             self._exactly[trial] = self._again(trial)
         found = self._exactly[trial]

@@ -48,7 +48,7 @@ LIMITS = {"equal": 6, "mixed": 12, "number": 1, "empty": 2}
 """Trials kept of each kind of shapes; a pointwise function has every shape broadcast against every other."""
 POINTWISE_MIXED = 24
 
-MAX_SIZE = 64
+MAX_SIZE = 256
 """Numbers that the source compares with may be sizes up to this."""
 MAX_VARIED = 2
 """Examples that are varied in several values at once."""

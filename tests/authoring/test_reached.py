@@ -230,6 +230,14 @@ def f(table, ids):
     assert [failure.kind for failure in wrong.failures] == ["value"]
 
 
+@pytest.mark.parametrize("size", ["x.numel() > 100", "x.dim() > 0 and x.size(0) >= 250"])
+def test_sizes_that_the_program_compares_with_are_tried(size: str) -> None:
+    right = f"def f(x):\n    def backward(g):\n        return g * 2 if {size} else g * 2\n    return x * 2, backward\n"
+    assert checked(right).ok, str(checked(right))
+    (failure,) = checked(right.replace("return g * 2 if", "return g * 3 if")).failures
+    assert "`3` should be 2" in failure.message
+
+
 BATCHES = """
 def f(x, factor):
     y = torch.cholesky_solve(x, factor)
