@@ -89,6 +89,9 @@ class Backward:
     def _hoist_sizes(self, df: Graph) -> None:
         """Take sizes of tensors that nothing else captures in the forward, so that the tensors are not kept."""
         f = self.forward.graph
+        for node in [n for n in df.all_nodes() if n.kind == "aten::size.int" and self._is_forward(n.inputs[0])]:
+            if _is_guarded(node):
+                _take_from_whole(df, node)
         shape_nodes = [n for n in df.all_nodes() if _is_shape_query(n) and self._is_forward(n.inputs[0])]
         shape_nodes = [n for n in shape_nodes if not may_be_uninitialized(n.inputs[0])]
         if self.forward.lacks:
@@ -197,6 +200,24 @@ def _keep_rank(tensor: Value, size: Value) -> None:
         for value in use.user.outputs if use.user.kind in _SIZED and use.index == 1 else ():
             if isinstance(value.type, TensorType) and value.type.rank is None:
                 value.type = TensorType(value.type.dtype, rank, value.type.requires_grad)
+
+
+def _is_guarded(node: Node) -> bool:
+    """Whether a branch or a loop decides if a node runs."""
+    block = node.owner
+    while block is not None and block.node is not None:
+        if block.node.kind in ("prim::If", "prim::Loop"):
+            return True
+        block = block.node.owner
+    return False
+
+
+def _take_from_whole(df: Graph, node: Node) -> None:
+    """Ask for the whole size, which every tensor has, where a branch may ask for a dimension because it is there."""
+    tensor, dim = node.inputs
+    builder = Builder(df, before=node, span=node.span)
+    node.output.replace_uses_with(builder.op("aten::__getitem__.t", builder.op("aten::size", tensor), dim))
+    node.destroy()
 
 
 def _is_shape_query(node: Node) -> bool:

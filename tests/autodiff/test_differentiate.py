@@ -199,3 +199,19 @@ def total(x, bias):
     gradient = gs.grad(unit.total, (0, 1))
     for _ in range(3):
         assert [g.dtype for g in gradient(x, bias)] == [np.float16, np.float16]
+
+
+def test_a_dimension_is_asked_for_where_a_branch_knows_that_it_is_there() -> None:
+    unit = gs.CompilationUnit("""
+def f(x):
+    def backward(g):
+        return g * 2 if x.dim() > 0 and x.size(0) >= 250 else g * 3
+
+    return x * 3, backward
+
+def h(x):
+    return f(x) * x
+""")
+    for optimized in (False, True):
+        with gs.settings.optimize(optimized):
+            assert gs.grad(gs.grad(unit.h))(np.array(2.0)) == 6.0
