@@ -17,7 +17,7 @@ from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
 from ..trials.decisions import COMPARISONS
 from ..trials.leaves import Array
-from ..trials.trace import RunTrace, UseSite, is_literal, is_number, sum_to
+from ..trials.trace import RunTrace, UseSite, is_literal, is_number, sum_to, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import MIN_EQUATIONS, Evidence
 from .phrases import coefficient_message, is_nice, number_text, quoted, rounded, term_text
@@ -111,8 +111,7 @@ class Search:
 
     def _elsewhere(self, site: UseSite, change: Change) -> Callable[[Search], bool]:
         """Whether a change mends another trial that took the same steps."""
-        steps = len(self.first.steps)
-        return lambda other: len(other.first.steps) != steps or other._fixes(site, change)
+        return lambda other: not took_the_same_steps(self.first, other.first) or other._fixes(site, change)
 
     def _fixes(self, site: UseSite, change: Change) -> bool:
         return self.evidence.matches(self._with(site, change))
@@ -236,8 +235,7 @@ class Search:
 
     def _operation_elsewhere(self, number: int, evaluate: Callable[[list[Any]], Any]) -> Callable[[Search], bool]:
         """Whether another operation mends another trial that took the same steps."""
-        steps = len(self.first.steps)
-        return lambda other: len(other.first.steps) != steps or other._is_mended_by(number, evaluate)
+        return lambda other: not took_the_same_steps(self.first, other.first) or other._is_mended_by(number, evaluate)
 
     def _with_operation(self, trace: RunTrace, number: int, evaluate: Callable[[list[Any]], Any]) -> Any:
         return trace.with_made(number, self.evidence.result(trace), lambda: evaluate(_operands(trace, number)))

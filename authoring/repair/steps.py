@@ -17,7 +17,7 @@ import numpy as np
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span
 from ..trials.leaves import Array, is_floating
-from ..trials.trace import RunTrace, is_literal, is_number
+from ..trials.trace import RunTrace, is_literal, is_number, took_the_same_steps
 from .alternatives import UNARY, alternatives
 from .evidence import Evidence
 from .phrases import number_text, quoted, rounded
@@ -54,12 +54,14 @@ class StepRepair:
     message: str
     span: Span
     makes: Make
+    first: RunTrace
+    """The run in which it was found."""
 
     def holds(self, other: Evidence) -> bool:
         """Whether the same change mends another trial, if that took the same steps."""
         results = []
         for trace in other.traces:
-            if self.step >= len(trace.steps):
+            if not took_the_same_steps(self.first, trace):
                 return True
             results.append(trace.with_made(self.step, other.result(trace), partial(self.makes, trace)))
         return other.matches(results)
@@ -172,7 +174,7 @@ class Steps:
         for rank, message, span, makes in self._changes(step):
             if message not in seen and not self.spans.is_forward(span) and self._gives(step, wanted, makes):
                 seen.add(message)
-                yield StepRepair(rank, step, message, span, makes)
+                yield StepRepair(rank, step, message, span, makes, self.first)
 
     def _gives(self, step: int, wanted: Sequence[Array], makes: Make) -> bool:
         for trace, value in zip(self.evidence.traces, wanted, strict=True):
@@ -295,7 +297,7 @@ class Steps:
                 for rank, message, span, makes in self._changes(step):
                     found = _attempted(makes, self.first)
                     if found is not None and found.shape != made.shape:
-                        repair = StepRepair(rank, step, message, span, makes)
+                        repair = StepRepair(rank, step, message, span, makes, self.first)
                         if repair.holds(self.evidence):
                             yield repair
 

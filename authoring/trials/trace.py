@@ -173,6 +173,13 @@ class RunTrace:
             return None
 
 
+def took_the_same_steps(one: RunTrace, other: RunTrace) -> bool:
+    """Whether two runs went the same way, so that what has a number in the one has it in the other."""
+    return len(one.steps) == len(other.steps) and all(
+        a.node is b.node for a, b in zip(one.steps, other.steps, strict=True)
+    )
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

@@ -301,3 +301,16 @@ def f(x):
     (failure,) = gs.check(unit(source).f).failures
     assert "holds NaN" in failure.message
     assert any("torch.where(x > 0, x, 1.0)" in note for note in failure.notes)
+
+
+def test_numbers_that_take_another_branch_of_as_many_steps_are_no_evidence() -> None:
+    source = """
+def f(x, t: float = 2.0):
+    def backward(g):
+        if t > 1.0:
+            return -g * torch.cos(x), None
+        return g.sum().expand(x.size()) * torch.exp(torch.clone(x)), None
+
+    return torch.sin(x) if t > 1.0 else torch.exp(x), backward
+"""
+    assert {failure.kind for failure in gs.check(unit(source).f).failures} == {"value"}
