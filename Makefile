@@ -7,7 +7,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m
 FORMULAS := examples/digits/model.grad
 
-.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table enumerate reference tables torchscript format clean
+.PHONY: help demo demo-distributed distributed torch-versions test test-c test-fast test-kernels sanitize c-math fuzz plans mutate check lint types layers bench bench-cpu bench-models bench-memory bench-gpu texts kernels-table examples-table examples-memory enumerate reference tables torchscript format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make texts    count the texts of the suite's kernels over many batch sizes"
 	@echo "make kernels-table rewrite what docs/kernels.md says of the suite's kernels"
 	@echo "make examples-table rewrite what docs/kernels.md says of the kernels of examples/kernels"
+	@echo "make examples-memory rewrite what docs/kernels.md says of what chunked losses hold"
 	@echo "make enumerate compare every op with eager torch on torch's own samples, changed in many ways"
 	@echo "make reference rewrite docs/ops from schemas and formulas"
 	@echo "make tables   rewrite the parser's tables from the grammar, and the index of the ops"
@@ -156,6 +157,10 @@ texts: .venv/dev.stamp
 # Rewrites what docs/kernels.md says of the suite's kernels; a test says when that is due.
 kernels-table: .venv/dev.stamp
 	@$(BIN)/python benchmarks/kernel_table.py --keep
+
+# Rewrites what docs/kernels.md says of the memory of chunked losses.
+examples-memory: .venv/dev.stamp
+	@$(BIN)/python benchmarks/example_memory.py --keep
 
 examples-table: .venv/dev.stamp
 	@$(BIN)/python benchmarks/example_table.py --keep
