@@ -31,7 +31,7 @@ HEADINGS = ["function", "all products", "one chunk's", "forward", "kept", "backw
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes of the products of all chunks, and of one; beyond arguments and results each pass's most, and between them."""
+    """Bytes: of all chunks' products, of one's; beyond arguments and results, the most of each pass and between."""
 
     whole: int
     chunk: int

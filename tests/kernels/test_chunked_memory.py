@@ -27,11 +27,11 @@ def test_losses_hold_one_chunk(name: str) -> None:
 
 
 def test_layers_hold_a_chunk_and_its_gradients() -> None:
-    """Both products, the product of both, and the gradients of the three."""
+    """Both products and the gradient of what they make: the other gradients lie where these did."""
     held = measure("tiled_mlp", 512, 2048)
     assert held.forward <= 1.1 * held.chunk
     assert held.kept <= 0.1 * held.chunk
-    assert held.backward <= 3 * held.chunk
+    assert held.backward <= 1.6 * held.chunk
 
 
 def test_without_the_word_all_chunks_are_kept() -> None:

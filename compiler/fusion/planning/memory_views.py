@@ -72,6 +72,20 @@ def views_before(memory: MemoryPlacement, node: Node) -> list[Value]:
     return chain[::-1] if layout is not None else []
 
 
+def unturned(memory: MemoryPlacement, value: Value) -> Value:
+    """What a value is but for the order of its dimensions, which a product of matrices takes by strides."""
+    while value not in memory.placed and _is_drawn_view(memory, value.node) and _is_turned(memory, value.node):
+        value = value.node.inputs[0]
+    return value
+
+
+def _is_turned(memory: MemoryPlacement, node: Node) -> bool:
+    """Whether a view has every element of its tensor once."""
+    source = memory.known[node.inputs[0]]
+    layout = _layout_of_view(memory, node, Layout.contiguous(source)) if isinstance(source, Meta) else None
+    return layout is not None and sorted(layout.shape) == sorted(source.shape) and 0 not in layout.strides
+
+
 def _is_drawn_view(memory: MemoryPlacement, node: Node) -> bool:
     op = OPS.of(node.schema)
     is_view = op is not None and op.has(Trait.VIEW) and len(node.outputs) == 1

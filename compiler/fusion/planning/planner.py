@@ -28,7 +28,7 @@ from ..program import Argument, ExternStep, Program, Ref
 from ..straight import Unfusable, told
 from .assemble import Split, assembled
 from .group import Group
-from .memory_views import layout_in_place, same_as, views_before
+from .memory_views import layout_in_place, same_as, unturned, views_before
 from .placement import BEFORE, MemoryPlacement
 from .reductions import Reduction, is_of_rows
 from .roles import TAKES, NodeRoles, Supports, has_tensor
@@ -307,6 +307,10 @@ class Planner:
     def _append_extern(
         self, node: Node, results: Sequence[tuple[Value, Layout | None]], *, is_view: bool
     ) -> tuple[str, ...]:
+        if not is_view and self._is_product(node):
+            for value in node.inputs:
+                if isinstance(self.known.get(value), Meta):
+                    self.materialize(unturned(self.memory, value))
         arguments = tuple(self._argument(value) for value in node.inputs)
         order = len(self._steps)
         names: list[str] = []
@@ -323,6 +327,10 @@ class Planner:
             names.append(self.memory.place(value, order, layout))
         self._steps.append(ExternStep(node, arguments, tuple(names), is_view))
         return tuple(names)
+
+    def _is_product(self, node: Node) -> bool:
+        op = OPS.of(node.schema)
+        return op is not None and op.has(Trait.MATMUL)
 
     def _argument(self, value: Value) -> Argument:
         """A value as a step or the program names it: tensors by name, what is known as it is."""
