@@ -14,9 +14,11 @@ from collections.abc import Collection, Mapping
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.in_place import may_take_place
-from ..ops.registry import OPS, Trait
 from .program import ExternStep, KernelStep, Program, Ref, Step, names_in
 
+_ANEW = frozenset(("aten::matmul", "aten::mm", "aten::bmm"))
+"""Whose results lie in memory of their own, whatever they are given: others return an argument where that is the
+result, as `torch.einsum("ij->ij", x)` and `torch.matrix_power(x, 1)` do."""
 UNREAD = "nothing reads it, so that its memory is free before: let go of it"
 
 
@@ -83,8 +85,7 @@ def _owned(program: Program) -> set[str]:
 
 
 def _makes_anew(step: ExternStep) -> bool:
-    op = OPS.of(step.node.schema)
-    return op is not None and op.has(Trait.MATMUL) and not step.is_view
+    return step.node.kind in _ANEW and not step.is_view
 
 
 def _taking_places(step: KernelStep, dead: Collection[str], first: Collection[str]) -> KernelStep:

@@ -93,6 +93,28 @@ def test_values_and_gradients_are_those_of_torch(text: str) -> None:
             np.testing.assert_allclose(have, wanted.numpy(), rtol=1e-9, atol=1e-11 * scale)
 
 
+SAME = (
+    "torch.einsum('ij->ij', x)",
+    "torch.matrix_power(x, 1)",
+    "torch.linalg.multi_dot([x, x])",
+    "torch.tensordot(x, x, 1)",
+)
+
+
+@pytest.mark.usefixtures("in_c")
+@pytest.mark.parametrize("product", SAME)
+def test_what_may_be_an_argument_is_nobodys_place(product: str) -> None:
+    function = _function(f"torch.exp({product} * 0.1) @ w")
+    x, w = _arguments(40, 40, 30)
+    before = x.copy()
+    out, pullback = gs.vjp(function, x, w)
+    pullback(np.ones_like(out))
+    assert np.array_equal(x, before)
+    tensor = torch.tensor(x)
+    want = eval(f"torch.exp({product} * 0.1)", {"x": tensor, "torch": torch}) @ torch.tensor(w)
+    np.testing.assert_allclose(out, want.numpy(), rtol=1e-9, atol=1e-9 * float(want.abs().max()))
+
+
 TEXT = """
 kernel f(%x : float32[4, 8] in, %y : float32[4, 8] out at %x)
   axes i < 4 parallel, j < 8 reduction
