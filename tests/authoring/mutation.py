@@ -69,7 +69,7 @@ EQUIVALENT = {
         "the two slopes meet at the border",
     ),
     **dict.fromkeys(
-        ("special_i1: `self` as `result` in `eq`", "copysign: `self` as `result` in `eq`"),
+        (f"{name}: `self` as `result` in `eq`" for name in ("special_i1", "special_i1e", "copysign", "copysign_1")),
         "one is zero where the other is",
     ),
     "acosh: without `abs`": "where the argument is negative the result is no number",
