@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, islice, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -225,7 +226,7 @@ class InputSearch:
         """Every dimension that can have another size at nothing, one, two and more, and one dimension more."""
 
         def fits(shapes: Shapes) -> bool:
-            return self._with_lower_indices(first.with_shapes(shapes)) is not None
+            return self._with_lower_indices(first.with_shapes(shapes), first) is not None
 
         tensors = [entry for entry in first.entries if isinstance(entry, TensorEntry)]
         shapes = tuple(entry.shape for entry in tensors)
@@ -235,15 +236,16 @@ class InputSearch:
         # Where no shapes that are alike but for their sizes fit, as of square matrices, broadcasting was not tried.
         alike = self._alike(first, len(shapes)) is not None
         natural = (first.with_shapes(s) for s in tried if s != shapes and not (alike and _is_broadcast_anew(s, shapes)))
-        return [recipe for recipe in map(self._with_lower_indices, natural) if recipe is not None]
+        fitting = (self._with_lower_indices(recipe, first) for recipe in natural)
+        return [recipe for recipe in fitting if recipe is not None]
 
-    def _with_lower_indices(self, recipe: Recipe) -> Recipe | None:
-        """A recipe that fits: with lower indices where there are too few places for those that it has."""
-        if self.fits(recipe):
-            return recipe
-        holds = any(isinstance(entry, TensorEntry) and entry.domain in INDICES for entry in recipe.entries)
-        lower = (recipe.with_indices(domain) for domain in INDICES[1:]) if holds else ()
-        return next(filter(self.fits, lower), None)
+    def _with_lower_indices(self, recipe: Recipe, first: Recipe) -> Recipe | None:
+        """A recipe that fits: with lower indices where there are too few places for those that it has.
+
+        Where the first that fits names no place twice, as what copies into places may ask for, neither do others.
+        """
+        tried = dict.fromkeys((recipe, *(recipe.with_indices(domain) for domain in INDICES[1:])))
+        return next((r for r in tried if (_repeats(first) or not _repeats(r)) and self.fits(r)), None)
 
     def _alike(self, first: Recipe, count: int) -> Shapes | None:
         """One shape for all tensors, of two dimensions or more, if it fits."""
@@ -368,6 +370,12 @@ class InputSearch:
 def _is_broadcast_anew(shapes: Shapes, first: Shapes) -> bool:
     """Whether tensors of one shape have unlike ones now: those are tried as broadcasting."""
     return any(a == b and c != d for (a, c), (b, d) in combinations(zip(first, shapes, strict=True), 2))
+
+
+def _repeats(recipe: Recipe) -> bool:
+    """Whether some place is named twice."""
+    held = [e for e in recipe.entries if isinstance(e, TensorEntry) and e.domain in INDICES]
+    return any(prod(entry.shape) > len(INDICES) - INDICES.index(entry.domain) for entry in held)
 
 
 def _strings(subject: Subject) -> list[str]:

@@ -230,6 +230,19 @@ def f(table, ids):
     assert [failure.kind for failure in wrong.failures] == ["value"]
 
 
+def test_places_that_are_copied_into_are_named_once() -> None:
+    report = checked("""
+def f(x, index, source):
+    assert x.dim() == 1 and index.dim() == 1 and source.dim() == 1
+
+    def backward(g):
+        return g.index_fill(0, index, 0), None, g.index_select(0, index)
+
+    return torch.index_copy(x, 0, index, source), backward
+""")
+    assert report.ok, str(report)
+
+
 @pytest.mark.parametrize("size", ["x.numel() > 100", "x.dim() > 0 and x.size(0) >= 250"])
 def test_sizes_that_the_program_compares_with_are_tried(size: str) -> None:
     right = f"def f(x):\n    def backward(g):\n        return g * 2 if {size} else g * 2\n    return x * 2, backward\n"
