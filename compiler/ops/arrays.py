@@ -128,6 +128,12 @@ def cast(array: Any, dtype: DType) -> Array:
     return np.asarray(array).astype(_TO_NUMPY[dtype], copy=False)
 
 
+def refuse_bools(name: str, array: Array) -> None:
+    """RuntimeError for a tensor of bools, where torch has the op for numbers alone."""
+    if dtype_of(array) == BOOL_DTYPE:
+        raise RuntimeError(f"{name}() takes no bool tensor; convert it: `x.float()`")
+
+
 def widen(array: Array) -> Array:
     """A half array in float32, any other as it is."""
     return cast(array, compute_dtype(dtype_of(array)))

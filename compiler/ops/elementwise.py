@@ -297,7 +297,7 @@ def _binary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..
     defaults = op.defaults[2:]
 
     def shortcut(left: Any, right: Any, *rest: Any) -> Array:
-        if type(left) is ndarray and type(right) is ndarray and (not rest or rest == defaults):
+        if type(left) is ndarray and type(right) is ndarray and (not rest or _are(rest, defaults)):
             dtype = left.dtype
             if dtype is right.dtype and dtype in fast:
                 result = function(left, right)
@@ -307,12 +307,17 @@ def _binary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..
     return shortcut
 
 
+def _are(given: tuple[Any, ...], defaults: tuple[Any, ...]) -> bool:
+    """Whether arguments are their defaults; True is not 1."""
+    return given == defaults and not any(isinstance(value, bool) for value in given)
+
+
 def _number_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[..., Array]:
     fast, ndarray, evaluate = plain_floats(), np.ndarray, op.evaluate
     defaults = op.defaults[2:]
 
     def shortcut(left: Any, right: Any, *rest: Any) -> Array:
-        is_fast = type(left) is ndarray and left.dtype in fast and (not rest or rest == defaults)
+        is_fast = type(left) is ndarray and left.dtype in fast and (not rest or _are(rest, defaults))
         if is_fast and (type(right) is float or type(right) is int):
             result = function(left, right)
             return result if type(result) is ndarray else np.asarray(result)

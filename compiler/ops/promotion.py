@@ -43,6 +43,7 @@ RULES = {
     "counted": DtypeRule(compute=lambda dtype: dtype if dtype.category else INT64),
     "double": DtypeRule(compute=lambda dtype: FLOAT64),
     "self": DtypeRule(only_first=True),
+    "self number": DtypeRule(rejects=(0,), only_first=True),
     "bool": DtypeRule(result=lambda dtype: BOOL_DTYPE),
     "bool of uniform": DtypeRule(compute=float_dtype, result=lambda dtype: BOOL_DTYPE, uniform=True),
 }
@@ -54,7 +55,7 @@ RULES = {
 - exact: as floating, and halves are not widened
 - float: the promoted dtype, where integers and bool become the default float; double: always float64
 - counted: the promoted dtype, where bool becomes int64
-- self: the dtype of the first argument
+- self, self number: the dtype of the first argument; of any category, no bool
 - bool: computed in the promoted dtype, with a bool as result
 - bool of uniform: computed in the float of the one dtype of all tensors, with a bool as result
 """

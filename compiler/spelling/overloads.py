@@ -187,6 +187,8 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
             sources.append(Default())
             continue
         conversion = _fit(arguments[index].value, argument, bound, convert)
+        if conversion is Fitting.TO_INT and _takes_no_bool(schema):
+            conversion = None
         if conversion is None:
             actual = arguments[index].value.type
             return Mismatch(f"'{argument.name}' must be {argument.type}, not {actual}", index)
@@ -231,6 +233,11 @@ def _packed_start(schema: FunctionSchema, arguments: Sequence[Argued], positiona
         # One number stands for as many as the schema says.
         return None
     return start if all(arguments[i].value.type == INT for i in positional[start:]) else None
+
+
+def _takes_no_bool(schema: FunctionSchema) -> bool:
+    """Whether a bool stands for no int: in torch's own functions, not in Python's or a user's."""
+    return schema.name.startswith("aten::") and bool(schema.returns) and is_tensor(schema.returns[0].type)
 
 
 def _fit(value: Value, argument: Argument, bound: Bindings, convert: int) -> Fitting | None:

@@ -488,11 +488,18 @@ def _evaluation(node: Node) -> tuple[Evaluate, Sequence[int]]:
     # A pointwise op lets trailing arguments be left out: fewer operands, and its shortcut at once.
     count = len(node.inputs)
     for argument, value in zip(reversed(op.schema.arguments), reversed(node.inputs), strict=True):
-        constant = value.node.kind == "prim::Constant"
-        if argument.required or not constant or value.node.attr("value") != argument.default or count <= 1:
+        if argument.required or not _is_default(value, argument.default) or count <= 1:
             break
         count -= 1
     return op.evaluate, range(count)
+
+
+def _is_default(value: Value, default: object) -> bool:
+    """Whether a constant is the default; True is not 1."""
+    if value.node.kind != "prim::Constant":
+        return False
+    given = value.node.attr("value")
+    return bool(given == default) and isinstance(given, bool) == isinstance(default, bool)
 
 
 def _typed(op: Op, node: Node) -> Typed | None:

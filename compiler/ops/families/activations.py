@@ -141,7 +141,7 @@ pointwise(
 pointwise(
     "aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     lambda x, threshold, value: s.where(x <= threshold, value, x),
-    dtype="self",
+    dtype="self number",
     coefficients=("threshold", "value"),
     elements=("value",),
     widened=("threshold",),

@@ -114,6 +114,8 @@ def _masked_select(self: Array, mask: Array) -> Array:
 
 
 def _take(self: Array, index: Array) -> Array:
+    if dtype_of(index) != INT64:
+        raise RuntimeError(f"take: the index is a tensor of int64, not of {dtype_of(index)}")
     return np.asarray(self.reshape(-1)[index]) if index.size else np.zeros(index.shape, self.dtype)
 
 

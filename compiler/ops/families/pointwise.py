@@ -71,10 +71,21 @@ def _round_decimals(x: Scalar, decimals: int) -> Scalar:
 
 
 def _check_factor(x: Any, y: Any, factor: Any) -> None:
-    """A float factor needs a float tensor or number to act on."""
+    """A float factor needs a float tensor or number to act on, and a bool one two bools."""
+    if type(factor) is int:
+        return
     kinds = {operand.dtype.kind if isinstance(operand, np.ndarray) else type(operand).__name__[0] for operand in (x, y)}
     if isinstance(factor, float) and kinds <= {"i", "u", "b"}:
         raise TypeError(f"alpha is the float {factor}, but the operands are integers")
+    if isinstance(factor, bool) and kinds != {"b"}:
+        raise TypeError(f"alpha is {factor}, which only bools are multiplied with; write {int(factor)}")
+
+
+def _check_difference(x: Any, y: Any, factor: Any) -> None:
+    """Bools have no difference, and none from anything else."""
+    if isinstance(x, bool) or isinstance(y, bool):
+        raise TypeError("a difference of bools is not defined; to invert a mask write `~x`, for the number `int(x)`")
+    _check_factor(x, y, factor)
 
 
 # --- arithmetic ---
@@ -97,7 +108,7 @@ pointwise(
     lambda x, y, alpha: x - alpha * y,
     dtype="difference",
     aliases=("subtract",),
-    check=_check_factor,
+    check=_check_difference,
     elements=("-alpha",),
 )
 pointwise(
@@ -106,14 +117,14 @@ pointwise(
     dtype="difference",
     aliases=("subtract",),
     coefficients=("alpha",),
-    check=_check_factor,
+    check=_check_difference,
     elements=("-alpha",),
 )
 pointwise(
     "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     lambda x, y, alpha: y - alpha * x,
     dtype="difference",
-    check=_check_factor,
+    check=_check_difference,
     elements=("-alpha",),
 )
 pointwise(
@@ -121,7 +132,7 @@ pointwise(
     lambda x, y, alpha: y - alpha * x,
     dtype="difference",
     coefficients=("alpha",),
-    check=_check_factor,
+    check=_check_difference,
     elements=("-alpha",),
 )
 binary("mul", lambda x, y: x * y, traits=COMMUTATIVE, aliases=("multiply",))

@@ -13,7 +13,7 @@ from ....types.dtypes import BOOL, DType
 from ....types.lazy_numpy import np
 from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
-from ...arrays import Array, cast, compute_dtype, dtype_of, element, result_dtype, widen
+from ...arrays import Array, cast, compute_dtype, dtype_of, element, refuse_bools, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
 from . import product_shapes
@@ -46,6 +46,7 @@ def product(left: Array, right: Array) -> Array:
         if left.dtype.char in _FULL_FLOATS and right.dtype is left.dtype:
             return np.asarray(np.matmul(left, right))
         dtype = dtype_of(left)
+        refuse_bools("matmul", left)
         wide_left, wide_right = widen(left), widen(right)
         return cast(np.matmul(wide_left, wide_right), dtype)
     except ValueError:
@@ -75,6 +76,8 @@ def _ranked_product(name: str, *ranks: int) -> Callable[[Array, Array], Array]:
 
 
 def _inner(self: Array, other: Array) -> Array:
+    if self.ndim and other.ndim:
+        refuse_bools("inner", self)
     if not self.ndim or not other.ndim:
         dtype = result_dtype(self, other)
         return np.asarray(np.multiply(cast(self, dtype), cast(other, dtype)))

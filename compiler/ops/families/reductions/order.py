@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ....ops import fitting, rules, shapes
 from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
-from ...arrays import Array, dtype_of, widen
+from ...arrays import Array, dtype_of, refuse_bools, widen
 from ...dims import at_least_1d, wrap_dim
 from ...registry import Trait, declare
 from .reductions import pick
@@ -73,6 +73,7 @@ def _kthvalue(self: Array, k: int, dim: int, keepdim: bool) -> tuple[Array, Arra
 
 def _median_index(whole: Array, axis: int, ignore_nan: bool) -> Array:
     """The place of the lower median; of the first NaN where there is one and it counts."""
+    refuse_bools("median", whole)
     wide = widen(whole)
     is_nan = wide != wide
     order = order_of(whole, axis)

@@ -13,7 +13,7 @@ from ....ops import fitting, rules, shapes
 from ....types.dtypes import BY_CODE, INT64, DType
 from ....types.dtypes import UINT8 as UINT8_DTYPE
 from ....types.lazy_numpy import np
-from ...arrays import Array, cast, dtype_of, float_dtype, plain_floats, result_dtype, widen
+from ...arrays import Array, cast, dtype_of, float_dtype, plain_floats, refuse_bools, result_dtype, widen
 from ...dims import at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare
 from .shapes import reduced, reduced_over
@@ -190,6 +190,7 @@ def _count_nonzero(self: Array, dim: Dims = None) -> Array:
 def _trace(self: Array) -> Array:
     if self.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got a tensor of shape {self.shape}")
+    refuse_bools("trace", self)
     return _sum(np.diagonal(self), None, False, None)
 
 
