@@ -116,8 +116,7 @@ class Memory(Objects):
                 if cell in scope.stale:
                     return cell, scope.stale[cell]
         if isinstance(place, View) and self.snapshot(place) is None and not self._is_in_position(place):
-            assert isinstance(place.root, Root)
-            return place.root.cell, Write("a change of the list", self.builder.current_span)
+            return self.own(place.root)[0], Write("a change of the list", self.builder.current_span)
         return None
 
     def unknown(self, cell: Cell, write: Write) -> Abort:
@@ -218,7 +217,7 @@ class Memory(Objects):
 
     def _is_in_position(self, view: View) -> bool:
         """Whether the elements of the list that a view counts in are where they were."""
-        return view.structure is None or view.structure is self.structure(view.root)
+        return view.structure is None or view.structure == self.structure(view.root)
 
     # Writing
 

@@ -11,15 +11,19 @@ from ..types.types import ListType
 from .places import (
     Base,
     Cell,
+    ChosenPlace,
     Content,
+    Either,
     Items,
     Key,
     Place,
+    Plain,
     Root,
     Slots,
     Spread,
     View,
     Whole,
+    alternatives,
     holds_mutable,
     leaves,
     type_of,
@@ -193,7 +197,11 @@ class Objects:
                 facts.repeats[elements.key] = None
 
     def structure(self, root: Base) -> object:
-        """What changes when elements of a list that is one value move."""
+        """Equal as long as no elements of a list that is one value moved, or of those that it may be."""
+        if isinstance(root, Either | ChosenPlace):
+            sides = (place.root if isinstance(place, View) else place for place in alternatives(root))
+            found = tuple(self.structure(side) for side in sides if not isinstance(side, Plain | Items))
+            return found if any(side is not None for side in found) else None
         if not isinstance(root, Root) or not isinstance(root.cell.type, ListType):
             return None
         content = self.content(root.cell)

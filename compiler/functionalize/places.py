@@ -171,7 +171,7 @@ def same(left: Place, right: Place) -> bool:
                 pass
             case Items(), Items() if len(a.slots) == len(b.slots):
                 pending += zip(a.slots, b.slots, strict=True)
-            case View(), View() if a.step == b.step and a.structure is b.structure:
+            case View(), View() if a.step == b.step and a.structure == b.structure:
                 pending.append((a.parent, b.parent))
             case Plain(), Plain() if a.value is b.value:
                 pass

@@ -129,6 +129,23 @@ def test_what_lists_of_lists_hold_is_moved_and_written() -> None:
     assert found["refused"] <= 0.3 * found["equal"]
 
 
+def test_an_element_of_one_of_two_lists_is_what_it_was_before_the_list_changed() -> None:
+    text = """
+def f(x, w):
+    a = x.clone()
+    b = w * 2
+    l = [a, b]
+    n = [[torch.tanh(b), b * 1], l]
+    if len(n) > 2:
+        l[1] = a * 0.5
+    else:
+        n = n[::-1]
+    n[0][0], n[1][1] = n[1][1], n[0][0]
+    return b, a, n
+"""
+    assert outcome(text) in ("equal", "refused: an item assignment may write into …, which is read afterwards")
+
+
 def test_a_list_that_grew_is_read_from_the_list_around_it() -> None:
     text = """
 def f(x, w):
