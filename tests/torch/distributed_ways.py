@@ -25,7 +25,14 @@ from torch import nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from torch.distributed.tensor import (
+    DTensor,
+    Replicate,
+    Shard,
+    distribute_module,
+    distribute_tensor,
+    init_device_mesh,
+)
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     PrepareModuleInput,
@@ -90,8 +97,13 @@ def data(width: int) -> tuple[Any, Any]:
     return torch.randn(ROWS, width), torch.randn(ROWS, width)
 
 
-def train(net: Any, rows: slice, calls: Any, mean: int, *, width: int = WIDTH, whole: bool = True) -> list[Any]:
+def train(
+    net: Any, rows: slice, calls: Any, mean: int, *, width: int = WIDTH, whole: bool = True, mesh: Any = None
+) -> list[Any]:
+    """With a mesh, rows are DTensors in parts there."""
     x, target = data(width)
+    if mesh is not None:
+        x, target = (distribute_tensor(tensor, mesh, [Shard(0)]) for tensor in (x, target))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.002)
     for _ in range(STEPS):
         optimizer.zero_grad()
@@ -175,6 +187,10 @@ def both(net: Any, size: int) -> Any:
     return fully_shard(net, mesh=mesh["data"])
 
 
+def rows_in_parts(net: Any, size: int) -> Any:
+    return distribute_module(net, init_device_mesh("cpu", (size,)))
+
+
 Way = tuple[Callable[[Any, int], Any], dict[str, Any]]
 WAYS: dict[str, Way] = {
     "DDP, overlapping": (overlapping, {}),
@@ -186,9 +202,11 @@ WAYS: dict[str, Way] = {
     "FSDP2, bfloat16": (in_bfloat16, {"tolerance": 2e-2}),
     "tensor parallel": (tensor_parallel, {"parts": 1}),
     "tensor and sequence parallel": (sequence_parallel, {"parts": 1}),
+    "rows of a context in parts": (rows_in_parts, {"parts": 1, "context": True}),
     "FSDP2 × tensor parallel": (both, {"across": 2}),
 }
-"""How a net is spread; `parts` is into how many the rows are cut, `across` how many processes have the same ones."""
+"""How a net is spread; `parts` is into how many the rows are cut, `across` how many processes have the same ones;
+with `context` rows are one tensor whose parts lie in the processes."""
 
 
 class Collectives(TorchDispatchMode):
@@ -217,8 +235,9 @@ def try_way(name: str, rank: int, size: int) -> list[str]:
     counted: dict[str, Any] = {}
     for kind, calls in KINDS.items():
         net = spread(Net(calls, width), size)
+        mesh = init_device_mesh("cpu", (size,)) if options.get("context") else None
         with Collectives() as collectives:
-            found = train(net, rows, calls, parts, width=width, whole=whole)
+            found = train(net, rows, calls, parts, width=width, whole=whole, mesh=mesh)
         counted[kind] = collectives.count
         worst = max(float((a - b).detach().abs().max()) for a, b in zip(found, alone, strict=True))
         if kind != "torch":

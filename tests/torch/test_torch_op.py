@@ -13,6 +13,7 @@ import torch
 from amounts import PART, whole_only
 from gradscript.compiler.ops.draw import Draw
 from op_cases import LAYOUTS, NAMES, arguments, backward_arguments, op_of
+from torch.distributed.pipelining import SplitPoint, pipeline
 from torch.export import Dim
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
@@ -175,6 +176,25 @@ def test_a_package_without_python_runs_at_another_batch(tmp_path: Path) -> None:
     loaded = torch._inductor.aoti_load_package(path)
     for batch in (x, torch.cat([x, x, x])):
         torch.testing.assert_close(loaded(batch, w), op(batch, w))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_stages_of_a_pipeline_are_cut_between_ops() -> None:
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.up = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return op_of("swiglu")(self.up(x), self.gate(x))
+
+    net, x = torch.nn.Sequential(Layer(), Layer()), torch.randn(6, 4)
+    stages = pipeline(net, mb_args=(x,), split_spec={"1": SplitPoint.BEGINNING})
+    first, second = (stages.get_stage_module(i) for i in range(2))
+    out = second(first(x))
+    torch.testing.assert_close(out, net(x))
+    out.sum().backward()
+    assert all(parameter.grad is not None for parameter in [*first.parameters(), *second.parameters()])
 
 
 def test_checkpoints_save_by_the_name_of_the_op() -> None:
