@@ -186,3 +186,17 @@ def _each(value: Any, make: Callable[[Any], Any]) -> Any:
     if isinstance(value, list):
         return [_each(item, make) for item in value]
     return make(value) if isinstance(value, torch.Tensor) else value
+
+
+def spread(mesh: Any, tensor: Any, place: Any) -> Any:
+    """A tensor over two processes, of which this is the first, and the other one only thought of.
+
+    Not by `distribute_tensor`: what such a process scatters is, in older versions of torch, memory as it was.
+    """
+    from torch.distributed.tensor import DTensor, Shard
+
+    local = tensor.detach()
+    shape, stride = local.shape, local.stride()
+    if isinstance(place, Shard):
+        local = local.chunk(2, place.dim)[0].contiguous()
+    return DTensor.from_local(local, mesh, [place], run_check=False, shape=shape, stride=stride).requires_grad_()

@@ -9,7 +9,8 @@ import gradscript as gs
 import pytest
 import torch
 import torch.distributed
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+from op_cases import spread
+from torch.distributed.tensor import Replicate, Shard, init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 UNIT = gs.CompilationUnit(
@@ -32,10 +33,6 @@ def mesh() -> Iterator[Any]:
     torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
     yield init_device_mesh("cpu", (2,))
     torch.distributed.destroy_process_group()
-
-
-def spread(mesh: Any, tensor: Any, placement: Any) -> Any:
-    return distribute_tensor(tensor, mesh, [placement]).requires_grad_()
 
 
 @pytest.mark.parametrize("dim", [0, 1])

@@ -219,7 +219,8 @@ def test_names_in_profiles_nodes_and_anomalies() -> None:
     assert "op_cases::swiglu" in keys and any("swigluBackward" in key for key in keys)
     assert type(out.grad_fn).__name__ == "swigluBackward"
     with torch.autograd.detect_anomaly(check_nan=False):
-        text = "".join(op(*given).grad_fn.metadata["traceback_"])
+        out = op(*given)
+        text = "".join(out.grad_fn.metadata["traceback_"])
     assert "suite.grad" in text and "swiglu" in text
 
 
