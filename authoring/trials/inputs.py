@@ -244,7 +244,7 @@ class InputSearch:
 
         Where the first that fits names no place twice, as what copies into places may ask for, neither do others.
         """
-        tried = dict.fromkeys((recipe, *(recipe.with_indices(domain) for domain in INDICES[1:])))
+        tried = [recipe, *(recipe.with_indices(domain) for domain in INDICES[1:])]
         return next((r for r in tried if (_repeats(first) or not _repeats(r)) and self.fits(r)), None)
 
     def _alike(self, first: Recipe, count: int) -> Shapes | None:
