@@ -82,10 +82,10 @@ test-fast: .venv/dev.stamp
 # Thousands of compilations, which take minutes; `make test` compiles a few of them. ARGS=--keep writes docs/kernels.md.
 test-kernels: .venv/dev.stamp
 	for dtype in float32 float16 bfloat16; do \
-	  TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python tests/kernels/program_running.py $$dtype || exit 1; \
+	  TRITON_INTERPRET=1 OMP_NUM_THREADS=1 $(BIN)/python tests/support/program_running.py $$dtype || exit 1; \
 	done
 	$(BIN)/python tests/codegen/compiled_kernels.py
-	$(BIN)/python tests/kernels/compiled_suite.py $(ARGS)
+	$(BIN)/python tests/kernels/devices/compiled_suite.py $(ARGS)
 
 # Each sanitizer has a cache of its own, for $$CC is part of what a kernel is kept by. ARGS="-k sum" for some.
 ADDRESSES := CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined" ASAN_OPTIONS=detect_leaks=0 \
@@ -95,8 +95,8 @@ THREADS := CC="gcc -fsanitize=thread" TSAN_OPTIONS=halt_on_error=1 LD_PRELOAD="$
 sanitize: .venv/dev.stamp
 	$(ADDRESSES) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py $(ARGS)
 	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/codegen/test_c_kernels.py tests/codegen/test_c_traffic.py $(ARGS)
-	$(RUN) pytest tests/kernels/test_launcher_races.py
-	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/kernels/test_threads.py tests/kernels/test_arena.py -k "any_number or threads_share_it"
+	$(RUN) pytest tests/kernels/devices/test_launcher_races.py
+	$(THREADS) OMP_NUM_THREADS=1 $(RUN) pytest tests/kernels/c/test_threads.py tests/kernels/c/test_arena.py -k "any_number or threads_share_it"
 
 # An hour for everything; ARGS="exp log" for these alone, --keep writes docs/vector_math.md.
 c-math: .venv/dev.stamp

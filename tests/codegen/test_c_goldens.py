@@ -14,7 +14,7 @@ from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16
 
-GOLDENS = Path(__file__).parent / "goldens"
+GOLDENS = Path(__file__).parent / "goldens" / "c"
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "pointwise": cases.chain,
     "broadcast": lambda: cases.broadcast(dtype=BFLOAT16),

@@ -17,7 +17,7 @@ from gradscript.compiler.scheduling.schedule import choose_schedule
 from gradscript.compiler.scheduling.split import split_reductions
 from gradscript.compiler.types.dtypes import BFLOAT16
 
-GOLDENS = Path(__file__).parent / "goldens"
+GOLDENS = Path(__file__).parent / "goldens" / "triton"
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "pointwise": cases.chain,
     "broadcast": lambda: cases.broadcast(dtype=BFLOAT16),

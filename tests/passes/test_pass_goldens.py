@@ -1,4 +1,4 @@
-"""Text in, text out: each file in golden/ is named after a pass and holds graphs before and after it.
+"""Text in, text out: each file in golden/ is named after a pass, lies in its room, and holds graphs before and after.
 
 `REWRITE_GOLDENS=1 python -m pytest tests/passes` writes the results in place of what is expected.
 """
@@ -14,7 +14,8 @@ from gradscript.compiler.parse_ir import parse_ir
 from gradscript.compiler.pipeline import PASSES
 
 FOLDER = Path(__file__).parent / "golden"
-CASES = [(path.stem, i) for path in sorted(FOLDER.glob("*.ir")) for i in range(path.read_text().count("\n## ") + 1)]
+PATHS = {path.stem: path for path in sorted(FOLDER.rglob("*.ir"))}
+CASES = [(name, i) for name, path in PATHS.items() for i in range(path.read_text().count("\n## ") + 1)]
 
 
 def _cases(path: Path) -> list[tuple[str, str, str]]:
@@ -33,7 +34,7 @@ def _write(path: Path, cases: list[tuple[str, str, str]]) -> None:
 
 @pytest.mark.parametrize(("name", "index"), CASES)
 def test_golden(name: str, index: int) -> None:
-    path = FOLDER / f"{name}.ir"
+    path = PATHS[name]
     cases = _cases(path)
     title, before, after = cases[index]
     graph = parse_ir(before)
@@ -49,4 +50,6 @@ def test_golden(name: str, index: int) -> None:
 
 
 def test_every_pass_has_goldens() -> None:
-    assert {path.stem for path in FOLDER.glob("*.ir")} == set(PASSES) - {"inline_functions"}
+    assert set(PATHS) == set(PASSES) - {"inline_functions"}
+    rooms = {name: PASSES[name].__module__.split("passes.")[1].split(".")[:-1] for name in PATHS}
+    assert all(list(path.relative_to(FOLDER).parts[:-1]) == rooms[name] for name, path in PATHS.items())

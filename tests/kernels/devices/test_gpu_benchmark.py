@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kernels.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "kernels.py"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,7 +25,7 @@ from gradscript.runtime.kernels.triton.kernel import TritonKernel, current_strea
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STREAM = 1234
 launches: list[tuple[Any, ...]] = []
 loaded: list[str] = []

@@ -23,7 +23,7 @@ from kernel_device import kernel_device
 from sized_functions import TEXT
 
 pytest.importorskip("triton")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from batch_texts import CASES, unit  # noqa: E402
 from suite_shapes import COLUMNS, Classes  # noqa: E402

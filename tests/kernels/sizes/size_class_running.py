@@ -15,7 +15,7 @@ import gradscript as gs
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 SIZES = (48, 64, 65, 51, 39, 7, 132, 40, 1)
 
 

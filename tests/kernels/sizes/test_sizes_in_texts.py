@@ -26,7 +26,7 @@ from gradscript.lang.light_dataclasses import replace
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from batch_texts import CASES, Texts, texts_of, texts_over, unit  # noqa: E402
 from suite_shapes import COLUMNS  # noqa: E402

@@ -9,7 +9,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_every_row_is_of_functions_that_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

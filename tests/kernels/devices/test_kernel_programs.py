@@ -32,7 +32,7 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_programs_compute_what_functions_mean() -> None:
     """Results and gradients, in a process of its own, for Triton decides when it is imported whether it interprets."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "program_running.py"), "float32", *PARTS]
+    command = [sys.executable, str(HERE.parents[1] / "support" / "program_running.py"), "float32", *PARTS]
     run = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
     assert sum(line.startswith("ok ") for line in run.stdout.splitlines()) == COUNT

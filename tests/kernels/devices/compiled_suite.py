@@ -24,7 +24,7 @@ import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo
 from gradscript.runtime.kernels.triton.compile import TARGETS, Binary
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUITE = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
 DOCUMENT = ROOT / "docs" / "kernels.md"
 MARKS = ("<!-- compiled by `make test-kernels ARGS=--keep` -->", "<!-- end of what was compiled -->")
