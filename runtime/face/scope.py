@@ -20,6 +20,7 @@ from ...lang.diagnostics import CompileError, did_you_mean
 from ...lang.light_dataclasses import dataclass
 from .function import Function
 from .records import is_named_tuple, record_of
+from .scripted_method import Read, attribute_of
 from .sources import Namespace
 
 _MISSING = object()
@@ -45,6 +46,8 @@ class Scopes:
         self._compile = compile
         self._open: dict[Callable[..., Any], None] = {}
         self._known: dict[Callable[..., Any], Outside] = {}
+        self.reads: list[Read] = []
+        """What was read of objects that methods are of."""
 
     def around(self, function: Callable[..., Any]) -> Callable[[str], Outside]:
         """The scope of a Python function."""
@@ -98,7 +101,8 @@ class Scopes:
                 found = found.functions[name]
             elif isinstance(found, Owner):
                 owner = found.value
-                found = getattr(owner, name, _MISSING)
+                found = attribute_of(owner, name, _MISSING)
+                self.reads.append((owner, name, getattr(found, "__func__", found)))
                 if found is _MISSING:
                     return Unusable(f"no attribute of the object '{first}'", _attributes_like(owner, name))
             else:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any
+from types import FrameType, FunctionType, MethodType
+from typing import Any, cast
 
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source
 from .function import Function
 from .scope import Scopes
+from .scripted_method import CompiledMethod, ScriptedMethod
 from .sources import functions_of
 from .typed_source import source_lines
 
@@ -47,12 +49,21 @@ def script(function: Callable[..., Any]) -> Function:
     The source is read, never run. Names from around it mean what they mean to Python where it is compiled: functions of
     a CompilationUnit or compiled by this, functions written in Python, which are compiled too, and constants (numbers,
     strings, bools, None and tuples of them). A method is compiled of its object, `gs.script(x.scaled)`, whose numbers
-    and other methods are what they are then; tensors are parameters. Decorators below this one are read too, if they
-    wrap the function: `@torch.no_grad()`; an unknown one is an error.
+    and other methods are what they are then; tensors are parameters. Where it decorates a method in a class, each
+    object's is compiled when it is first asked for, and again when a number that it reads has changed. Decorators
+    below this one are read too, if they wrap the function: `@torch.no_grad()`; an unknown one is an error.
 
     CompileError points into the file. TypeError for what is no function, ValueError where there is no source to read.
     """
+    if isinstance(function, FunctionType) and _is_method(function) and _is_body_of(sys._getframe(1), function):
+        return cast(Function, ScriptedMethod(function, _script_method))
     return Scopes(script_in).compiled(function)
+
+
+def _script_method(method: MethodType) -> CompiledMethod:
+    scopes = Scopes(script_in)
+    function, owner = scopes.compiled(method), method.__self__
+    return CompiledMethod(function, [(None if of is owner else of, name, found) for of, name, found in scopes.reads])
 
 
 def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
@@ -67,7 +78,7 @@ def script_in(function: Callable[..., Any], scopes: Scopes) -> Function:
     if isinstance(function, FunctionType) and _is_method(function):
         raise TypeError(
             f"gs.script compiles functions, and '{function.__qualname__}' is a method: compile it of an object, "
-            f"`gs.script(x.{function.__name__})`, or write a function that takes what it uses of its object"
+            f"`gs.script(x.{function.__name__})`, or decorate it where it is defined"
         )
     try:
         lines, first_line = source_lines(function)
@@ -90,7 +101,12 @@ def _is_method(function: FunctionType) -> bool:
     holder = function.__qualname__.rpartition(".")[0]
     parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
     in_class = bool(holder) and not holder.endswith("<locals>")
-    return in_class and parameters[:1] in (("self",), ("cls",))
+    return in_class and parameters[:1] == ("self",)
+
+
+def _is_body_of(frame: FrameType, function: FunctionType) -> bool:
+    """Whether the class of a function is being defined there."""
+    return frame.f_locals.get("__qualname__") == function.__qualname__.rpartition(".")[0]
 
 
 def _described(function: object) -> str:
