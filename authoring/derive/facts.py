@@ -42,11 +42,24 @@ class ShapeFacts:
     gradients: list[Value] = field(default_factory=list)
     """What closures take, which is there for its size wherever they need one."""
 
+    replaced: dict[Value, Value] = field(default_factory=dict)
+    """What stands in the place of values that are gone."""
+
     def shape(self, value: Value) -> Atoms:
-        return self.shapes.get(value, frozenset((value,)))
+        return self._present(self.shapes, value)
 
     def dtype(self, value: Value) -> Atoms:
-        return self.dtypes.get(value, frozenset((value,)))
+        return self._present(self.dtypes, value)
+
+    def _present(self, known: dict[Value, Atoms], value: Value) -> Atoms:
+        atoms = known.get(value, frozenset((value,)))
+        gone = atoms & self.replaced.keys()
+        while gone:
+            there = [self.replaced[atom] for atom in gone]
+            atoms = (atoms - gone).union(*(known.get(each, (each,)) for each in there))
+            gone = atoms & self.replaced.keys()
+            known[value] = atoms
+        return atoms
 
     def broadcast(self, shapes: Sequence[Atoms]) -> Atoms:
         """The shape of all together."""
@@ -69,6 +82,17 @@ def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> ShapeFacts:
         elif node.kind not in (PARAM, RETURN) and len(node.outputs) == 1 and is_tensor(node.output.type):
             _enter(facts, node)
     return facts
+
+
+def follow(facts: ShapeFacts, replaced: Value, found: Value, made: Sequence[Node]) -> bool:
+    """Enter nodes that were made, of which one value replaces another; False where all has to be entered anew."""
+    if replaced in facts.reduced or any(node.blocks for node in made):
+        return False
+    for node in made:
+        if len(node.outputs) == 1 and is_tensor(node.output.type):
+            _enter(facts, node)
+    facts.replaced[replaced] = found
+    return True
 
 
 def _enter_gradients(facts: ShapeFacts, param: Node, around: Block) -> None:

@@ -18,7 +18,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.types.types import ListType, is_tensor
 from .algebra import RULES
-from .facts import facts_of
+from .facts import facts_of, follow
 from .joined import closures_of
 from .rounds import ask_again
 
@@ -41,6 +41,8 @@ def _sink(closure: Block) -> bool:
     """Compute in the closure what is captured and costs nothing: sizes, dtypes, lists of numbers."""
     outer = closure.node.owner if closure.node is not None else None
     moved = False
+    inside = {id(n) for n in walk(closure.nodes)} | {id(closure.ret)}
+    inside |= {id(b.ret) for n in walk(closure.nodes) for b in n.blocks}
     for value in captures(closure):
         node = value.node
         if node.owner is not outer or node.kind == PARAM or not costs_nothing(node):
@@ -49,8 +51,7 @@ def _sink(closure: Block) -> bool:
         assert first is not None
         env: dict[Value, Value] = {}
         copy_node(node, env, partial(_put_before, first))
-        inside = {id(n) for n in walk(closure.nodes)} | {id(closure.ret)}
-        inside |= {id(b.ret) for n in walk(closure.nodes) for b in n.blocks}
+        inside.add(id(env[value].node))
         for use in list(value.uses):
             if id(use.user) in inside:
                 use.user.set_input(use.index, env[value])
@@ -116,13 +117,26 @@ def _rewrite(graph: Graph, closure: Block) -> bool:
         rule = RULES.get(node.kind)
         if rule is None or node.owner is None or not node.output.use_count:
             continue
+        before, replaced = node.previous, node.output
         found = rule(node, facts, Builder(node.owner, node, node.span))
-        if found is not None and found is not node.output:
-            replace_value(node.output, found, node)
+        if found is not None and found is not replaced:
+            made = _between(before, node)
+            replace_value(replaced, found, node)
             node.destroy()
-            facts = facts_of(graph, closures)
+            if not follow(facts, replaced, found, made):
+                facts = facts_of(graph, closures)
             changed = True
     return changed
+
+
+def _between(first: Node | None, end: Node) -> list[Node]:
+    """The nodes of a block behind the first, up to the end."""
+    found = []
+    node = end.previous
+    while node is not None and node is not first:
+        found.append(node)
+        node = node.previous
+    return found[::-1]
 
 
 def _share(graph: Graph, closure: Block) -> bool:
