@@ -62,13 +62,17 @@ _NUMBERS: tuple[Callable[[Any], Any], ...] = (lambda n: n + 1, lambda n: -n, lam
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A function with one mistake. `arguments` are those whose gradients it may change, `line` is where it stands."""
+    """A function with one mistake. `arguments` are those whose gradients it may change, `line` is where it stands.
+
+    `users` are the lines that use what is there, if nothing is left of that line, so that nothing can point at it.
+    """
 
     function: Function
     what: str
     arguments: frozenset[str]
     line: int
     end_line: int
+    users: frozenset[int] = frozenset()
 
 
 Change = tuple[str, int, Callable[[Graph, Node], bool]]
@@ -97,6 +101,7 @@ def mutant(function: Function, chosen: Change) -> Mutant | None:
     span, shape = node.span, _keeps_shape(what, node)
     touched = [i for i, output in enumerate(graph.outputs) if i < len(names) and _depends(output, node, shape)]
     turned = what.endswith("with the other sign")
+    users = frozenset(use.user.span.line for use in node.output.uses)
     same = (turned and (_is_even_only(node) or _is_zero(node.output))) or _leaves_out_zero(what, node)
     try:
         if not touched or same or not change(graph, node) or _simplified(graph) == _simplified(pair.backward):
@@ -105,7 +110,14 @@ def mutant(function: Function, chosen: Change) -> Mutant | None:
         return None
     callee = Callee(function.callee.schema, function.callee.graph, replace(pair, backward=graph))
     arguments = frozenset(names[i] for i in touched)
-    return Mutant(Function(callee, definition=function.definition), what, arguments, span.line, span.end_line)
+    left = [other for other in graph.all_nodes() if other is not node and other.span.end and not _is_unused(other)]
+    is_there = any(other.span.line <= span.end_line and span.line <= other.span.end_line for other in left)
+    given = Function(callee, definition=function.definition)
+    return Mutant(given, what, arguments, span.line, span.end_line, frozenset() if is_there else users)
+
+
+def _is_unused(node: Node) -> bool:
+    return bool(node.outputs) and not any(output.uses for output in node.outputs)
 
 
 def _is_zero(value: Value) -> bool:

@@ -203,6 +203,7 @@ def _checked(work: Work, limit: int, until: float) -> Rows:
         spans = [span for f in told for span in (f.span, *f.also) if span is not None]
         lines = [span.line for span in spans]
         placed = any(span.line <= made.end_line and made.line <= span.end_line for span in spans)
+        placed |= not made.users.isdisjoint(lines)
         found = (True, bool(told), bool(named), placed)
         rows[where] = [a + b for a, b in zip(rows.get(where, [0] * 4), found, strict=True)]
         if not all(found):
