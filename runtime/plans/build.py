@@ -203,7 +203,7 @@ class PlanBuilder:
             self._pending = (), node
             if kind in _MOVES or self._makes_numbers(kind):
                 dead += without(pending, (*dead, *_written(kind, function, target, first)))
-            elif kind != RETURN:
+            else:
                 self._append(node, Instruction(FREE, dead=pending), ())
         self._append(self._node, Instruction(kind, function, target, first, second, dead), operands)
         return len(self._steps) - 1

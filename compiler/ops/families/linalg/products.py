@@ -46,7 +46,9 @@ def product(left: Array, right: Array) -> Array:
         if left.dtype.char in _FULL_FLOATS and right.dtype is left.dtype:
             return np.asarray(np.matmul(left, right))
         dtype = dtype_of(left)
-        refuse_bools("matmul", left)
+        if left.ndim == right.ndim == 1 or (left.size and right.size):
+            # torch has products of bools where there is nothing to multiply, but for vectors.
+            refuse_bools("matmul", left)
         wide_left, wide_right = widen(left), widen(right)
         return cast(np.matmul(wide_left, wide_right), dtype)
     except ValueError:
