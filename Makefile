@@ -108,7 +108,7 @@ plans: .venv/dev.stamp
 
 # Hours for all mutants; ARGS="--limit=300 --seed=1" for some, --keep writes docs/mutants.md.
 mutate: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python tests/authoring/mutation.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/authoring/check/mutation.py $(ARGS)
 
 # What fails is made small and printed. ARGS="--minutes=10 --seed=0 --roads=tape,vjp --keep", of which none is needed.
 fuzz: .venv/dev.stamp

@@ -33,8 +33,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import gradscript as gs
 import torch
-from array_derivatives import op_function
-from array_samples import LAYOUTS
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import (
@@ -49,7 +47,9 @@ from gradscript.compiler.types.types import (
     is_tensor,
     strip_optional,
 )
-from op_calls import calls_of
+from samples.array_derivatives import op_function
+from samples.arrays import LAYOUTS
+from samples.op_calls import calls_of
 
 SCALE = 1.5
 HELPERS = """

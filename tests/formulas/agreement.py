@@ -7,8 +7,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from array_derivatives import is_float
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
+from samples.array_derivatives import is_float
 
 EPSILON: dict[DType, float] = {
     FLOAT32: float(np.finfo(np.float32).eps),

@@ -11,20 +11,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import array_cases
-import composite_cases
 import composite_references
 import numpy as np
 import pytest
-import samples
 import torch
 from agreement import differences
 from amounts import some_of
-from array_derivatives import differentiated, flat, is_float, ours
-from array_derivatives import reference as torch_derivatives
-from array_samples import to_torch
 from gradscript.compiler.ops import Op, Trait
 from gradscript.compiler.types.dtypes import FLOAT64
+from samples import array_cases
+from samples import composites as composite_cases
+from samples import table as samples
+from samples.array_derivatives import differentiated, flat, is_float, ours
+from samples.array_derivatives import reference as torch_derivatives
+from samples.arrays import to_torch
 
 Cut = Callable[[np.ndarray], np.ndarray]
 CUTS: dict[str, Cut] = {

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import array_cases as cases
 import gradscript as gs
 import numpy as np
 import pytest
 import torch
 from agreement import EPSILON, ROUNDINGS, losses_of_digits
 from amounts import some_of
-from array_calls import module_of
-from array_derivatives import Derivatives, differentiated, is_float, ours, reference
-from array_samples import LAYOUTS
 from gradscript.compiler.formulas.library import compile_formula, formula_name, formula_names
 from gradscript.compiler.ops.registry import OPS, Op
 from gradscript.compiler.types import dtypes
 from gradscript.stdlib_grads import formula_files
+from samples import array_cases as cases
+from samples.array_calls import module_of
+from samples.array_derivatives import Derivatives, differentiated, is_float, ours, reference
+from samples.arrays import LAYOUTS
 
 OPS_BY_NAME: dict[str, Op] = {cases.op_key(op): op for op in cases.differentiable_ops()}
 NAMES = sorted(OPS_BY_NAME)

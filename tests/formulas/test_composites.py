@@ -15,7 +15,11 @@ import pytest
 import torch
 from agreement import EPSILON, ROUNDINGS, differences, losses_of_digits
 from amounts import some_of
-from array_derivatives import (
+from composite_references import DEFINITIONS, NOT_DIFFERENTIATED_IN_TORCH, torch_function
+from gradscript.compiler.ops import Op, Trait
+from gradscript.compiler.types.dtypes import FLOAT64, DType
+from gradscript.compiler.types.types import OptionalType, is_tensor, strip_optional
+from samples.array_derivatives import (
     Derivatives,
     differentiated,
     flat,
@@ -25,12 +29,8 @@ from array_derivatives import (
     reference,
     skipped_where_torch_has_none,
 )
-from array_samples import LAYOUTS, Call, Leaf, to_numpy, to_torch
-from composite_cases import CASES, DECOMPOSING, FIXED, FLAT, MORE_ROUNDINGS, RIGID, composites
-from composite_references import DEFINITIONS, NOT_DIFFERENTIATED_IN_TORCH, torch_function
-from gradscript.compiler.ops import Op, Trait
-from gradscript.compiler.types.dtypes import FLOAT64, DType
-from gradscript.compiler.types.types import OptionalType, is_tensor, strip_optional
+from samples.arrays import LAYOUTS, Call, Leaf, to_numpy, to_torch
+from samples.composites import CASES, DECOMPOSING, FIXED, FLAT, MORE_ROUNDINGS, RIGID, composites
 
 OPS_BY_NAME = composites()
 DIFFERENTIABLE = [name for name, op in OPS_BY_NAME.items() if not op.has(Trait.NONDIFFERENTIABLE)]

@@ -18,14 +18,14 @@ import pytest
 import torch
 from agreement import EPSILON, differences, losses_of_digits
 from amounts import some_of
-from array_derivatives import Derivatives, differentiated, flat, is_float, ours, skipped_where_torch_has_none
-from array_derivatives import reference as torch_derivatives
 from gradscript.compiler.formulas.library import formula_name, formula_names
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.types.dtypes import FLOAT64, DType
 from gradscript.compiler.types.types import ListType, OptionalType, TensorType, Type, VariableType
 from gradscript.stdlib_grads import formula_files
-from samples import LAYOUTS, Call, calls, constants, key, reference, tensor_positions
+from samples.array_derivatives import Derivatives, differentiated, flat, is_float, ours, skipped_where_torch_has_none
+from samples.array_derivatives import reference as torch_derivatives
+from samples.table import LAYOUTS, Call, calls, constants, key, reference, tensor_positions
 
 FILES = ("pointwise", "comparison", "activations", "special", "reduction", "softmax", "norms", "losses", "lists")
 UNLIKE_TORCH = frozenset(

@@ -9,12 +9,12 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from array_calls import CASES, OPS_BY_NAME
-from array_samples import LAYOUTS
 from gradscript.compiler.fusion import refusals
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.ops.registry import Trait
 from gradscript.compiler.types.dtypes import FLOAT32
+from samples.array_calls import CASES, OPS_BY_NAME
+from samples.arrays import LAYOUTS
 
 SKIPPED = Trait.RANDOM | Trait.SIDE_EFFECT | Trait.SHAPE_ONLY
 SAMPLES = [(name, i) for name in sorted(set(CASES) & set(OPS_BY_NAME)) for i in range(len(CASES[name]))]

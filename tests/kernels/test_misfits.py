@@ -8,9 +8,6 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
-from array_calls import CASES as CALLS
-from array_calls import OPS_BY_NAME
-from array_samples import LAYOUTS
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.compiler.fusion.decompose import definition, primitive_definition
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, Unfusable, fuse, fuse_pair
@@ -23,7 +20,10 @@ from gradscript.compiler.shapes.propagate import ShapeError
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import is_tensor, strip_optional
 from gradscript.lang.source import Source, Span
-from misfits import misfits
+from samples.array_calls import CASES as CALLS
+from samples.array_calls import OPS_BY_NAME
+from samples.arrays import LAYOUTS
+from samples.misfits import misfits
 
 TAKEN_APART = sorted(
     name

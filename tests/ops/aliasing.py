@@ -21,8 +21,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "closures"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "formulas"))
 
-from array_derivatives import op_function
-from array_samples import LAYOUTS, TORCH, to_torch
 from captured_ops import calls_of
 from gradscript.compiler.functionalize.calls import Returned, returned_by
 from gradscript.compiler.functionalize.driver import walk_function
@@ -41,6 +39,8 @@ from gradscript.compiler.types.types import (
     strip_optional,
 )
 from gradscript.lang.diagnostics import Diagnostics
+from samples.array_derivatives import op_function
+from samples.arrays import LAYOUTS, TORCH, to_torch
 
 SAMPLES = 4
 """How many samples of an op's own are the start of changed ones."""

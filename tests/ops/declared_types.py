@@ -20,7 +20,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from array_samples import LAYOUTS
 from gradscript.compiler.ir.signature import result_types
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.ops.registry import OPS, Op
@@ -40,7 +39,8 @@ from gradscript.compiler.types.types import (
     strip_optional,
     unify,
 )
-from op_calls import calls_of
+from samples.arrays import LAYOUTS
+from samples.op_calls import calls_of
 
 Arguments = list[Any]
 _ASSUMES = {

@@ -33,9 +33,20 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from array_samples import to_numpy
 from sample_changes import CHANGES, as_given, spread_out
-from torch_samples import DTYPES, Case, Unspellable, case, database, flat, name_of, replaced, samples, tensors_of
+from samples.arrays import to_numpy
+from samples.torch_database import (
+    DTYPES,
+    Case,
+    Unspellable,
+    case,
+    database,
+    flat,
+    name_of,
+    replaced,
+    samples,
+    tensors_of,
+)
 
 TOLERANCE = {
     torch.float64: (1e-7, 1e-9),

@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from array_samples import to_numpy
+from samples.arrays import to_numpy
 
 PARTS = ("0", "-1", ":", "1:", "::2", "None", "...", "True", "False", "yes", "no", "one", "list", "mask", "square")
 """As they stand in brackets: numbers, slices, and the names of tensors."""

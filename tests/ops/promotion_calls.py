@@ -21,8 +21,8 @@ import torch.nn.functional as F  # noqa: N812
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from array_samples import to_numpy
-from torch_samples import DTYPES
+from samples.arrays import to_numpy
+from samples.torch_database import DTYPES
 
 SYMBOLS = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!=")
 FUNCTIONS = (

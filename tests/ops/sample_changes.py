@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from array_samples import to_numpy
-from torch_samples import DTYPES, replaced, tensors_of
+from samples.arrays import to_numpy
+from samples.torch_database import DTYPES, replaced, tensors_of
 
 SPECIAL_VALUES = (0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1.0, -1.0, "tiny", "subnormal")
 EXTREME_VALUES = ("max", "half of max", "root of max", "tiny", "subnormal", 0.0)

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import samples_linalg
-import samples_reduction
 import torch
-from array_calls import CASES, OPS_BY_NAME, REFERENCES
-from array_samples import LAYOUTS, TORCH, Call, to_numpy, to_torch
 from gradscript.compiler.ops.arrays import cast, dtype_of
 from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import INT, NONE, ListType, TensorType
+from samples import linalg as samples_linalg
+from samples import reduction as samples_reduction
+from samples.array_calls import CASES, OPS_BY_NAME, REFERENCES
+from samples.arrays import LAYOUTS, TORCH, Call, to_numpy, to_torch
 
 FLOATS = (dtypes.FLOAT64, dtypes.FLOAT32, dtypes.FLOAT16, dtypes.BFLOAT16)
 WHOLE = (dtypes.INT64, dtypes.INT32, dtypes.UINT8, dtypes.BOOL)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from array_samples import to_torch
 from gradscript.compiler.ops.registry import OPS, Trait
+from samples.arrays import to_torch
 
 F32 = np.float32
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from amounts import some_of
 from enumeration import differences, is_compared, name_of
-from torch_samples import database
+from samples.torch_database import database
 
 INF = float("inf")
 TENSORS: dict[str, torch.Tensor] = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_calls import CASES, FAMILIES
-from array_calls import family as family_of
-from array_samples import LAYOUTS, Call, to_numpy, to_torch
 from gradscript.compiler.ops.registry import OPS, Op
 from gradscript.compiler.types import dtypes
+from samples.array_calls import CASES, FAMILIES
+from samples.array_calls import family as family_of
+from samples.arrays import LAYOUTS, Call, to_numpy, to_torch
 
 torch = pytest.importorskip("torch")
 from gradscript.runtime.kernels import torch_ops  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.types.types import FLOAT, INT, NONE, NUMBER, STR, TensorType, strip_optional
-from pointwise_cases import (
+from samples.pointwise import (
     BFLOAT16,
     DTYPES,
     FLOATS,

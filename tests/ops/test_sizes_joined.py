@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from enumeration import DIFFERENT, REFUSED, outcomes
-from torch_samples import database, name_of
+from samples.torch_database import database, name_of
 
 X = np.arange(120.0).reshape(5, 4, 6)
 

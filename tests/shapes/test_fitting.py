@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_calls import CASES, OPS_BY_NAME
-from array_samples import LAYOUTS
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.shapes.infer import infer
 from gradscript.compiler.types import dtypes
-from misfits import misfits
+from samples.array_calls import CASES, OPS_BY_NAME
+from samples.arrays import LAYOUTS
+from samples.misfits import misfits
 from test_shape_rules import abstract, agrees, results
 
 SAMPLED = sorted(set(CASES) & set(OPS_BY_NAME))

@@ -9,7 +9,6 @@ import gradscript as gs
 import numpy as np
 import pytest
 from amounts import some
-from composite_cases import CASES
 from deep_graphs import long
 from gradscript.compiler.autodiff import differentiate
 from gradscript.compiler.ir.builder import Builder
@@ -26,6 +25,7 @@ from gradscript.compiler.types.types import TENSOR
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan
 from program_generator import Programs
+from samples.composites import CASES
 from test_shape_rules import abstract, agrees
 
 VECTOR = Meta((3,), FLOAT64)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pointwise_cases
 import pytest
-from array_calls import CASES, OPS_BY_NAME
-from array_samples import LAYOUTS
 from gradscript.compiler.ops.composite import is_composite
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.shapes.infer import has_rule, infer
 from gradscript.compiler.types import dtypes
+from samples import pointwise as pointwise_cases
+from samples.array_calls import CASES, OPS_BY_NAME
+from samples.arrays import LAYOUTS
 
 BY_NAME = {op.schema.full_name.partition("::")[2]: op for op in OPS.all()}
 SAMPLED = (dtypes.FLOAT32, dtypes.FLOAT64, dtypes.BFLOAT16, dtypes.INT64, dtypes.INT32, dtypes.UINT8, dtypes.BOOL)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from amounts import some_of, whole_only
-from array_samples import to_numpy
+from samples.arrays import to_numpy
 from torchscript_blocks import blocks, definitions, helper_names, pair_names
 from torchscript_differences import DIFFERENCES, PARTLY, Difference
 from torchscript_runs import EAGER_INEXACT, NO_SECOND, agree, differences, function, run, units

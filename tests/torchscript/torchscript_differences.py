@@ -7,8 +7,8 @@ from math import nan
 from typing import Any
 
 import numpy as np
-from array_samples import literal
 from gradscript.compiler.types.dtypes import FLOAT64
+from samples.arrays import literal
 from torchscript_samples import Sample, at
 
 NAN_IS_FALSE = "a comparison with NaN is false, so the mask of the formula is 0; eager lets the gradient pass"

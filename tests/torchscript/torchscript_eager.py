@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from array_samples import TORCH
 from gradscript.compiler.types import dtypes
+from samples.arrays import TORCH
 
 aten = torch.ops.aten
 

@@ -15,10 +15,10 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import torch
-from array_samples import Leaf, to_numpy, to_torch
 from gradscript.compiler.ops.arrays import dtype_of
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.runtime.face.function import Function
+from samples.arrays import Leaf, to_numpy, to_torch
 from torchscript_blocks import blocks, definitions
 from torchscript_eager import eager, gradients, is_float, leaves
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_samples import Leaf, index, literal, mask, positive, t
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, DType
+from samples.arrays import Leaf, index, literal, mask, positive, t
 
 Sample = tuple[Any, ...]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_samples import Leaf
+from samples.arrays import Leaf
 from torchscript_blocks import definitions, helper_names, pair_names
 from torchscript_differences import DIFFERENCES, PARTLY, Difference
 from torchscript_runs import EAGER_INEXACT, NO_SECOND, Run, differences, function, has_second, run, units

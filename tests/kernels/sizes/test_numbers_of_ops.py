@@ -8,11 +8,9 @@ from typing import Any
 
 import gradscript as gs
 import numpy as np
-import op_calls
 import pytest
 import torch
 from amounts import some_of
-from array_samples import LAYOUTS
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ops.registry import OPS, Op, Trait
@@ -24,6 +22,8 @@ from gradscript.runtime.kernels.c.program import CProgram
 from gradscript.runtime.kernels.runner import KernelGraph
 from gradscript.runtime.kernels.triton.kernel import TritonKernel
 from kernel_device import kernel_device
+from samples import op_calls
+from samples.arrays import LAYOUTS
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 needs_compiler = pytest.mark.skipif(compilers.compiler() is None, reason="needs a compiler of C")

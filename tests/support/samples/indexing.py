@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_samples import Call, Leaf, ascending, call, distinct, index, literal, mask, t
 from gradscript.compiler.types.dtypes import INT32, UINT8
+from samples.arrays import Call, Leaf, ascending, call, distinct, index, literal, mask, t
 
 _SCATTER = [
     call(t(3, 5), 0, distinct(3, 2, 4), t(2, 5)),

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "support")]
+AUTHORING = Path(__file__).parents[1]
+sys.path[:0] = [str(AUTHORING / "check"), str(AUTHORING.parent / "support")]
 
 import gradscript as gs  # noqa: E402
 import numpy as np  # noqa: E402

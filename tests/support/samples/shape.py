@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from array_samples import Call, call, index, literal, t
 from gradscript.compiler.types.dtypes import INT32
+from samples.arrays import Call, call, index, literal, t
 
 _SWAP = [call(t(2, 3, 4), 0, 2), call(t(2, 3), -1, 0), call(t(), 0, -1)]
 _MOVE = [call(t(2, 3, 4), 0, 2), call(t(2, 3, 4), -1, 0)]

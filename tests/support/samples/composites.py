@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 
 import numpy as np
-from array_samples import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.ops.composite import is_composite
+from samples.arrays import Call, Leaf, call, definite, index, literal, positive, probability, regular, t
 
 _REDUCTIONS = ("mean", "none", "sum")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from array_samples import Call, Leaf, adjoint_of, call, distribution, index, literal, mask, positive, probability, t
+from samples.arrays import Call, Leaf, adjoint_of, call, distribution, index, literal, mask, positive, probability, t
 
 _TARGET = [call(t(3, 4), t(3, 4)), call(t(), t()), call(t(3, 4), t(4)), call(t(3, 6).with_nan(), t(3, 6))]
 

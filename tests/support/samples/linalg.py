@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from array_samples import Call, call, definite, full_rank, regular, t
+from samples.arrays import Call, call, definite, full_rank, regular, t
 
 _SQUARE = [call(regular(3, 3)), call(regular(2, 4, 4)), call(regular(1, 1))]
 _ADDED = {"beta": 2, "alpha": 3}

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import samples_creation
-import samples_indexing
-import samples_linalg
-import samples_nn
-import samples_shape
-import samples_torchscript
 import torch
-from array_calls import module_of
-from array_samples import Call, Leaf, call, definite, distinct, index, literal, mask, regular, t
 from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.types.types import is_tensor, strip_optional
+from samples import creation as samples_creation
+from samples import indexing as samples_indexing
+from samples import linalg as samples_linalg
+from samples import nn as samples_nn
+from samples import shape as samples_shape
+from samples import torchscript as samples_torchscript
+from samples.array_calls import module_of
+from samples.arrays import Call, Leaf, call, definite, distinct, index, literal, mask, regular, t
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MODULES = {

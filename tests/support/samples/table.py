@@ -16,19 +16,19 @@ from math import inf
 from typing import Any
 
 import numpy as np
-import samples_creation
-import samples_indexing
-import samples_linalg
-import samples_nn
-import samples_reduction
-import samples_shape
-import samples_torchscript
 import torch
-from array_samples import LAYOUTS, Call, Leaf, call, index, literal, mask, positive, probability, t
 from gradscript.compiler.ops import OPS, Op, Trait
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.compiler.types.schema import Argument
 from gradscript.compiler.types.types import NUMBER, is_tensor, strip_optional
+from samples import creation as samples_creation
+from samples import indexing as samples_indexing
+from samples import linalg as samples_linalg
+from samples import nn as samples_nn
+from samples import reduction as samples_reduction
+from samples import shape as samples_shape
+from samples import torchscript as samples_torchscript
+from samples.arrays import LAYOUTS, Call, Leaf, call, index, literal, mask, positive, probability, t
 
 __all__ = ["LAYOUTS", "Call", "calls", "differentiable_ops", "key", "reference", "tensor_positions"]
 
@@ -247,7 +247,7 @@ def calls(op: Op) -> list[Call]:
     for module in MODULES:
         if name in module.CASES:
             return [c for c in module.CASES[name] if not _has_nan(c)]
-    raise KeyError(f"{op.schema.full_name} has no samples: add them to tests/support/samples.py")
+    raise KeyError(f"{op.schema.full_name} has no samples: add them to tests/support/samples/table.py")
 
 
 def _has_nan(sample: Call) -> bool:

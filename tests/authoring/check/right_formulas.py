@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE)]
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "support")]
 
 import gradscript as gs  # noqa: E402
 from gradscript.authoring.check import Checker  # noqa: E402

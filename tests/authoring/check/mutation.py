@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+ROOT = HERE.parents[2]
+sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 
 import gradscript as gs  # noqa: E402
 from gradscript.authoring.check import Checker  # noqa: E402
@@ -34,10 +35,10 @@ from gradscript.compiler.ops.registry import Trait  # noqa: E402
 from gradscript.compiler.types.dtypes import FLOAT64  # noqa: E402
 from gradscript.runtime.face.function import Function  # noqa: E402
 from mutants import Change, changes, mutant  # noqa: E402
-from samples import LAYOUTS, calls  # noqa: E402
+from samples.table import LAYOUTS, calls  # noqa: E402
 
-EXAMPLES = HERE.parent.parent / "examples"
-PAGE = HERE.parent.parent / "docs" / "mutants.md"
+EXAMPLES = ROOT / "examples"
+PAGE = ROOT / "docs" / "mutants.md"
 BEGIN, END = "<!-- table -->", "<!-- end -->"
 MAX_CALLS = 6
 EQUIVALENT = {

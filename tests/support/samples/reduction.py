@@ -7,8 +7,8 @@ from math import inf
 from typing import Any
 
 import torch
-from array_samples import OWN, Call, call, literal, t
 from gradscript.compiler.types.dtypes import FLOAT64, INT32
+from samples.arrays import OWN, Call, call, literal, t
 
 _SHAPES = [call(t(3, 4)), call(t()), call(t(0)), call(t(2, 3, 4)), call(t(3, 4).with_nan())]
 _DIM = [call(t(3, 4), 0), call(t(3, 4), -1, True), call(t(), -1), call(t(2, 3, 4).with_nan(), 1), call(t(0, 3), 1)]

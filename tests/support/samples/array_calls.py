@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import samples_creation
-import samples_indexing
-import samples_linalg
-import samples_nn
-import samples_reduction
-import samples_shape
-import samples_torchscript
-from array_samples import Call
 from gradscript.compiler.ops.registry import OPS, Op
+from samples import creation as samples_creation
+from samples import indexing as samples_indexing
+from samples import linalg as samples_linalg
+from samples import nn as samples_nn
+from samples import reduction as samples_reduction
+from samples import shape as samples_shape
+from samples import torchscript as samples_torchscript
+from samples.arrays import Call
 
 _SAMPLES = (
     samples_reduction,

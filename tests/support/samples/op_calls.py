@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import array_cases
-import composite_cases
 import numpy as np
-import samples
-from array_calls import CASES
-from array_derivatives import concrete
-from array_samples import Call, Leaf, probability, t
 from gradscript.compiler.ops.registry import Op
 from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.types import (
@@ -26,6 +20,12 @@ from gradscript.compiler.types.types import (
     Type,
     strip_optional,
 )
+from samples import array_cases
+from samples import composites as composite_cases
+from samples import table as samples
+from samples.array_calls import CASES
+from samples.array_derivatives import concrete
+from samples.arrays import Call, Leaf, probability, t
 
 _FIXED: dict[str, list[Any]] = {
     "aten::size.int": [t(3, 4), 1],

@@ -17,7 +17,6 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from array_samples import TORCH, to_numpy, to_torch
 from gradscript.compiler.autodiff.joint import gradient_graph
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.ir.builder import Builder
@@ -29,6 +28,7 @@ from gradscript.compiler.types import dtypes
 from gradscript.compiler.types.schema import Argument, FunctionSchema
 from gradscript.compiler.types.types import TENSOR, ListType, OptionalType, Type, VariableType
 from gradscript.runtime.face.function import Function
+from samples.arrays import TORCH, to_numpy, to_torch
 
 Nested = Any
 """A tensor, None, a number, or a list of such."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_samples import Call, call, index, literal, positive, t
 from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, UINT8
+from samples.arrays import Call, call, index, literal, positive, t
 
 _RESERVED = literal(np.zeros(0), UINT8)
 _RUNNING = (t(3), positive(3))

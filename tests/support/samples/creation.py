@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from array_samples import Call, call, literal, t
 from gradscript.compiler.types.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT64, INT32, INT64
+from samples.arrays import Call, call, literal, t
 
 _SIZE = [call([2, 3]), call([]), call([0, 2]), call([2], dtype=INT32.code)]
 _LIKE = [call(t(2, 3)), call(t()), call(t(0, 2)), call(t(2), dtype=FLOAT64.code)]

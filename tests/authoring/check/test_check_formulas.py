@@ -9,7 +9,7 @@ import gradscript as gs
 import pytest
 
 HERE = Path(__file__).parent
-EXAMPLES = HERE.parent.parent / "examples"
+EXAMPLES = HERE.parents[2] / "examples"
 RIGHT = gs.CompilationUnit((HERE / "right.gs").read_text(encoding="utf-8"), "right.gs")
 WRONG_TEXT = (HERE / "wrong.gs").read_text(encoding="utf-8")
 WRONG = gs.CompilationUnit(WRONG_TEXT, "wrong.gs")
