@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from .compiler.parse_ir import parse_ir
     from .lang.diagnostics import CompileError
     from .runtime.face import compiler_debug, memory, random, tape
-    from .runtime.face.files import load
     from .runtime.face.function import Function
     from .runtime.face.operators import ops
     from .runtime.face.pair import GradPair
-    from .runtime.face.script import script
     from .runtime.face.torch_op import torch_op
     from .runtime.face.trace import trace
     from .runtime.face.transforms import grad, value_and_grad, vjp
-    from .runtime.face.unit import CompilationUnit
+    from .runtime.face.units.files import load
+    from .runtime.face.units.script import script
+    from .runtime.face.units.unit import CompilationUnit
     from .runtime.failures.failure import RuntimeFailure
     from .runtime.settings.modes import settings
     from .runtime.tracing.traced import TracerWarning
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CompilationUnit": "runtime.face.unit",
+    "CompilationUnit": "runtime.face.units.unit",
     "CompileError": "lang.diagnostics",
     "Function": "runtime.face.function",
     "GradPair": "runtime.face.pair",
@@ -50,13 +50,13 @@ _HOMES = {
     "derive": "authoring.derive.derivation",
     "export": "authoring.export.face",
     "grad": "runtime.face.transforms",
-    "load": "runtime.face.files",
+    "load": "runtime.face.units.files",
     "memory": "runtime.face",
     "ops": "runtime.face.operators",
     "parse_ir": "compiler.parse_ir",
     "random": "runtime.face",
     "register_formula": "authoring.registration",
-    "script": "runtime.face.script",
+    "script": "runtime.face.units.script",
     "settings": "runtime.settings.modes",
     "tape": "runtime.face",
     "torch_op": "runtime.face.torch_op",

@@ -15,8 +15,11 @@ from ..runtime.face.function import Function
 from ..runtime.failures.failure import RuntimeFailure
 from ..runtime.settings.modes import settings
 from ..runtime.values.arrays import on_host
+from .trials.arguments.examples import examples_beside
+from .trials.arguments.inputs import InputSearch
+from .trials.arguments.recipes import Recipe, TensorEntry, example_recipe
+from .trials.arguments.shapes import kind_of
 from .trials.evaluation import Subject, flat
-from .trials.examples import examples_beside
 from .trials.excuses import (
     excuse_refusals,
     excuse_refused_shapes,
@@ -24,12 +27,9 @@ from .trials.excuses import (
     forgive_negative_counts,
     sum_where_broadcast,
 )
-from .trials.inputs import InputSearch
 from .trials.leaves import floating_leaves
-from .trials.recipes import Recipe, TensorEntry, example_recipe
 from .trials.report import Case, CheckReport, Failure
 from .trials.second import NOT_FINITE, NotTwice, SecondFinding, check_second
-from .trials.shapes import kind_of
 from .trials.survey import Survey, way_text
 from .trials.trial import GradientFinding, Trial, of_each_element, run_trial
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..compiler.autodiff.registered import enter_formula
-from ..compiler.autodiff.rules import calls_op_alone
+from ..compiler.autodiff.rules.nodes import calls_op_alone
 from ..compiler.formulas.library import closed_callee
 from ..compiler.ir.graph import GradPair, Graph
 from ..compiler.ops.registry import OPS, Op, Trait

@@ -15,13 +15,13 @@ from ...compiler.types.dtypes import BY_NAME, DType
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import NONE, ListType, strip_optional
 from ...runtime.face.function import Function
+from ..trials.arguments.examples import examples_beside
+from ..trials.arguments.inputs import InputSearch
+from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
+from ..trials.arguments.samples import DOMAINS, Rng, holds_tensors, looks_like_data
+from ..trials.arguments.shapes import Shape
 from ..trials.evaluation import Subject
-from ..trials.examples import examples_beside
-from ..trials.inputs import InputSearch
 from ..trials.leaves import map_arrays
-from ..trials.recipes import Entry, ExampleEntry, PlainEntry
-from ..trials.samples import DOMAINS, Rng, holds_tensors, looks_like_data
-from ..trials.shapes import Shape
 from .loading import CliError
 from .values import parse_arguments
 

@@ -13,7 +13,7 @@ from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
 from ..check import Checker
-from ..trials.examples import SUFFIX
+from ..trials.arguments.examples import SUFFIX
 from .loading import CliError, find_function, load_functions
 
 SUFFIXES = (".grad", ".gs")

@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from ...runtime.face.function import Function
-    from ...runtime.face.unit import CompilationUnit
+    from ...runtime.face.units.unit import CompilationUnit
 
 
 class CliError(click.ClickException):
@@ -25,8 +25,8 @@ class CliError(click.ClickException):
 
 def load_unit(path: str) -> CompilationUnit:
     """The unit in a file; `-` is standard input. CompileError for bad source, CliError for a file not read."""
-    from ...runtime.face.files import load
-    from ...runtime.face.unit import CompilationUnit
+    from ...runtime.face.units.files import load
+    from ...runtime.face.units.unit import CompilationUnit
 
     try:
         if path != "-":

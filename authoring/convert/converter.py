@@ -13,7 +13,7 @@ from typing import Any
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Source
-from ...runtime.face.unit import CompilationUnit
+from ...runtime.face.units.unit import CompilationUnit
 from ..format.formatter import format_source
 from .canonical import Canonical
 from .function_class import Converted, convert_class, helpers_of, mark_as_written

@@ -16,8 +16,8 @@ from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source
 from ...runtime.face.function import Function
-from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
+from ...runtime.face.units.sources import functions_of
 from .authored import authored
 from .joined import closures_of, joined
 from .merged import merged

@@ -12,11 +12,11 @@ from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.kernels.failure import KernelFailure
+from ..trials.arguments.examples import examples_beside
+from ..trials.arguments.inputs import InputSearch
+from ..trials.arguments.recipes import example_recipe
 from ..trials.evaluation import Subject
-from ..trials.examples import examples_beside
-from ..trials.inputs import InputSearch
 from ..trials.leaves import map_arrays
-from ..trials.recipes import example_recipe
 from .exact import Exact, evaluate, exact
 from .exact_numbers import NotExact
 

@@ -10,8 +10,8 @@ from ...lang.diagnostics import CompileError, Diagnostics
 from ...lang.parser import parse
 from ...lang.source import Source
 from ...runtime.face.function import Function
-from ...runtime.face.sources import functions_of
 from ...runtime.face.stages import source_text
+from ...runtime.face.units.sources import functions_of
 from .meaning import same_meaning
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...compiler.types.types import ListType, OptionalType, is_tensor, strip_optional
 from ...runtime.face.function import Function
+from ..trials.arguments.examples import examples_beside
+from ..trials.arguments.inputs import InputSearch
+from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
+from ..trials.arguments.samples import looks_like_data
 from ..trials.evaluation import Subject
-from ..trials.examples import examples_beside
-from ..trials.inputs import InputSearch
-from ..trials.recipes import Entry, ExampleEntry, PlainEntry
-from ..trials.samples import looks_like_data
 
 _ROWS, _COLUMNS = 6, 8
 _VECTOR = re.compile(r"^(weight|bias|gamma|beta|scale|shift)$|_(weight|bias)$")

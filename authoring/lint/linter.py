@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
+from ...runtime.face.units.unit import CompilationUnit
 from .closures import forgotten_arguments, kept_for_nothing
 from .findings import Finding, wanted
 from .names import idle_statements, ignored_gradients, missing_returns, unused_names, unused_parameters

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
+from ...runtime.face.units.unit import CompilationUnit
 
 _NAMES = {"int": "int", "float": "float", "bool": "bool", "str": "str", "None": "None", "number": "int | float | bool"}
 _HEAD = """\

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass, field
-from ...runtime.face.files import SUFFIXES, load
 from ...runtime.face.function import Function
-from ...runtime.face.unit import CompilationUnit
+from ...runtime.face.units.files import SUFFIXES, load
+from ...runtime.face.units.unit import CompilationUnit
 from ..export.face import export
 from .stubs import stubs_of
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from ...compiler.ir.node import Node, Value
 from ...lang.source import NO_SPAN, Span
+from ..trials.arguments.recipes import FixedEntry, PlainEntry
+from ..trials.arguments.shapes import signature
 from ..trials.evaluation import Subject
 from ..trials.excuses import home
 from ..trials.kinks import KinkFinding
 from ..trials.leaves import Path, at, floating_leaves
-from ..trials.recipes import FixedEntry, PlainEntry
 from ..trials.report import Failure
-from ..trials.shapes import signature
 from ..trials.trial import NOTICEABLE, GradientFinding, Trial
 from .blame import (
     Blame,

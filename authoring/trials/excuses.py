@@ -7,11 +7,11 @@ from itertools import zip_longest
 
 from ...compiler.ir.node import Node, Value
 from ...lang.light_dataclasses import replace
+from .arguments.recipes import FixedEntry, PlainEntry
+from .arguments.shapes import signature
 from .evaluation import Subject
 from .kinks import ends_at
 from .leaves import floating_leaves
-from .recipes import FixedEntry, PlainEntry
-from .shapes import signature
 from .trial import GradientFinding, Trial
 
 RAISED = "R102"

@@ -14,12 +14,12 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from ...lang.light_dataclasses import dataclass
+from .arguments.recipes import Recipe
+from .arguments.samples import Rng
+from .arguments.traps import no_numbers, traps
 from .evaluation import Subject
 from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
 from .observation import Observer, Reached
-from .recipes import Recipe
-from .samples import Rng
-from .traps import no_numbers, traps
 
 MAX_RUNS = 900
 """Runs spent on looking; a function without decisions takes none."""

@@ -10,10 +10,10 @@ import numpy as np
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
+from .arguments.samples import Rng
 from .evaluation import Joint, Subject, flat
 from .finite_differences import slope
 from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
-from .samples import Rng
 from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
 DIRECTIONS = 2

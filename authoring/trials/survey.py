@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .arguments.ranks import RankSearch, without_elements
+from .arguments.recipes import PlainEntry, Recipe, fixed_recipe
+from .arguments.samples import Rng, holds_tensors
 from .coverage import Coverage
 from .deciding import NOTHING, RANKS, Decided
 from .decisions import COMPARISONS
@@ -14,10 +17,7 @@ from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding
 from .leaves import array_leaves, floating_leaves
 from .observation import Observer, Side
-from .ranks import RankSearch, without_elements
 from .reach import Reach
-from .recipes import PlainEntry, Recipe, fixed_recipe
-from .samples import Rng, holds_tensors
 from .trial import Trial
 
 MAX_BASES = 4

@@ -9,11 +9,11 @@ import numpy as np
 
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.failures.failure import RuntimeFailure
+from .arguments.recipes import PlainEntry, Recipe
+from .arguments.samples import Rng
 from .evaluation import Subject, flat
 from .finite_differences import DOUBLE, Slope, slope
 from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
-from .recipes import PlainEntry, Recipe
-from .samples import Rng
 from .trace import sum_to, summed_like
 
 TOLERANCE = 1e-6

@@ -17,10 +17,10 @@ from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import TensorType, is_tensor
 from .aggregation import copy_repeated
-from .control_flow import sure_type
 from .forward import Forward
 from .gradient import Gradient
 from .reverse import Reverse, gradient_type
+from .rules.branches import sure_type
 
 _SIZED = ("aten::sum_to_size", "aten::_grad_sum_to_size", "aten::expand", "aten::new_zeros")
 """Ops that bring a tensor to a size."""

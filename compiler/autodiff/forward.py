@@ -16,14 +16,14 @@ from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..types.types import NONE, is_differentiable, is_subtype
 from .aggregation import Aggregation
-from .control_flow import prepare_branch
 from .draws import settle_draws
 from .gradient import Gradient
-from .loops import prepare_loop
 from .registered import registered
 from .reverse import Rule
 from .rounds import Abstract, Rounds
-from .rules import (
+from .rules.branches import prepare_branch
+from .rules.loops import prepare_loop
+from .rules.nodes import (
     STRUCTURAL,
     MissingRule,
     PairRule,

@@ -20,8 +20,8 @@ from .arguments import Check, ElementRule, ShapeRule
 from .index import OpIndex
 
 FAMILIES = (
-    "control",
-    "prim",
+    "language.control",
+    "language.prim",
     "pointwise",
     "comparison",
     "activations",
@@ -50,12 +50,12 @@ FAMILIES = (
     "nn.adjoints",
     "nn.resize",
     "torchscript",
-    "lists",
+    "language.lists",
     "functional",
     "composites",
-    "scalars",
-    "strings",
-    "hints",
+    "language.scalars",
+    "language.strings",
+    "language.hints",
 )
 """The modules of `families` that declare ops, loaded on first use in this order."""
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ..values.torch_needed import require_torch
 from .function import Function
-from .script import script
-from .unit import CompilationUnit
+from .units.script import script
+from .units.unit import CompilationUnit
 
 if TYPE_CHECKING:
     from ..torch.library.ops import RegisteredOp

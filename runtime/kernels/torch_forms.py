@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from ...compiler.ops.families.control import fit_gradients, grad_list, is_defined, no_grads
 from ...compiler.ops.families.conversion import CONVERSIONS
+from ...compiler.ops.families.language.control import fit_gradients, grad_list, is_defined, no_grads
 from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import DEFAULT_FLOAT
 from ..values.torch_dtypes import dtypes_of_torch, torch_dtypes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...compiler.ops.families.control import is_defined
+from ...compiler.ops.families.language.control import is_defined
 from ...lang.source import NO_SPAN
 from ..failures.failed_node import failure_at
 from ..failures.failure import RuntimeFailure

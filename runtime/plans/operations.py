@@ -10,7 +10,7 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from ...compiler.ops.arrays import Array, numpy_dtype
-from ...compiler.ops.families.control import add_item_in_place, add_select_in_place, added_gradients
+from ...compiler.ops.families.language.control import add_item_in_place, add_select_in_place, added_gradients
 
 Evaluate = Callable[..., Any]
 

@@ -23,7 +23,7 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 GENERATORS = {"compiler/ops/typed.py", "lang/light_dataclasses.py"}
 """Files that may run text: it is put together from the IR, or from names of our own fields, and no word of a user's is
 in it."""
-COMPARERS = {"runtime/face/typed_source.py"}
+COMPARERS = {"runtime/face/units/typed_source.py"}
 """Files that may compile text and not run it: to see whether it is that of a function which Python runs already."""
 FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle"}
 

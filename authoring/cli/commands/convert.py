@@ -98,7 +98,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _check(found: Told, text: str) -> None:
-    from ....runtime.face.unit import CompilationUnit
+    from ....runtime.face.units.unit import CompilationUnit
     from ...check import check
 
     for function in CompilationUnit(text, str(Path(found.path).with_suffix(".grad"))).functions.values():

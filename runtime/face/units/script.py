@@ -9,9 +9,9 @@ from collections.abc import Callable
 from types import FrameType, FunctionType, MethodType
 from typing import Any, cast
 
-from ...lang.light_dataclasses import dataclass
-from ...lang.source import Source
-from .function import Function
+from ....lang.light_dataclasses import dataclass
+from ....lang.source import Source
+from ..function import Function
 from .scope import Scopes
 from .scripted_method import CompiledMethod, ScriptedMethod
 from .sources import functions_of

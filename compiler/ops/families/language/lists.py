@@ -12,9 +12,9 @@ from functools import cmp_to_key
 from math import prod
 from typing import Any
 
-from ...types.lazy_numpy import np
-from ..arrays import Array
-from ..registry import Trait, declare
+from ....types.lazy_numpy import np
+from ...arrays import Array
+from ...registry import Trait, declare
 
 List = list[Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...compiler.emit.outside import Environment, Outside, Unusable
-from ...compiler.emit.records import record, with_records
-from ...lang.diagnostics import Diagnostics
-from ...lang.parser import parse
-from ...lang.source import Source
+from ....compiler.emit.outside import Environment, Outside, Unusable
+from ....compiler.emit.records import record, with_records
+from ....lang.diagnostics import Diagnostics
+from ....lang.parser import parse
+from ....lang.source import Source
 
 _PLAIN = (bool, int, float, str, type(None))
 

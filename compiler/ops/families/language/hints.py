@@ -6,7 +6,7 @@ of a constant `aten::detach` is left.
 
 from __future__ import annotations
 
-from ..registry import Trait, declare
+from ...registry import Trait, declare
 
 for _hint, _traits in {
     "save(Tensor self)": Trait.VIEW,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .leaves import Array, Path, at, floating_leaves, replaced
+from ..leaves import Array, Path, at, floating_leaves, replaced
 
 LARGE = 800.0
 """Its exponential is more than the largest float64."""

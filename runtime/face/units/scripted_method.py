@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
-from ...lang.light_dataclasses import dataclass
-from .function import Function
+from ....lang.light_dataclasses import dataclass
+from ..function import Function
 
 Read = tuple[Any, str, Any]
 """An object, the name of an attribute, and what that was when a method was compiled: of a method its function."""

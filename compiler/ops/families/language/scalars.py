@@ -12,10 +12,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ...ops import fitting
-from ...types.lazy_numpy import np
-from ..arrays import Array
-from ..registry import Trait, declare
+from ....types.lazy_numpy import np
+from ... import fitting
+from ...arrays import Array
+from ...registry import Trait, declare
 
 PURE = Trait.NONE
 COMMUTATIVE = Trait.COMMUTATIVE

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...compiler.emit.outside import Environment, nothing
-from ...lang.source import Source
-from ..execution.compiled import SharedPlans, compile_source
-from .function import Function
+from ....compiler.emit.outside import Environment, nothing
+from ....lang.source import Source
+from ...execution.compiled import SharedPlans, compile_source
+from ..function import Function
 
 
 class Namespace:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NoReturn
 
-from ...ops import shapes
-from ...types.dtypes import BOOL, INT64, UINT8, DType
-from ...types.lazy_numpy import np
-from ..arguments import Arguments, Shape
-from ..arrays import Array, cast, compute_dtype, dtype_of, result_dtype
-from ..registry import Trait, declare
+from ....types.dtypes import BOOL, INT64, UINT8, DType
+from ....types.lazy_numpy import np
+from ... import shapes
+from ...arguments import Arguments, Shape
+from ...arrays import Array, cast, compute_dtype, dtype_of, result_dtype
+from ...registry import Trait, declare
 
 SHAPE_ONLY = Trait.SHAPE_ONLY
 DEVICE = "cpu"

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...compiler.types.types import ListType, Type, strip_optional
-from ...lang.light_dataclasses import dataclass, replace
-from .leaves import is_floating, map_arrays
+from ....compiler.types.types import ListType, Type, strip_optional
+from ....lang.light_dataclasses import dataclass, replace
+from ..leaves import is_floating, map_arrays
 from .samples import DATA, DOMAINS, INDICES, Rng, like
 from .shapes import Shape, Shapes
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...lang.light_dataclasses import dataclass, field
-from ...lang.trampoline import Walk
-from ..analysis.captures import captures
-from ..analysis.definedness import is_sure, may_be_uninitialized
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.kinds import entering
-from ..ir.node import Node, Value, copy_node, copy_nodes, walk
-from ..ir.structure import SEGMENT, STAGE
-from ..ops.registry import OPS, Trait
-from ..types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor
-from .control_flow import Differentiate, body_graph, owner, run_backward, zero
-from .gradient import Gradient
-from .reverse import Reverse, gradient_type
+from ....lang.light_dataclasses import dataclass, field
+from ....lang.trampoline import Walk
+from ...analysis.captures import captures
+from ...analysis.definedness import is_sure, may_be_uninitialized
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.kinds import entering
+from ...ir.node import Node, Value, copy_node, copy_nodes, walk
+from ...ir.structure import SEGMENT, STAGE
+from ...ops.registry import OPS, Trait
+from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor
+from ..gradient import Gradient
+from ..reverse import Reverse, gradient_type
+from .branches import Differentiate, body_graph, owner, run_backward, zero
 
 
 @dataclass(slots=True)

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.types.dtypes import FLOAT32
-from ...compiler.types.types import BOOL, FLOAT, NUMBER, OptionalType, strip_optional
-from ...lang.diagnostics import CompileError
-from ...lang.light_dataclasses import replace
-from ...runtime.failures.failure import RuntimeFailure
+from ....compiler.types.dtypes import FLOAT32
+from ....compiler.types.types import BOOL, FLOAT, NUMBER, OptionalType, strip_optional
+from ....lang.diagnostics import CompileError
+from ....lang.light_dataclasses import replace
+from ....runtime.failures.failure import RuntimeFailure
+from ..evaluation import Subject
+from ..leaves import floating_leaves, is_floating
 from .dimensions import batched, sizes_to_try, tied_dimensions
-from .evaluation import Subject
-from .leaves import floating_leaves, is_floating
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
 from .samples import INDICES, MASKS, choices, holds_tensors, is_dtype, looks_like_data
 from .shapes import (

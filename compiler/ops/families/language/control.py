@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ...ops import rules, shapes
-from ...types.dtypes import BOOL, DEFAULT_FLOAT, INT64
-from ...types.lazy_numpy import np
-from ...types.types import TensorType
-from ..arguments import Arguments, Shape
-from ..arrays import Array, cast, dtype_of
-from ..dims import axes_of
-from ..registry import OPS, Trait, declare
+from ....types.dtypes import BOOL, DEFAULT_FLOAT, INT64
+from ....types.lazy_numpy import np
+from ....types.types import TensorType
+from ... import rules, shapes
+from ...arguments import Arguments, Shape
+from ...arrays import Array, cast, dtype_of
+from ...dims import axes_of
+from ...registry import OPS, Trait, declare
 from .prim import sum_to_size
 
 # Emission

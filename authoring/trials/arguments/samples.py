@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.types.dtypes import FLOAT32, FLOAT64
-from ...compiler.types.schema import Argument
-from ...compiler.types.types import (
+from ....compiler.types.dtypes import FLOAT32, FLOAT64
+from ....compiler.types.schema import Argument
+from ....compiler.types.types import (
     BOOL,
     DEVICE,
     FLOAT,
@@ -24,7 +24,7 @@ from ...compiler.types.types import (
     is_tensor,
     strip_optional,
 )
-from .leaves import Array
+from ..leaves import Array
 from .shapes import Shape
 
 Rng = np.random.Generator

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .deciding import MAX_RANK
-from .leaves import Array, floating_leaves, replaced
+from ..deciding import MAX_RANK
+from ..leaves import Array, floating_leaves, replaced
 
 MAX_RUNS = 3000
 MAX_FREE = 3

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...types.lazy_numpy import np
-from ..registry import Trait, declare
-from ..tensor_text import tensor_text
+from ....types.lazy_numpy import np
+from ...registry import Trait, declare
+from ...tensor_text import tensor_text
 from .scalars import item
 
 NONDIFFERENTIABLE = Trait.NONDIFFERENTIABLE

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...lang.light_dataclasses import replace
-from ..ir.builder import Builder
-from ..ir.graph import Callee, GradPair, Graph
-from ..ir.node import Value, copy_node
-from ..types.schema import Argument, FunctionSchema
+from ....lang.light_dataclasses import replace
+from ...ir.builder import Builder
+from ...ir.graph import Callee, GradPair, Graph
+from ...ir.node import Value, copy_node
+from ...types.schema import Argument, FunctionSchema
 
 
 def call_backward(

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from ...compiler.emit.outside import Environment, OutsideConstant, nothing
-from ...compiler.ir.graph import Callee
-from ...lang.ast import Name
-from ...lang.diagnostics import Diagnostics, did_you_mean
-from ...lang.imports import relative_imports
-from ...lang.parser import parse
-from ...lang.source import Source
-from .function import Function
+from ....compiler.emit.outside import Environment, OutsideConstant, nothing
+from ....compiler.ir.graph import Callee
+from ....lang.ast import Name
+from ....lang.diagnostics import Diagnostics, did_you_mean
+from ....lang.imports import relative_imports
+from ....lang.parser import parse
+from ....lang.source import Source
+from ..function import Function
 from .sources import Namespace, functions_of
 
 
@@ -70,7 +70,7 @@ class CompilationUnit(Namespace):
     def code(self) -> str:
         """The unit as canonical source, with what it calls of other units behind it. Compiling it again, which needs
         no scope, prints the same text."""
-        from ...compiler.unparse import unparse_program, unparse_unit
+        from ....compiler.unparse import unparse_program, unparse_unit
 
         callees = self._callees()
         alone = all(function.calls_own_source for function in self._functions.values())
@@ -120,7 +120,7 @@ def _environment(names: Mapping[str, Any]) -> Environment:
 
 def constants_of(source: Source, names: Mapping[str, Any] | None) -> dict[str, Any]:
     """The constants of a source that compiles, by name; `names` are those that it may use beside its own."""
-    from ...compiler.emit.constants import with_constants
+    from ....compiler.emit.constants import with_constants
 
     definitions = parse(source, Diagnostics()).constants if "=" in source.text else ()
     environment = with_constants(definitions, Diagnostics(), _environment(names) if names else nothing)

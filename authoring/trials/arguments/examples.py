@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...compiler.formulas.library import EXAMPLES
-from ...runtime.face.function import Function
-from ...runtime.failures.failure import RuntimeFailure
+from ....compiler.formulas.library import EXAMPLES
+from ....runtime.face.function import Function
+from ....runtime.failures.failure import RuntimeFailure
 
 SUFFIX = EXAMPLES
 

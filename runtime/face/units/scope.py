@@ -13,12 +13,12 @@ from collections.abc import Callable, Hashable, Mapping
 from types import ModuleType
 from typing import Any
 
-from ...compiler.emit.outside import Alias, BrokenFunction, Outside, OutsideConstant, Recursion, Unusable
-from ...compiler.ops.registry import OPS
-from ...compiler.spelling.names import MODULES
-from ...lang.diagnostics import CompileError, did_you_mean
-from ...lang.light_dataclasses import dataclass
-from .function import Function
+from ....compiler.emit.outside import Alias, BrokenFunction, Outside, OutsideConstant, Recursion, Unusable
+from ....compiler.ops.registry import OPS
+from ....compiler.spelling.names import MODULES
+from ....lang.diagnostics import CompileError, did_you_mean
+from ....lang.light_dataclasses import dataclass
+from ..function import Function
 from .records import is_named_tuple, record_of
 from .scripted_method import Read, attribute_of
 from .sources import Namespace

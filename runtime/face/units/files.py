@@ -7,10 +7,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ...lang.diagnostics import Diagnostics, did_you_mean
-from ...lang.imports import Import, relative_imports
-from ...lang.source import Source
-from ...lang.trampoline import Walk, run
+from ....lang.diagnostics import Diagnostics, did_you_mean
+from ....lang.imports import Import, relative_imports
+from ....lang.source import Source
+from ....lang.trampoline import Walk, run
 from .unit import CompilationUnit, constants_of
 
 SUFFIXES = (".grad", ".gs")

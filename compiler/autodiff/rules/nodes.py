@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...lang.diagnostics import CompileError, Diagnostic
-from ...lang.light_dataclasses import dataclass
-from ..analysis.captures import captures
-from ..analysis.definedness import is_sure
-from ..ir.builder import Builder
-from ..ir.graph import GradPair
-from ..ir.node import Block, Node, Value, copy_node, walk
-from ..ir.structure import GRADIENT_OF
-from ..types.schema import FunctionSchema
-from ..types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
-from .reverse import Reverse, gradient_type, materialize
+from ....lang.diagnostics import CompileError, Diagnostic
+from ....lang.light_dataclasses import dataclass
+from ...analysis.captures import captures
+from ...analysis.definedness import is_sure
+from ...ir.builder import Builder
+from ...ir.graph import GradPair
+from ...ir.node import Block, Node, Value, copy_node, walk
+from ...ir.structure import GRADIENT_OF
+from ...types.schema import FunctionSchema
+from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
+from ..reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...lang.diagnostics import CompileError, Diagnostic
-from ...lang.light_dataclasses import dataclass
-from ...lang.trampoline import Walk
-from ..analysis.captures import captures
-from ..analysis.definedness import is_sure, may_be_uninitialized
-from ..ir.builder import Builder
-from ..ir.graph import Graph
-from ..ir.node import Block, Node, Value, copy_node, copy_nodes
-from ..types.types import UNDEFINED, TensorType, Type, is_differentiable
-from .gradient import Gradient
-from .reverse import Reverse, gradient_type
-from .rules import constants_used
+from ....lang.diagnostics import CompileError, Diagnostic
+from ....lang.light_dataclasses import dataclass
+from ....lang.trampoline import Walk
+from ...analysis.captures import captures
+from ...analysis.definedness import is_sure, may_be_uninitialized
+from ...ir.builder import Builder
+from ...ir.graph import Graph
+from ...ir.node import Block, Node, Value, copy_node, copy_nodes
+from ...types.types import UNDEFINED, TensorType, Type, is_differentiable
+from ..gradient import Gradient
+from ..reverse import Reverse, gradient_type
+from .nodes import constants_used
 
 Differentiate = Callable[[Graph, Sequence[bool]], Walk]
 """Graph, which inputs require a gradient → Gradient."""

@@ -1,0 +1,1 @@
+"""Units as users hold them: sources compiled, the names around a text, and `gs.script` of Python functions."""
