@@ -1,13 +1,16 @@
-"""Rows that no program can hold, and reductions across them: a kernel for each, in place of one pass.
+"""Two kernels in place of one, of which the first stores what the second needs of it as a whole.
 
-What the reductions across need of a row as a whole, such as its mean, the first kernel stores for the second.
+Rows that no program can hold, and reductions across them: what these need of a row, such as its mean, the first stores.
+Reductions across programs of which one needs another's result: the results are stored between the two.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
-from ..kernel_ir.kernel import Buffer, Definition, Kernel, Load, Reduce, Statement, Store
+from ..kernel_ir.kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
 from ..kernel_ir.parts import restricted, with_dependents
 from ..kernel_ir.statements import slice_of, used_names, without_unused
@@ -17,16 +20,31 @@ def rows_apart(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> 
     """A kernel of what is stored along the rows, which may be nothing, and one of the reductions across them."""
     after = with_dependents(kernel, finals)
     rows = [s for s in kernel.body if s not in after]
-    handed = _row_results(kernel, after)
+    handed = _row_results(kernel, after, frozenset(a.name for a in kernel.with_role("reduction")))
     needed = [s for s in slice_of(kernel.body, [n for s in after for n in used_names(s)]) if s not in after]
-    first = _rows_kernel(kernel, rows, handed)
-    return first, _across_kernel(kernel, across, needed, after, handed)
+    axes = [replace(a, role="reduction" if a.name in across else "parallel") for a in kernel.axes]
+    ordered = [*(a for a in axes if a.role == "parallel"), *(a for a in axes if a.role == "reduction")]
+    first = _rows_kernel(kernel, rows, handed, "rows")
+    return first, _reading(kernel, ordered, needed, after, handed, "across")
 
 
-def _row_results(kernel: Kernel, after: list[Statement]) -> list[Definition]:
-    """What the final reductions, and what comes after, need of a row as a whole, once it is reduced: the last of what
-    is known of it."""
-    along = frozenset(a.name for a in kernel.with_role("reduction"))
+def in_turn(kernel: Kernel, across: frozenset[str], finals: list[Reduce]) -> tuple[Kernel, Kernel] | None:
+    """A kernel of the reductions across programs that need no result of one, and one of the others and what follows
+    from them; None where no reduction needs another's result."""
+    results = {s.name for s in with_dependents(kernel, finals) if isinstance(s, Definition)}
+    later = [final for final in finals if results & set(used_names(final))]
+    if not later:
+        return None
+    after = with_dependents(kernel, later)
+    before = [s for s in kernel.body if s not in after]
+    handed = _row_results(kernel, after, across)
+    needed = [s for s in slice_of(kernel.body, [n for s in after for n in used_names(s)]) if s not in after]
+    first = _rows_kernel(kernel, before, handed, "first")
+    return first, _reading(kernel, kernel.axes, needed, after, handed, "then")
+
+
+def _row_results(kernel: Kernel, after: list[Statement], along: frozenset[str]) -> list[Definition]:
+    """What the statements in `after` need of what is reduced along axes: the last of what is known without these."""
     reduced: set[str] = set()
     for statement in kernel.body:
         if not isinstance(statement, Definition) or statement.axes & along:
@@ -51,22 +69,31 @@ def _handed(kernel: Kernel, result: Definition, is_output: bool) -> tuple[Buffer
     index = Index()
     for a, stride in zip(axes, strides, strict=True):
         index = index + axis(a.name) * stride
-    return Buffer(f"row_{result.name.removeprefix('row_')}", result.dtype, shape, strides, is_output), index
+    name = f"row_{result.name.removeprefix('row_')}"
+    while any(buffer.name == name for buffer in kernel.buffers):
+        name = f"row_{name}"
+    return Buffer(name, result.dtype, shape, strides, is_output), index
 
 
-def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Definition]) -> Kernel:
+def _rows_kernel(kernel: Kernel, rows: list[Statement], handed: list[Definition], suffix: str) -> Kernel:
     buffers = list(kernel.buffers)
     body = list(rows)
     for result in handed:
         buffer, index = _handed(kernel, result, True)
         buffers.append(buffer)
         body.append(Store(buffer.name, index, result.name))
-    return restricted(kernel, f"{kernel.name}_rows", kernel.axes, buffers, without_unused(body))
+    return restricted(kernel, f"{kernel.name}_{suffix}", kernel.axes, buffers, without_unused(body))
 
 
-def _across_kernel(
-    kernel: Kernel, across: frozenset[str], needed: list[Statement], after: list[Statement], handed: list[Definition]
+def _reading(
+    kernel: Kernel,
+    axes: Iterable[Axis],
+    needed: list[Statement],
+    after: list[Statement],
+    handed: list[Definition],
+    suffix: str,
 ) -> Kernel:
+    """The kernel of the statements in `after`, and of those that they need, which reads what it is handed."""
     buffers = list(kernel.buffers)
     body: list[Statement] = []
     for statement in [*needed, *(s for s in kernel.body if s in after)]:
@@ -77,6 +104,4 @@ def _across_kernel(
         buffer, index = _handed(kernel, statement, False)
         buffers.append(buffer)
         body.append(Load(statement.name, statement.dtype, statement.axes, buffer.name, index))
-    axes = [replace(a, role="reduction" if a.name in across else "parallel") for a in kernel.axes]
-    ordered = [*(a for a in axes if a.role == "parallel"), *(a for a in axes if a.role == "reduction")]
-    return restricted(kernel, f"{kernel.name}_across", ordered, buffers, without_unused(body))
+    return restricted(kernel, f"{kernel.name}_{suffix}", axes, buffers, without_unused(body))

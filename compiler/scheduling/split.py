@@ -27,7 +27,7 @@ from ..kernel_ir.statements import slice_of, used_names
 from .chunks import chunked
 from .order import frugal_order
 from .partials import Unsplittable
-from .row_results import rows_apart
+from .row_results import in_turn, rows_apart
 from .schedule import fits_in_registers
 from .strides import next_power
 
@@ -75,6 +75,9 @@ def split_reductions(
     finals = [s for s in kernel.body if isinstance(s, Reduce) and s.over & across_set]
     if any(not across_set <= s.over for s in finals):
         raise Unsplittable(f"{kernel.name} reduces over different parallel axes", kernel)
+    turns = in_turn(kernel, across_set, finals)
+    if turns is not None:
+        return [found for turn in turns for found in split_reductions(turn, limits, fits)]
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)

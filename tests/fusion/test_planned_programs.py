@@ -35,6 +35,14 @@ SAMPLES = {
         return c * normal + w[0] * x / (x.square().sum(-1, keepdim=True) + 1)
     """,
     "rows without what columns are, on average": "return x - (w - y).mean(-1, keepdim=True)",
+    "a softmax that scales with the sum of all": """
+        return torch.softmax(w * c, -1), (x * w).sum(-1, keepdim=True) * c, y - y.tril().max()
+    """,
+    "a row's mean beside what is called so": """
+        mean = x.mean(-1, keepdim=True)
+        row_mean = (x - mean) * w
+        return row_mean, row_mean.sum(0)
+    """,
     "names that others are made of": """
         total_inside, total_at, partial_total = x * 2, x + 1, x.sum(0)
         total = (x * total_inside * total_at).sum()
