@@ -18,6 +18,7 @@ import gradscript as gs
 import numpy as np
 from example_shapes import arguments
 from gradscript.runtime.values import arena
+from harness import markdown, print_or_keep
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "kernels.md"
@@ -70,7 +71,7 @@ def measure(name: str, rows: int = ROWS, columns: int = COLUMNS) -> Held:
 def table() -> str:
     """Markdown."""
     rows = [_row(name, measure(name)) for name in CHUNKED]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [HEADINGS, ["---"] * len(HEADINGS), *rows])
+    return markdown(HEADINGS, rows)
 
 
 def _row(name: str, held: Held) -> list[str]:
@@ -78,14 +79,5 @@ def _row(name: str, held: Held) -> list[str]:
     return [f"`{name}`", *mebibytes, *(f"{n / held.chunk:.2f}" for n in (held.forward, held.kept, held.backward))]
 
 
-def kept(document: str) -> str:
-    """The document with the table in its place."""
-    before, rest = document.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n\n{table()}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
-
-
 if __name__ == "__main__":
-    if "--keep" in sys.argv[1:]:
-        DOCUMENT.write_text(kept(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        print(table())
+    print_or_keep(__doc__, DOCUMENT, MARKS, table)

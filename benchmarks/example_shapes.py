@@ -64,6 +64,16 @@ def _scored(n: int, d: int) -> list[Any]:
     return [Drawn((n, d)), Classes((n,), d)]
 
 
+def _wide(d: int) -> int:
+    """Of hidden states, for d classes or hidden units."""
+    return max(8, d // 8)
+
+
+def _head(n: int, d: int) -> list[Any]:
+    """Hidden states, and a weight."""
+    return [Drawn((n, _wide(d))), Drawn((d, _wide(d)))]
+
+
 ARGUMENTS: dict[str, Callable[[int, int], list[Any]]] = {
     "rms_norm": _weighted(1, 1),
     "rms_norm_llama": _weighted(1, 1),
@@ -120,10 +130,10 @@ ARGUMENTS: dict[str, Callable[[int, int], list[Any]]] = {
     "grpo": lambda n, d: [*[Drawn((n, d))] * 3, Drawn((n,))],
     "embedding": lambda n, d: [Drawn((n, d)), Classes((2 * n,), n)],
     "lora_linear": lambda n, d: [Drawn((n, d)), Drawn((d, d)), Drawn((4, d)), Drawn((d, 4))],
-    "linear_cross_entropy": lambda n, d: [Drawn((n, 8)), Drawn((d, 8)), Classes((n,), d)],
-    "linear_jsd": lambda n, d: [Drawn((n, 8)), Drawn((d, 8)), Drawn((n, 8)), Drawn((d, 8))],
-    "linear_dpo": lambda n, d: [Drawn((n, 8)), Drawn((d, 8)), Classes((n,), d), Drawn((n,), "negative")],
-    "tiled_mlp": lambda n, d: [Drawn((n, 8)), Drawn((d, 8)), Drawn((d, 8)), Drawn((8, d))],
+    "linear_cross_entropy": lambda n, d: [*_head(n, d), Classes((n,), d)],
+    "linear_jsd": lambda n, d: [*_head(n, d), *_head(n, d)],
+    "linear_dpo": lambda n, d: [*_head(n, d), Classes((n,), d), Drawn((n,), "negative")],
+    "tiled_mlp": lambda n, d: [*_head(n, d), Drawn((d, _wide(d))), Drawn((_wide(d), d))],
 }
 """By name: rows and columns to what is drawn for each argument, defaults left out."""
 

@@ -8,7 +8,6 @@ All of it follows from `f.kernels(…)`; neither a GPU nor Triton is needed.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from example_shapes import ARGUMENTS, Classes, Drawn
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
 from gradscript.runtime.values.tables import bytes_text
+from harness import markdown, print_or_keep
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "kernels.md"
@@ -31,7 +31,7 @@ def table() -> str:
     units = [gs.load(path) for path in sorted(FOLDER.glob("*.grad"))]
     functions = {name: unit[name] for unit in units for name in unit.functions}
     rows = [_row(name, functions[name].kernels(*_arguments(name))) for name in ARGUMENTS]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [HEADINGS, ["---"] * len(HEADINGS), *rows])
+    return markdown(HEADINGS, rows)
 
 
 def _arguments(name: str) -> list[Any]:
@@ -55,14 +55,5 @@ def _cells(kernels: tuple[KernelInfo, ...], least: int) -> list[str]:
     return [str(len(kernels)), f"{moved / least:.2f}" if least else ""]
 
 
-def kept(document: str) -> str:
-    """The document with the table in its place."""
-    before, rest = document.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n\n{table()}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
-
-
 if __name__ == "__main__":
-    if "--keep" in sys.argv[1:]:
-        DOCUMENT.write_text(kept(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        print(table())
+    print_or_keep(__doc__, DOCUMENT, MARKS, table)

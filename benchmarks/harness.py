@@ -1,12 +1,17 @@
-"""Timing: contenders take turns, so that what slows the machine slows them all; a time is the median of its turns."""
+"""Timing: contenders take turns, so that what slows the machine slows them all; a time is the median of its turns.
+
+And tables, printed or put into a document between two marks.
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Work = Callable[[], object]
 
@@ -65,3 +70,27 @@ def table(rows: list[Row]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table as documents have it."""
+    return "\n".join("| " + " | ".join(line) + " |" for line in [headings, ["---"] * len(headings), *rows])
+
+
+def put_between(document: str, marks: tuple[str, str], text: str) -> str:
+    """A document with a text between two marks, in place of what stands there. Raises: ValueError without both."""
+    before, found, rest = document.partition(marks[0])
+    _, closed, after = rest.partition(marks[1])
+    if not found or not closed:
+        raise ValueError(f"the document lacks {marks[1] if found else marks[0]}")
+    return f"{before}{marks[0]}\n\n{text}\n\n{marks[1]}{after}"
+
+
+def print_or_keep(told: str | None, document: Path, marks: tuple[str, str], made: Callable[[], str]) -> None:
+    """What a script of one table does: it prints it, or with --keep puts it into the document. `told` is its help."""
+    parser = argparse.ArgumentParser(description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", action="store_true", help=f"write the table into docs/{document.name}")
+    if parser.parse_args().keep:
+        document.write_text(put_between(document.read_text(encoding="utf-8"), marks, made()), encoding="utf-8")
+    else:
+        print(made())

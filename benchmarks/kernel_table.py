@@ -8,7 +8,6 @@ All of it follows from `f.kernels(…)`; neither a GPU nor Triton is needed.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import gradscript as gs
 import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
 from gradscript.runtime.values.tables import bytes_text
+from harness import markdown, print_or_keep
 from suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
 
 ROOT = Path(__file__).parents[1]
@@ -41,8 +41,7 @@ def table() -> str:
     """Markdown."""
     unit = gs.CompilationUnit((ROOT / "benchmarks" / "suite.grad").read_text(encoding="utf-8"), "suite.grad")
     rows = [_row(name, unit[name].kernels(*arguments(name))) for name in ARGUMENTS]
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(HEADINGS, rows)
 
 
 def _row(name: str, listing: KernelListing) -> list[str]:
@@ -57,20 +56,5 @@ def _cells(kernels: Sequence[KernelInfo], least: int) -> list[str]:
     return [str(len(kernels)), bytes_text(moved), f"{moved / least:.2f}"]
 
 
-def kept(document: str) -> str:
-    """The document with the table in its place."""
-    before, rest = document.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n\n{table()}\n\n{MARKS[1]}{rest.split(MARKS[1])[1]}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="write the table into docs/kernels.md")
-    if parser.parse_args().keep:
-        DOCUMENT.write_text(kept(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
-    else:
-        print(table())
-
-
 if __name__ == "__main__":
-    main()
+    print_or_keep(__doc__, DOCUMENT, MARKS, table)

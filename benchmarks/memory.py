@@ -18,7 +18,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import gc
 import platform
-import re
 import statistics
 import sys
 import time
@@ -41,6 +40,7 @@ from gradscript.runtime.execution.derivatives import derivatives_of
 from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.memory.measure import Measurement, measure, report_of
 from gradscript.runtime.values.tables import bytes_text
+from harness import put_between
 from memory_models import Model
 
 POLICIES = ("save_all", "mirror", "min_cut")
@@ -247,10 +247,7 @@ def main() -> None:
     text = "\n\n".join(parts)
     print(text)
     if keep:
-        pattern = re.compile(f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}", re.DOTALL)
-        found = DOCUMENT.read_text(encoding="utf-8")
-        block = f"{MARKS[0]}\n\n{text}\n\n{MARKS[1]}"
-        DOCUMENT.write_text(pattern.sub(lambda match: block, found), encoding="utf-8")
+        DOCUMENT.write_text(put_between(DOCUMENT.read_text(encoding="utf-8"), MARKS, text), encoding="utf-8")
 
 
 if __name__ == "__main__":

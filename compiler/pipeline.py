@@ -24,6 +24,7 @@ from .passes.containers.fold_lists import fold_lists
 from .passes.containers.follow_lists import follow_lists
 from .passes.containers.lower_tuples import lower_tuples
 from .passes.decompose_ops import decompose_ops
+from .passes.gradients.accumulate_in_rounds import accumulate_in_rounds
 from .passes.gradients.accumulate_slices import accumulate_slices
 from .passes.gradients.aggregate_gradients import aggregate_gradients
 from .passes.gradients.lower_grad_of import lower_grad_of
@@ -224,6 +225,8 @@ RECIPES: dict[str, tuple[Pass, ...]] = {
     "run": (inline_functions, remove_hints, *SIMPLIFY),
     # Last on a backward, when nothing is going to differentiate it or draw it into kernels.
     "aggregate": (aggregate_gradients, eliminate_dead_code),
+    # Before what is straight between control flow is gathered for kernels.
+    "accumulate": (accumulate_in_rounds, eliminate_dead_code),
     # What a trace has recorded.
     "trace": (fold_constants, pool_constants, eliminate_dead_code),
 }

@@ -18,7 +18,9 @@ from ..ir.kinds import Carried, carried
 from ..ir.node import Node, Value
 
 _LOOP = "prim::Loop"
-IN_PLACE = frozenset(("aten::append.t", "prim::grad_add_select", "prim::grad_add_item"))
+SUMS = frozenset(("prim::grad_add_select", "prim::grad_add_slice", "prim::grad_add_item", "prim::grad_add_product"))
+"""What adds a part of a gradient to the sum of the others."""
+IN_PLACE = SUMS | {"aten::append.t"}
 """Ops of which the first operand may become the result."""
 
 

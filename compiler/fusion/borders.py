@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..analysis.ownership import SUMS
 from ..ir.kinds import KindTrait, has
 from ..ir.node import Node, Value, walk
 from ..ir.rewrite import CONSTANT
@@ -78,6 +79,8 @@ class Borders:
             return "it does something"
         if op.has(Trait.RANDOM):
             return "a seed is drawn"
+        if node.kind in SUMS:
+            return "it is added where the sum lies"
         if any(_is_list(value) and value not in self._inside for value in node.inputs):
             return "a list"
         if not any(_holds_tensor(value.type) for value in node.outputs):

@@ -16,6 +16,7 @@ from ..ir.node import Node
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN, Meta
 from ..ops.registry import OPS, Trait
+from ..pipeline import run_recipe
 from ..recompute import Policy
 from ..recompute.driver import recompute
 from ..recompute.in_rounds import ChosenRounds
@@ -132,7 +133,11 @@ def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
     Each is a graph to `fuse` for the layouts that it meets. None where nothing stands between them.
     """
     copied = _own_copy(graph)
-    return create_fusion_groups(copied, settle_for_kernels(copied, _abstract(arguments)))
+    metas = _abstract(arguments)
+    known = settle_for_kernels(copied, metas)
+    if run_recipe(copied, "accumulate"):
+        known = settle_for_kernels(copied, metas)
+    return create_fusion_groups(copied, known)
 
 
 def fuse_pair(

@@ -44,6 +44,11 @@ def product(left: Shape, right: Shape) -> Shape:
     return (*broadcast(left[:-2], right[:-2]), *left[-2:-1], *columns)
 
 
+def added(total: Meta | None, shape: Shape) -> Shape:
+    """That of a sum with what has a shape; of that alone where the sum is an undefined gradient."""
+    return shape if total is None else broadcast(total.shape, shape)
+
+
 # --- rules of shapes ---
 
 

@@ -57,7 +57,7 @@ from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
 from .notices import span_of
-from .parts import ListedParts, given_for, list_parts
+from .parts import ListedParts, bytes_between, given_for, list_parts
 from .triton.compile import Binary, compile_offline
 
 
@@ -230,7 +230,7 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
         taken = [outputs[i] for i in gradient.input_vjps]
         taken += [given[i] for i in gradient.captured_inputs]
         taken += [outputs[i] for i in gradient.captured_outputs]
-        saved = sum(_nbytes(outputs[i]) for i in gradient.captured_outputs if i >= gradient.num_real_outputs)
+        saved = bytes_between(f, known, gradient.num_real_outputs, gradient.captured_outputs)
         passes = [("forward", gradient.f, given), ("backward", gradient.df, taken)]
     listed = [_listed(one, found, supports, split_reductions) for _, one, found in passes]
     outline = [
@@ -241,26 +241,21 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
         found = [_listed(one, taken, supported_by_c, split_for_cpu) for _, one, taken in passes]
         return [[kernel for program in parts.programs for kernel in program.kernels] for parts in found]
 
-    return _made([parts.programs for parts in listed], saved, for_processors, tuple(outline))
+    products = tuple([kind for parts in listed for kind in parts.products])
+    return _made([parts.programs for parts in listed], saved, for_processors, tuple(outline), products)
 
 
 def _listed(graph: Graph, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
     parts = fuse_groups(graph, given)
     if parts is not None:
         return list_parts(parts, [_meta(item) for item in given], supports, split)
-    return ListedParts((fuse(graph, given, supports, split),), ())
+    return ListedParts((fuse(graph, given, supports, split),))
 
 
 def _meta(given: Any) -> Any:
     if isinstance(given, list):
         return [_meta(item) for item in given]
     return given.meta if isinstance(given, Layout) else given
-
-
-def _nbytes(given: Any) -> int:
-    if isinstance(given, list):
-        return sum(map(_nbytes, given))
-    return given.meta.nbytes if isinstance(given, Layout) else 0
 
 
 def _for(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> KernelListing:
@@ -310,8 +305,9 @@ def _made(
     saved: int,
     kernels_of_c: Callable[[], list[list[Kernel]]],
     outline: tuple[str, ...] = (),
+    between: tuple[str, ...] = (),
 ) -> KernelListing:
-    """The listing of one pass or two, each of some programs."""
+    """The listing of one pass or two, each of some programs, and ops of the library `between` these."""
     shared = SharedKernels()
     steps = [[step for program in programs for step in shared.steps(program.steps)] for programs in passes]
     library = [step.node.kind for found in steps for step in found if isinstance(step, ExternStep) and _is_work(step)]
@@ -323,7 +319,7 @@ def _made(
     return KernelListing(
         infos[0],
         infos[1] if len(infos) > 1 else (),
-        tuple(library),
+        (*library, *between),
         saved,
         (least[0], least[1] if len(least) > 1 else 0),
         kernels_of_c,

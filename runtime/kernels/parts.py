@@ -12,9 +12,12 @@ from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.program import ExternStep, Program
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.kinds import carried
 from ...compiler.ir.node import Block, Node, Value
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN, Meta, join
+from ...compiler.ops.registry import OPS, Trait
+from ...compiler.recompute.storage import Storages, size_of
 from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.types.types import is_tensor, leaf_of
 from ...lang.light_dataclasses import dataclass
@@ -22,10 +25,12 @@ from ...lang.light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ListedParts:
-    """The programs of groups whose shapes are known before a run, in order, and lines that say where all are."""
+    """The programs of groups whose shapes are known before a run, in order, lines that say where all are, and products
+    between them, by kind."""
 
     programs: tuple[Program, ...]
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    products: tuple[str, ...] = ()
 
 
 def list_parts(parts: Parts, given: Sequence[Any], supports: Supports, split: Split) -> ListedParts:
@@ -39,7 +44,30 @@ def list_parts(parts: Parts, given: Sequence[Any], supports: Supports, split: Sp
         if node.kind == KIND:
             made[node] = _planned(node, parts.graph, known, supports, split)
     programs = tuple([found for found in made.values() if isinstance(found, Program)])
-    return ListedParts(programs, tuple(_lines(parts, made)))
+    products = [node.kind for node in parts.borders if _is_product(node)]
+    return ListedParts(programs, tuple(_lines(parts, made)), tuple(products))
+
+
+def bytes_between(f: Graph, known: Mapping[Value, Any], real: int, captured: Sequence[int]) -> int:
+    """Bytes of what a forward keeps for its backward beyond arguments and its `real` results, whatever is a view of
+    these, round by round as well, left out."""
+    storages = Storages(known)
+    storages.visit(f.body)
+    free = frozenset[Value]().union(*(storages.bases(value) for value in (*f.inputs, *f.outputs[:real])))
+
+    def is_shown(value: Value) -> bool:
+        if value.node.kind != "prim::Loop":
+            return storages.bases(value) <= free
+        place = carried(value.node)[value.node.outputs.index(value)]
+        return storages.bases(place.result) - {place.parameter} <= free
+
+    kept = dict.fromkeys(f.outputs[i] for i in captured if i >= real)
+    return sum(size_of(known.get(value)) or 0 for value in kept if not is_shown(value))
+
+
+def _is_product(node: Node) -> bool:
+    op = OPS.of(node.schema)
+    return op is not None and op.has(Trait.MATMUL)
 
 
 def given_for(known: Any) -> Any:

@@ -125,6 +125,45 @@ def _scalar_seed(output: torch.Tensor) -> torch.Tensor:
     return torch.ones_like(output)
 
 
+# --- sums of gradients ---
+
+
+def grad_add_slice(
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, *at: Any
+) -> torch.Tensor | None:
+    """As on arrays."""
+    return add_slice_in_place(None if gradients is None else gradients.clone(), gradient, size, *at)
+
+
+def add_slice_in_place(
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, *at: Any
+) -> torch.Tensor | None:
+    """As on arrays, into the tensor itself."""
+    if gradient is None:
+        return gradients
+    total = gradient.new_zeros(tuple(size)) if gradients is None else gradients
+    part = torch.ops.aten.slice.Tensor(total, *at)
+    if total.dtype == gradient.dtype and total.shape == torch.Size(size) and part.shape == gradient.shape:
+        part.add_(gradient)
+        return total
+    return total + torch.slice_scatter(gradient.new_zeros(tuple(size)), gradient, *at)
+
+
+def grad_add_product(gradients: torch.Tensor | None, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """As on arrays."""
+    return add_product_in_place(None if gradients is None else gradients.clone(), left, right)
+
+
+def add_product_in_place(gradients: torch.Tensor | None, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """As on arrays, into the tensor itself."""
+    if gradients is None:
+        return left @ right
+    is_plain = gradients.dtype == left.dtype == right.dtype
+    if is_plain and gradients.shape == (left.shape[0], right.shape[-1]):
+        return gradients.addmm_(left, right)
+    return gradients + left @ right
+
+
 # --- products ---
 
 
@@ -224,6 +263,8 @@ FORMS: dict[str, Form] = {
     "prim::no_grads": no_grads,
     "prim::grad_defined": is_defined,
     "prim::scalar_seed": _scalar_seed,
+    "prim::grad_add_slice": grad_add_slice,
+    "prim::grad_add_product": grad_add_product,
     "aten::_index_rank": _index_rank,
     "aten::_updated": _updated,
     "aten::_replaced": lambda old, new: new,

@@ -16,14 +16,21 @@ from ...compiler.ops.registry import OPS
 from ...compiler.types.dtypes import BY_CODE
 from ..plans.build import PlanCache
 from ..plans.interpreter import run_plan
-from ..plans.operations import STRUCTURAL, Evaluate
+from ..plans.operations import STRUCTURAL, WRITES, Evaluate, own_copy
 from ..plans.plan import ExecutionPlan
 from ..values.torch_dtypes import torch_dtypes
 from .failure import KernelFailure
 from .groups import FusionPlanner, Group
+from .torch_forms import add_product_in_place, add_slice_in_place
 from .torch_ops import constant_tensor, op_runner
 
 _CONTROL = ("prim::If", "prim::Loop", "prim::GradOf")
+_WRITES: dict[str, Evaluate] = {
+    "aten::append.t": WRITES["aten::append.t"],
+    "prim::grad_add_slice": add_slice_in_place,
+    "prim::grad_add_product": add_product_in_place,
+}
+"""What nodes come to that may write into their first operand; of others a new result is made."""
 
 
 def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list[Any]:
@@ -48,6 +55,11 @@ def is_walked(kind: str) -> bool:
     return kind in _CONTROL or kind in STRUCTURAL or kind in CONSTANTS or kind in ALIASES
 
 
+def _own_tensor(value: Any) -> Any:
+    """A list or a tensor that nobody else has."""
+    return value.clone() if isinstance(value, torch.Tensor) else own_copy(value)
+
+
 class DevicePlanner(FusionPlanner):
     """Builds the plan of a graph on tensors of a device."""
 
@@ -57,6 +69,12 @@ class DevicePlanner(FusionPlanner):
     def __init__(self, graph: Graph, callees: PlanCache, device: torch.device, group: Group) -> None:
         super().__init__(graph, callees, group)
         self._device = device
+
+    own_copy = staticmethod(_own_tensor)
+
+    def _in_place(self, node: Node) -> tuple[Evaluate, Sequence[int]] | None:
+        write = _WRITES.get(node.kind) if node in self._own.writes else None
+        return None if write is None else (write, range(len(node.inputs)))
 
     def _evaluation(self, node: Node) -> tuple[Evaluate, Sequence[int]]:
         if node.kind == KIND:

@@ -83,6 +83,8 @@ class PlanBuilder:
     """Errors that are none of the data's: they leave a run of the plan as they are."""
     writes = True
     """Whether a run may write into what nobody else sees."""
+    own_copy = staticmethod(own_copy)
+    """What makes of a value one that nobody else has."""
     descends = True
     """Whether a loop may count down where its rounds look at nothing but how many are left."""
 
@@ -374,7 +376,7 @@ class PlanBuilder:
         self._emit_move((*head, *sources), targets, self._release(early))
         for value in [value for value in block.inputs if value in self._own.copied]:
             slot = self._slots[value]
-            self._emit(UNARY, own_copy, slot, slot, operands=(slot,))
+            self._emit(UNARY, self.own_copy, slot, slot, operands=(slot,))
         counts = self._slot(trips)
         position = _position(block) if always and self.descends else None
         if position is None:

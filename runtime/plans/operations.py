@@ -10,7 +10,13 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from ...compiler.ops.arrays import Array, numpy_dtype
-from ...compiler.ops.families.language.control import add_item_in_place, add_select_in_place, added_gradients
+from ...compiler.ops.families.language.control import (
+    add_item_in_place,
+    add_select_in_place,
+    add_slice_in_place,
+    added_gradients,
+)
+from ...compiler.ops.families.linalg.batches import add_product_in_place
 
 Evaluate = Callable[..., Any]
 
@@ -77,5 +83,7 @@ WRITES: dict[str, Evaluate] = {
     "aten::append.t": _append_in_place,
     "prim::grad_add_item": add_item_in_place,
     "prim::grad_add_select": add_select_in_place,
+    "prim::grad_add_slice": add_slice_in_place,
+    "prim::grad_add_product": add_product_in_place,
 }
 """What nodes come to that may write into their first operand."""

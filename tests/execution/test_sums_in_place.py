@@ -191,3 +191,83 @@ def test_sums_of_slices_are_those_of_whole_arrays() -> None:
     assert add(whole, None, [3, 4], 1, 1) is not None and add(None, None, [3, 4], 1, 1) is None
     with pytest.raises(IndexError):
         add(whole, part, [3, 4], 1, 4)
+
+
+@pytest.mark.parametrize("name", ["prim::grad_add_slice", "prim::grad_add_product"])
+def test_sums_of_parts_are_those_of_whole_arrays(name: str) -> None:
+    add, write = OPS.named(name).evaluate, WRITES[name]
+    for gradients, rest, part in parts(name):
+        before = None if gradients is None else gradients.copy()
+        wanted = part if gradients is None else gradients + part
+        for function in (add, write):
+            found = function(gradients, *rest)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-13)
+            if function is add and gradients is not None:
+                np.testing.assert_array_equal(gradients, before)
+
+
+def parts(name: str) -> list[tuple[Any, list[Any], Any]]:
+    """A sum so far, what is added to it, and that as a whole array: of its shape and dtype, and of others."""
+    generator = np.random.default_rng(0)
+    if name == "prim::grad_add_product":
+        left, right = generator.normal(size=(200, 3)), generator.normal(size=(3, 300))
+        sums = [None, np.ones((200, 300)), np.ones((2, 200, 300)), np.ones((1, 300)), np.ones((200, 300), np.float32)]
+        cases = [(gradients, [left, right], left @ right) for gradients in sums]
+        return [*cases, (np.ones((200, 300)), [left.T.copy().T, right[:, ::-1]], left @ right[:, ::-1])]
+    part, ends = generator.normal(size=(3, 2)), (1, 1, None, 2)
+    whole = np.zeros((3, 4))
+    whole[:, 1::2] = part
+    sums = [None, np.ones((3, 4)), np.ones((2, 3, 4)), np.ones(4), np.ones((3, 4), np.float32)]
+    found = [(gradients, [part, [3, 4], *ends], whole) for gradients in sums]
+    return [*found, (np.ones((3, 4)), [part[:, :1], [3, 4], -1, -1, 9, 1], np.pad(part[:, :1], ((0, 0), (3, 0))))]
+
+
+CHUNKS = """
+def head(x, w, chunks: int):
+    rows = x.size(0) // chunks
+    total = torch.zeros([], dtype=x.dtype)
+    for i in range(chunks):
+        total = total + torch.logsumexp(x[i * rows : (i + 1) * rows] @ w.t(), -1).sum()
+    return total
+
+def tied(x, w, chunks: int):
+    rows = x.size(0) // chunks
+    total = torch.zeros([], dtype=x.dtype)
+    for i in range(chunks):
+        piece = x[i * rows : (i + 1) * rows]
+        total = total + torch.tanh(torch.tanh(piece @ w.t()) @ w).sum() + (piece[:, :2] @ w[:, :2].t()).sum()
+    return total
+
+def carried(x, w, chunks: int):
+    total = x[:1] * 0
+    for i in range(chunks):
+        total = total + x @ w.t() @ w
+    return total
+"""
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("name", ["head", "tied", "carried"])
+def test_gradients_of_chunks(name: str, backend: str) -> None:
+    torch = pytest.importorskip("torch")
+    function = gs.CompilationUnit(CHUNKS)[name]
+    names: dict[str, Any] = {"torch": torch}
+    exec(CHUNKS, names)
+    generator = np.random.default_rng(3)
+    for rows, hidden, wide, chunks in ((6, 4, 5, 3), (4, 3, 2, 1), (66, 5, 140, 2)):
+        x, w = generator.normal(size=(rows, hidden)), generator.normal(size=(wide, hidden))
+        tensors = [torch.tensor(given, requires_grad=True) for given in (x, w)]
+        value = names[name](*tensors, chunks)
+        seed = np.asarray(generator.normal(size=tuple(value.shape)))
+        expected = torch.autograd.grad(value, tensors, torch.tensor(seed))
+        with gs.settings.backend(backend):
+            for _ in range(2):
+                given = x.copy(), w.copy()
+                result, pullback = gs.vjp(function, *given, chunks)
+                found = pullback(seed)[:2]
+                np.testing.assert_allclose(result, value.detach().numpy(), rtol=1e-11, atol=1e-12)
+                for ours, theirs in zip(found, expected, strict=True):
+                    np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-12)
+                for array, before in zip(given, (x, w), strict=True):
+                    np.testing.assert_array_equal(array, before)

@@ -20,6 +20,7 @@ def kernels_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 
 @pytest.mark.parametrize("name", [name for name in CHUNKED if name != "tiled_mlp"])
 def test_losses_hold_one_chunk(name: str) -> None:
+    """The gradients of weights, as large as a chunk or larger, are added up where the sum lies."""
     held = measure(name, 512, 2048)
     assert held.forward <= 1.1 * held.chunk
     assert held.kept <= 0.1 * held.chunk
@@ -31,7 +32,7 @@ def test_layers_hold_a_chunk_and_its_gradients() -> None:
     held = measure("tiled_mlp", 512, 2048)
     assert held.forward <= 1.1 * held.chunk
     assert held.kept <= 0.1 * held.chunk
-    assert held.backward <= 1.6 * held.chunk
+    assert held.backward <= 1.7 * held.chunk
 
 
 def test_without_the_word_all_chunks_are_kept() -> None:

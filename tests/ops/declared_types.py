@@ -47,6 +47,8 @@ _ASSUMES = {
     "prim::mm_gather": "matrices",
     "prim::mm_total": "matrices",
     "prim::grad_add_select": "what has been summed of a tensor's gradient so far, and that of a slice of it",
+    "prim::grad_add_slice": "what has been summed of a tensor's gradient so far, and that of slices of it",
+    "prim::grad_add_product": "what has been summed of a matrix's gradient so far, and matrices",
     "aten::_replaced": "a tensor of the other's shape",
     "gs::conv_input": "a size of as many dimensions as the gradient has",
 }

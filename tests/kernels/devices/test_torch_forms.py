@@ -9,6 +9,7 @@ import pytest
 import torch
 from gradscript.compiler.ops.registry import OPS
 from gradscript.runtime.kernels import torch_ops
+from gradscript.runtime.kernels.torch_forms import add_product_in_place, add_slice_in_place
 
 CPU = torch.device("cpu")
 ADD_N = OPS.named("gs::add_n")
@@ -46,6 +47,12 @@ def matrices(*shapes: tuple[int, int]) -> list[torch.Tensor]:
         ("prim::mm_total", [matrices((3, 5), (3, 4), (4, 5), (3, 2), (2, 5))]),
         ("prim::mm_shared_left", [matrices((3, 4))[0], matrices((4, 5), (4, 1))]),
         ("prim::mm_shared_right", [matrices((4, 5))[0], matrices((3, 4), (2, 4))]),
+        ("prim::grad_add_product", [None, *matrices((3, 4), (4, 5))]),
+        ("prim::grad_add_product", matrices((3, 5), (3, 4), (4, 5))),
+        ("prim::grad_add_product", matrices((1, 5), (3, 4), (4, 5))),
+        ("prim::grad_add_slice", [None, *matrices((3, 2)), [3, 4], 1, 1, None, 2]),
+        ("prim::grad_add_slice", [*matrices((3, 4), (3, 2)), [3, 4], -1, -3, -1, 1]),
+        ("prim::grad_add_slice", [matrices((3, 4))[0], None, [3, 4], -1, -3, -1, 1]),
         ("prim::grad_zeros", [[matrices((3, 4))[0], matrices((2, 1))[0]]]),
         ("prim::grad_zeros", [[matrices((3, 4), (1, 1)), matrices((2, 1)), []]]),
         ("prim::grad_list", [None, matrices((3, 4))]),
@@ -65,6 +72,18 @@ def test_what_the_compiler_makes(name: str, arguments: list[Any], monkeypatch: p
     monkeypatch.setattr(torch_ops, "_by_definition", refuse)
     op = OPS.named(name)
     assert_same(torch_ops.op_runner(op, CPU)(arguments), op.evaluate(*arrays(arguments)))
+
+
+def test_sums_of_gradients_are_written_where_they_lie() -> None:
+    total, left, right = matrices((3, 5), (3, 4), (4, 5))
+    before = total.clone()
+    assert add_product_in_place(total, left, right) is total
+    torch.testing.assert_close(total, before + left @ right)
+    before = total.clone()
+    assert add_slice_in_place(total, right[:2], [3, 5], 0, 1, 3, 1) is total
+    torch.testing.assert_close(total[1:], before[1:] + right[:2])
+    with pytest.raises(RuntimeError):
+        add_slice_in_place(total, right[:1], [3, 5], 0, 1, 3, 1)
 
 
 def arrays(value: Any) -> Any:

@@ -46,6 +46,8 @@ _FIXED: dict[str, list[Any]] = {
     "aten::bernoulli": [probability(3, 4)],
     "prim::scalar_seed": [t()],
     "prim::grad_add_select": [t(3, 4), t(3), [3, 4], 1, 2],
+    "prim::grad_add_slice": [t(3, 4), t(3, 2), [3, 4], 1, 1, None, 2],
+    "prim::grad_add_product": [t(3, 4), t(3, 2), t(2, 4)],
     "gs::kept_size": [[3, 2], [0]],
     "gs::reduced_count": [[3, 2], [0]],
     "prim::min": [2, 0.5],

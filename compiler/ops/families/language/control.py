@@ -173,8 +173,7 @@ def add_select_in_place(gradients: Array | None, gradient: Array | None, size: l
     if gradient is None:
         return gradients
     total = np.zeros(tuple(size), gradient.dtype) if gradients is None else gradients
-    is_plain = total.shape == tuple(size) and total.dtype == gradient.dtype and total.flags.writeable
-    if is_plain and total.ndim and -total.shape[dim] <= index < total.shape[dim]:
+    if _is_plain(total, size, gradient) and total.ndim and -total.shape[dim] <= index < total.shape[dim]:
         part = np.moveaxis(total, dim, 0)[index, ...]
         if part.shape == gradient.shape:
             part += gradient
@@ -182,6 +181,31 @@ def add_select_in_place(gradients: Array | None, gradient: Array | None, size: l
     zeros = np.zeros(tuple(size), gradient.dtype)
     scattered = OPS.named("aten::select_scatter").evaluate(zeros, gradient, dim, index)
     return added_gradients(total, scattered)
+
+
+def grad_add_slice(gradients: Array | None, gradient: Array | None, size: list[int], *at: Any) -> Any:
+    """The gradient of a tensor, with one more for some of its slices: of a dimension, from, to, and in which steps."""
+    return add_slice_in_place(None if gradients is None else gradients.copy(), gradient, size, *at)
+
+
+def add_slice_in_place(gradients: Array | None, gradient: Array | None, size: list[int], *at: Any) -> Any:
+    """As `grad_add_slice`, into the array itself, where that has the shape and the dtype of the sum."""
+    if gradient is None:
+        return gradients
+    total = np.zeros(tuple(size), gradient.dtype) if gradients is None else gradients
+    dim, *ends = at
+    if _is_plain(total, size, gradient) and total.ndim and ends[-1] > 0:
+        part = np.moveaxis(np.moveaxis(total, dim, 0)[slice(*ends)], 0, dim)
+        if part.shape == gradient.shape:
+            part += gradient
+            return total
+    zeros = np.zeros(tuple(size), gradient.dtype)
+    return added_gradients(total, OPS.named("aten::slice_scatter").evaluate(zeros, gradient, *at))
+
+
+def _is_plain(total: Array, size: Sequence[int], gradient: Array) -> bool:
+    """Whether parts of a sum can be added to where they lie."""
+    return total.shape == tuple(size) and total.dtype == gradient.dtype and total.flags.writeable
 
 
 def grad_list(gradients: list[Any] | None, primal: list[Any] | None, zeros: Callable[[Any], Any] = _zeros_for) -> Any:
@@ -274,6 +298,14 @@ declare(
     traits=Trait.NONDIFFERENTIABLE,
     result=lambda types: types[0],
     shape=shapes.same("gradients"),
+)
+declare(
+    "prim::grad_add_slice(Tensor gradients, Tensor gradient, int[] size, int dim, int? start, int? end, int step)"
+    " -> Tensor",
+    grad_add_slice,
+    traits=Trait.NONDIFFERENTIABLE,
+    result=rules.agreed(0, 1),
+    shape=lambda a: shapes.added(a["gradients"], tuple(a["size"])),
 )
 declare("prim::no_grads(t[] like, int count) -> t[]", no_grads, traits=Trait.NONDIFFERENTIABLE)
 declare("prim::grad_defined(t gradient) -> bool", is_defined, traits=Trait.SHAPE_ONLY)

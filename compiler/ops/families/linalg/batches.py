@@ -1,11 +1,11 @@
-"""Ops that the compiler puts in the place of several small matrix products."""
+"""Ops that the compiler puts in the place of several matrix products, and of sums of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
 
-from ....ops import shapes
+from ....ops import rules, shapes
 from ....types.lazy_numpy import np
 from ....types.types import TENSOR_LIST, ListType, TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
@@ -16,6 +16,8 @@ MAX_NUMEL = 1 << 14
 """Operands with more elements are not worth the copy that joining them takes."""
 MAX_PAIRS = 32
 """So many pairs of operands are gathered before they are multiplied."""
+BLOCK_BYTES = 1 << 20
+"""Of a product that is added to a sum, so much is there at a time, and no more than an eighth of the operands."""
 
 
 def _products(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
@@ -79,6 +81,29 @@ def _shared_right(right: Array, others: Sequence[Array]) -> list[Array]:
     return [whole[i * height : (i + 1) * height] for i in range(len(others))]
 
 
+def grad_add_product(gradients: Array | None, left: Array, right: Array) -> Array:
+    """gradients + left @ right, of matrices."""
+    return add_product_in_place(None if gradients is None else gradients.copy(), left, right)
+
+
+def add_product_in_place(gradients: Array | None, left: Array, right: Array) -> Array:
+    """As `grad_add_product`, into the array itself, where that has the shape and the dtype of the sum.
+
+    NumPy has no product that adds to what is there, so some rows of it are made at a time.
+    """
+    multiply = OPS.named("aten::mm").evaluate
+    if gradients is None:
+        return multiply(left, right)
+    is_plain = left.ndim == right.ndim == 2 and gradients.dtype == left.dtype == right.dtype
+    if not is_plain or gradients.shape != (left.shape[0], right.shape[1]) or not gradients.flags.writeable:
+        return OPS.named("aten::add.Tensor").evaluate(gradients, multiply(left, right))
+    most = min(BLOCK_BYTES, (left.nbytes + right.nbytes) // 8)
+    rows = max(64, most // max(1, gradients.shape[1] * gradients.itemsize))
+    for start in range(0, len(gradients), rows):
+        gradients[start : start + rows] += multiply(left[start : start + rows], right)
+    return gradients
+
+
 def _element(types: Sequence[Type]) -> TensorType:
     """What a list of matrices says of their product."""
     inner = types[0].element if isinstance(types[0], ListType) else types[0]
@@ -132,6 +157,13 @@ declare(
     shape=_gathered_shapes,
 )
 declare("prim::mm_total(Tensor[] state) -> Tensor", _total, traits=_M, result=_element, shape=_total_shape)
+declare(
+    "prim::grad_add_product(Tensor gradients, Tensor left, Tensor right) -> Tensor",
+    grad_add_product,
+    traits=_M,
+    result=rules.agreed(0, 1, 2),
+    shape=lambda a: shapes.added(a["gradients"], shapes.product(a.shape("left"), a.shape("right"))),
+)
 for _name, _evaluate, _shape in (
     ("mm_shared_left", _shared_left, _products_of_left),
     ("mm_shared_right", _shared_right, _products_of_right),
