@@ -51,6 +51,8 @@ def emit_mutation(
     if name == "pop":
         return _pop(e, node, subject, arguments)
     functional = _LIST_OPS.get(name) or _FILLS.get(name) or name.rstrip("_")
+    if name == "fill_" and arguments and is_tensor(arguments[0].value.type):
+        functional = "fill"
     if name in _REFUSED:
         raise e.fail("E202", f"in-place method '{name}' is not in the language", function.name_span, _REFUSED[name])
     if name == "copy_":

@@ -248,7 +248,7 @@ def _store_list(e: Emitter, target: ast.Subscript, base: Value, source: Argued) 
 
 def _store_tensor(e: Emitter, target: ast.Subscript, part: Part, source: Argued, *, is_whole: bool = False) -> None:
     if part.indices is not None:
-        value = _as_tensor(e, target, part.value, source)
+        value = _source(e, target, part.value, source)
         new = e.value("aten::index_put", target, part.value, part.indices, value)
     else:
         new = _filled(e, target, part.value, source)
@@ -258,10 +258,13 @@ def _store_tensor(e: Emitter, target: ast.Subscript, part: Part, source: Argued,
     emit_write(e, target.span, part.value, new, _ASSIGNMENT)
 
 
-def _as_tensor(e: Emitter, node: ast.Syntax, like: Value, source: Argued) -> Value:
+def _source(e: Emitter, node: ast.Syntax, like: Value, source: Argued) -> Value:
+    """What goes to indices: a tensor, which must have the dtype already, or a number, which is given it."""
     if source.value.type in NUMBERS:
         return e.value("aten::new_full", node, like, e.builder.constant([], INT_LIST), source.value)
-    return e.value("aten::type_as", node, source.value, like)
+    if not is_tensor(source.value.type):
+        raise e.fail("E301", f"a tensor cannot store {described(source.value.type)}", source.span)
+    return source.value
 
 
 def _filled(e: Emitter, node: ast.Syntax, part: Value, source: Argued) -> Value:

@@ -30,8 +30,8 @@ def _is_close(x: Scalar, y: Scalar, rtol: Operand, atol: Operand, equal_nan: boo
 
 
 def _check_tolerances(self: object, other: object, rtol: float, atol: float, equal_nan: bool) -> None:
-    if rtol < 0 or atol < 0:
-        raise RuntimeError(f"isclose: rtol and atol must not be negative, but are {rtol} and {atol}")
+    if not (rtol >= 0 and atol >= 0):
+        raise RuntimeError(f"isclose: rtol and atol must be 0 or more, but are {rtol} and {atol}")
 
 
 pointwise(

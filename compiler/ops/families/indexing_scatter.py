@@ -11,13 +11,13 @@ from math import inf
 from typing import Any
 
 from ...ops import rules, shapes
-from ...types.dtypes import BOOL
+from ...types.dtypes import BOOL, UINT8
 from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, widen
 from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare
-from .indexing import checked, cropped, located, require_fit, subscript
+from .indexing import checked, cropped, is_number, located, require_fit, subscript
 
 Number = bool | int | float
 _FOLDS = {
@@ -32,12 +32,20 @@ _FOLDS = {
 """What of NumPy's combines the values that meet at one place, by torch's names."""
 
 
+def _require_dtype(name: str, self: Array, source: Array) -> None:
+    """RuntimeError for a source of another dtype: torch rounds nothing on its way to an index."""
+    if source.dtype != self.dtype:
+        raise RuntimeError(
+            f"{name}: expected a source of dtype {dtype_of(self)}, but got {dtype_of(source)}; convert it: "
+            "`source.type_as(x)`"
+        )
+
+
 def _source(self: Array, src: Array | Number, index: Array) -> Array:
     """What goes to each index: the leading part of `src`, or one number."""
     if not isinstance(src, np.ndarray):
         return np.full(index.shape, element(src, dtype_of(self)))
-    if src.dtype != self.dtype:
-        raise RuntimeError(f"scatter: expected a source of dtype {dtype_of(self)}, but got {dtype_of(src)}")
+    _require_dtype("scatter", self, src)
     whole = at_least_1d(src)
     require_fit("scatter", whole, index, None)
     return cropped(whole, index, -1)
@@ -115,7 +123,8 @@ def sum_rows(rows: Array, index: Array, size: int) -> Array:
 
 
 def _along(name: str, self: Array, dim: int, index: Array, source: Array) -> tuple[Array, Array, Array]:
-    """A copy of self and the source with dimension `dim` first, and the index as a vector."""
+    """self and the source with dimension `dim` first, and the index as a vector."""
+    _require_dtype(name, self, source)
     whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError(f"{name}: expected a vector of indices, but got shape {index.shape}")
@@ -126,7 +135,7 @@ def _along(name: str, self: Array, dim: int, index: Array, source: Array) -> tup
         raise RuntimeError(
             f"{name}: a source of shape {source.shape} does not fit {at.size} indices in dim {axis} of {self.shape}"
         )
-    return result, new.astype(self.dtype, copy=False), at
+    return result, new, at
 
 
 def _back(result: Array, self: Array, dim: int) -> Array:
@@ -158,7 +167,15 @@ def _index_fill(self: Array, dim: int, index: Array, value: Number | Array) -> A
     return _back(result, self, dim)
 
 
+def _fills_a_mask(indices: Sequence[Array | None], values: Array) -> bool:
+    """Whether one number goes where one mask is true: torch converts that, as `masked_fill` does."""
+    tensors = [index for index in indices if index is not None and not is_number(index)]
+    return values.size == 1 and len(tensors) == 1 and dtype_of(tensors[0]) in (BOOL, UINT8)
+
+
 def _index_put(self: Array, indices: Sequence[Array | None], values: Array, accumulate: bool) -> Array:
+    if accumulate or not _fills_a_mask(indices, values):
+        _require_dtype("index_put", self, values)
     result = np.array(widen(self)) if accumulate else self.copy()
     view, left = located(result, indices)
     key: Any = subscript(left)
@@ -166,7 +183,7 @@ def _index_put(self: Array, indices: Sequence[Array | None], values: Array, accu
         if not accumulate:
             view[key] = values.astype(self.dtype, copy=False)
             return result
-        np.add.at(view, key, widen(values.astype(self.dtype, copy=False)))
+        np.add.at(view, key, widen(values))
         return cast(result, dtype_of(self))
     except ValueError:
         place = view[key].shape
@@ -180,12 +197,13 @@ def _put(self: Array, index: Array, source: Array, accumulate: bool) -> Array:
 def _masked_scatter(self: Array, mask: Array, source: Array) -> Array:
     if dtype_of(mask) != BOOL:
         raise RuntimeError(f"masked_scatter: expected a bool mask, but got {dtype_of(mask)}")
+    _require_dtype("masked_scatter", self, source)
     values, where = np.broadcast_arrays(self, mask)
     wanted = np.count_nonzero(where)
     if source.size < wanted:
         raise RuntimeError(f"masked_scatter: {wanted} elements are masked, but the source has {source.size}")
     result = values.copy()
-    result[where] = source.reshape(-1)[:wanted].astype(self.dtype, copy=False)
+    result[where] = source.reshape(-1)[:wanted]
     return result
 
 

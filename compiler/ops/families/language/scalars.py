@@ -176,14 +176,18 @@ declare(
     "aten::Bool.Tensor(Tensor a) -> bool", lambda a: bool(item(a)), traits=NONDIFFERENTIABLE, fits=fitting.is_one_number
 )
 declare("aten::ScalarImplicit(Tensor a) -> Scalar", item, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number)
+# They stay where nothing uses what the number goes into: what they refuse is a gradient that would be zero.
 declare(
     "aten::FloatImplicit.constant(Tensor a) -> float",
     lambda a: float(_constant(a)),
-    traits=NONDIFFERENTIABLE,
+    traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
     fits=fitting.is_one_number,
 )
 declare(
-    "aten::ScalarImplicit.constant(Tensor a) -> Scalar", _constant, traits=NONDIFFERENTIABLE, fits=fitting.is_one_number
+    "aten::ScalarImplicit.constant(Tensor a) -> Scalar",
+    _constant,
+    traits=NONDIFFERENTIABLE | Trait.SIDE_EFFECT,
+    fits=fitting.is_one_number,
 )
 
 # --- the math module: `math.sqrt` in source is the op `math_sqrt` ---

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ....ops import fitting, shapes
-from ....types.dtypes import INT64, DType, promote
+from ....types.dtypes import BOOL, INT64, DType, promote
 from ...arguments import Arguments, Shape
 from ...dims import wrap_dim
 
@@ -23,8 +24,11 @@ def einsum_dtype(equation: str, shapes: Sequence[Sequence[int]], dtypes: Sequenc
         left, right = found, dtype
         left = _total_dtype(left) if done - wide[i] - wanted else left
         right = _total_dtype(right) if wide[i] - done - wanted else right
-        if left != right and (done & wide[i]) - wanted:
-            raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
+        if (done & wide[i]) - wanted:
+            if left != right:
+                raise RuntimeError(f"einsum({equation!r}): expected operands of one dtype, but got {left} and {right}")
+            if left == BOOL and all(prod(shape) for shape in shapes):
+                raise RuntimeError(f"einsum({equation!r}): bools have no matrix product; convert them: `x.float()`")
         done, found = (done | wide[i]) & wanted, promote(left, right)
     return _total_dtype(found) if len(dtypes) == 1 and set(terms[0]) - set(result) else found
 

@@ -192,6 +192,8 @@ def _summed_to_one(array: Array, dims: Sequence[int], other: Array, other_dims: 
 
 def _tensordot(self: Array, other: Array, dims_self: Sequence[int], dims_other: Sequence[int]) -> Array:
     _require_one_dtype("tensordot", self, other)
+    if self.size and other.size:
+        refuse_bools("tensordot", self)
     left = [wrap_dim(dim, self.ndim) for dim in dims_self]
     right = [wrap_dim(dim, other.ndim) for dim in dims_other]
     self, other = _summed_to_one(self, left, other, right), _summed_to_one(other, right, self, left)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ....ops import fitting, rules, shapes
 from ....types.lazy_numpy import np
 from ...arguments import Arguments, Shape
-from ...arrays import Array, cast, result_dtype, widen
+from ...arrays import Array, cast, dtype_of, result_dtype, widen
 from ...dims import wrap_dim
 from ...registry import Trait, declare
 
@@ -57,6 +57,8 @@ def _diag(self: Array, diagonal: int) -> Array:
 def _cross(self: Array, other: Array, dim: int | None) -> Array:
     """The cross product along `dim`, or along the first dimension of size 3."""
     dtype = result_dtype(self, other)
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"cross: expected tensors of one dtype, but got {dtype_of(self)} and {dtype_of(other)}")
     if self.ndim != other.ndim:
         raise RuntimeError(f"cross: shapes {self.shape} and {other.shape} have different numbers of dimensions")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....ops import fitting, rules, shapes
+from ....types.dtypes import BOOL, DType
 from ....types.types import TensorType, Type
 from ...arguments import Arguments, Shape, Shapes
 
@@ -54,6 +55,23 @@ def is_as_its_target(a: Arguments) -> None:
     if shape != target:
         raise fitting.misfit(a, f"the target's shape {list(target)} is not the input's {list(shape)}")
     shapes.broadcast(shape, *fitting.given(a, "weight", "pos_weight"))
+
+
+def of_another_dtype(dtype: DType, target: DType) -> str:
+    return f"binary_cross_entropy: expected a target of dtype {dtype}, but got {target}; convert it: `y.type_as(x)`"
+
+
+def has_the_dtype_of_its_target(a: Arguments) -> None:
+    dtype, target = a.tensor(a.schema.arguments[0].name).dtype, a.tensor("target").dtype
+    if dtype != target:
+        raise RuntimeError(of_another_dtype(dtype, target))
+    is_as_its_target(a)
+
+
+def has_numbers_for_targets(a: Arguments) -> None:
+    if a.tensor("target").dtype == BOOL:
+        raise fitting.misfit(a, "the target is of bools; convert it: `y.float()`")
+    is_as_its_target(a)
 
 
 def has_a_class_for_each_target(a: Arguments) -> None:

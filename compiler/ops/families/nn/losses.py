@@ -14,7 +14,7 @@ from ....types.dtypes import DType, promote
 from ....types.lazy_numpy import np
 from ....types.schema import parse_schema
 from ...arguments import Check, ElementRule, ShapeRule
-from ...arrays import Array, cast, dtype_of, result_dtype, widen
+from ...arrays import Array, cast, dtype_of, refuse_bools, result_dtype, widen
 from ...registry import Trait, declare
 from ..reductions.reductions import require_float
 from ..reductions.scan import log_softmax
@@ -92,6 +92,8 @@ def _soft_margin(x: Array, y: Array) -> Array:
 def _cross_entropy_of_probability(self: Array, target: Array, weight: Array | None, reduction: int) -> Array:
     if self.shape != target.shape:
         raise ValueError(f"binary_cross_entropy: the target's shape {target.shape} is not the input's {self.shape}")
+    if target.dtype != self.dtype:
+        raise RuntimeError(loss_shapes.of_another_dtype(dtype_of(self), dtype_of(target)))
     dtype, (x, y) = _operands("binary_cross_entropy", self, target)
     if self.size and not (self.min() >= 0 and self.max() <= 1):
         raise RuntimeError("binary_cross_entropy: all elements of input should be between 0 and 1")
@@ -105,6 +107,7 @@ def _cross_entropy_of_logit(
 ) -> Array:
     if self.shape != target.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({self.shape})")
+    refuse_bools("binary_cross_entropy_with_logits", target)
     dtype, (x, y) = _operands("binary_cross_entropy_with_logits", self, target)
     # torch gathers the loss where 1 - target is.
     dtype = dtype_of(target) if dtype_of(target).is_floating else dtype
@@ -309,14 +312,14 @@ _LOSSES = (
         _cross_entropy_of_probability,
         _WEIGHTED,
         dtype=shapes.promoted_when_broadcast,
-        fits=loss_shapes.is_as_its_target,
+        fits=loss_shapes.has_the_dtype_of_its_target,
     ),
     _Loss(
         "binary_cross_entropy_with_logits",
         _cross_entropy_of_logit,
         f"{_WEIGHTED}, Tensor? pos_weight=None",
         result=loss_shapes.dtype_of_logits,
-        fits=loss_shapes.is_as_its_target,
+        fits=loss_shapes.has_numbers_for_targets,
     ),
     _Loss(
         "nll_loss",

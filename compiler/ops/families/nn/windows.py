@@ -38,7 +38,7 @@ def _padded_axes(shape: Sequence[int], pad: Sequence[int], mode: str) -> list[tu
     if mode not in NUMPY_MODES:
         raise NotImplementedError(f"pad: mode must be constant, reflect, replicate or circular, not {mode!r}")
     rank, ndim = len(pad) // 2, len(shape)
-    if ndim not in (rank + 1, rank + 2):
+    if not rank or ndim not in (rank + 1, rank + 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} takes no widths {list(pad)} for a tensor of shape {tuple(shape)}"
         )
@@ -67,6 +67,8 @@ def padded_places(size: int, before: int, after: int, mode: str) -> Array:
 
 def constant_pad(self: Array, pad: Sequence[int], value: Number) -> Array:
     """Pads with a value; negative widths crop."""
+    if len(pad) % 2:
+        raise RuntimeError(f"pad: widths stand in pairs, but there are {len(pad)}: {list(pad)}")
     if not any(pad):
         return self
     widths = [(0, 0)] * (self.ndim - len(pad) // 2) + pair_widths(pad)

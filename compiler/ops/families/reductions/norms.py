@@ -11,7 +11,7 @@ from math import inf
 from ....ops import rules, shapes
 from ....types.dtypes import BY_CODE, DType
 from ....types.lazy_numpy import np
-from ...arrays import Array, cast, dtype_of, result_dtype, widen
+from ...arrays import Array, cast, dtype_of, refuse_bools, result_dtype, widen
 from ...composite import composite
 from ...dims import axes_of, count
 from ...registry import Trait, declare
@@ -56,6 +56,8 @@ def _norm_dtype(self: Array, p: Number | None, dtype: int) -> Array:
 
 
 def _dist(self: Array, other: Array, p: Number) -> Array:
+    refuse_bools("dist", self)
+    refuse_bools("dist", other)
     dtype = require_float("dist", result_dtype(self, other))
     return vector_norm(widen(cast(self, dtype)) - widen(cast(other, dtype)), p, None, False, dtype)
 

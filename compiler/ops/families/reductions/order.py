@@ -51,6 +51,7 @@ def _argsort_stable(self: Array, stable: bool, dim: int, descending: bool) -> Ar
 def _topk(self: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The k largest or smallest in order, whether or not `sorted` asks for it."""
     whole, axis = at_least_1d(self), wrap_dim(dim, self.ndim)
+    refuse_bools("topk", self)
     if not 0 <= k <= whole.shape[axis]:
         raise RuntimeError(f"selected index k out of range: k={k}, dimension {axis} of shape {self.shape}")
     index = np.take(order_of(whole, axis, largest), np.arange(k), axis)

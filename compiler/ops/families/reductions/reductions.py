@@ -139,6 +139,16 @@ def _arg_extreme(find: str) -> Callable[[Array, int | None, bool], Array]:
     return evaluate
 
 
+def _place_of_extreme(find: str) -> Callable[[Array, int | None, bool], Array]:
+    locate = _arg_extreme(find)
+
+    def evaluate(self: Array, dim: int | None, keepdim: bool) -> Array:
+        refuse_bools(find, self)
+        return locate(self, dim, keepdim)
+
+    return evaluate
+
+
 def _extreme_along(find: str) -> Callable[[Array, int, bool], tuple[Array, Array]]:
     locate = _arg_extreme(find)
 
@@ -308,7 +318,7 @@ for _name, _fold, _find, _binary in (
     )
     declare(
         f"aten::arg{_name}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
-        _arg_extreme(_find),
+        _place_of_extreme(_find),
         traits=_TRUTH,
         result=rules.indices,
         shape=reduced,
