@@ -26,6 +26,12 @@ CALLS = [
     *(f"torch.linspace(0, 1, {n})" for n in ("True", "2")),
     *(f"torch.eye({n})" for n in ("True", "2")),
     *(f"torch.repeat_interleave(x, {n})" for n in ("True", "2")),
+    *(f"torch.{op}({a}, {b})" for op in ("dist", "linalg.cross", "tensordot") for a in "mx" for b in "mx"),
+    *(f"torch.einsum('{equation}', {a}, {a})" for equation in ("i,i->", "i,i->i", "i,j->ij") for a in "mx"),
+    *(f"torch.{op}({a})" for op in ("argmax", "argmin", "argsort") for a in "mx"),
+    *(f"torch.topk({a}, 2)[0]" for a in "mx"),
+    *(f"F.binary_cross_entropy({a} / 4, {b})" for a in "x" for b in ("m", "m.double()", "m.float()", "i")),
+    *(f"F.binary_cross_entropy_with_logits(x, {b})" for b in ("m", "m.double()")),
 ]
 
 
