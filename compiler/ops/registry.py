@@ -21,7 +21,7 @@ from .index import OpIndex
 
 FAMILIES = (
     "language.control",
-    "language.prim",
+    "language.properties",
     "pointwise",
     "comparison",
     "activations",
@@ -37,7 +37,7 @@ FAMILIES = (
     "linalg.structure",
     "linalg.batches",
     "shape",
-    "shape_parts",
+    "rearranging",
     "indexing",
     "indexing_scatter",
     "creation",

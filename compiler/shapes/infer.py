@@ -22,7 +22,7 @@ import numpy as np
 from ..ops.arguments import Arguments, Shapes, Undecided
 from ..ops.arrays import numpy_dtype
 from ..ops.families.language.control import fit_gradients
-from ..ops.families.language.prim import sum_to_size
+from ..ops.families.language.properties import sum_to_size
 from ..ops.meta import UNKNOWN, Meta, are_alike, is_defined, is_known, join
 from ..ops.open_arrays import OpenArray, Unanswered, has_open_sizes, open_stand_in
 from ..ops.registry import Op, Trait

@@ -4,9 +4,9 @@
                                   %2 = aten::size(%x)                           [8, 4]
 
 An abstract value is a Meta for a tensor; the value itself for a number, a bool, a string or None that is known; a list
-or tuple of such; UNKNOWN for what depends on elements. Ops answer by the rules of `shaping`, those that are written
-in the language by their definitions. Branches that are decided are followed; others, and the rounds of a loop, are
-joined, and one that is sure to fail is left out. Calls are looked through.
+or tuple of such; UNKNOWN for what depends on elements. Ops answer by the shape rules of their declarations, those that
+are written in the language by their definitions. Branches that are decided are followed; others, and the rounds of a
+loop, are joined, and one that is sure to fail is left out. Calls are looked through.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ...compiler.ir.graph import backward_of
 from ...compiler.ir.node import Node
 from ...compiler.ir.structure import GRADIENT_OF, spelled
 from ...compiler.ops.families.language.control import GradientMisfit
-from ...compiler.ops.families.language.prim import GradscriptRaise
+from ...compiler.ops.families.language.properties import GradscriptRaise
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.types import TENSOR_LIST
 from ..values.describe import describe_operands

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gradscript.compiler.ops import OPS, Trait
-from gradscript.compiler.ops.families.language.prim import GradscriptRaise
+from gradscript.compiler.ops.families.language.properties import GradscriptRaise
 
 X = np.ones((2, 3, 4), np.float32)
 

@@ -43,8 +43,8 @@ def test_a_first_unit_loads_the_families_of_its_ops() -> None:
     families = {name for name in loaded_by(UNIT) if name.startswith("gradscript.compiler.ops.families.")}
     known = {f"gradscript.compiler.ops.families.{name}" for name in FAMILIES} & families
     stale = {f"gradscript.compiler.ops.families.{name}" for name in OpIndex(FAMILIES).unknown}
-    language = ("language.control", "language.prim", "language.lists", "language.scalars")
-    names = (*language, "pointwise", "shape", "reductions.reductions", "shape_parts")
+    language = ("language.control", "language.properties", "language.lists", "language.scalars")
+    names = (*language, "pointwise", "shape", "reductions.reductions", "rearranging")
     assert known - stale <= {f"gradscript.compiler.ops.families.{name}" for name in names}
 
 

@@ -25,11 +25,11 @@ _SAMPLES = (
 )
 CASES: dict[str, list[Call]] = {name: calls for module in _SAMPLES for name, calls in module.CASES.items()}
 REFERENCES: dict[str, Any] = {name: f for module in _SAMPLES for name, f in module.REFERENCES.items()}
-FAMILIES = ("reductions", "linalg", "shape", "indexing", "creation", "conversion", "nn", "torchscript")
+FAMILIES = ("reductions", "linalg", "shape", "rearranging", "indexing", "creation", "conversion", "nn", "torchscript")
 
 
 def module_of(op: Op) -> str:
-    """The module of `compiler/ops/families` that declares an op: `shape_parts`, `linalg.solvers`."""
+    """The module of `compiler/ops/families` that declares an op: `rearranging`, `linalg.solvers`."""
     return str(op.evaluate.__module__).partition(".families.")[2]
 
 

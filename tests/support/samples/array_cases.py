@@ -28,7 +28,7 @@ MODULES = {
     "linalg.solvers",
     "linalg.structure",
     "shape",
-    "shape_parts",
+    "rearranging",
     "indexing",
     "indexing_scatter",
     "creation",

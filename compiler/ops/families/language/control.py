@@ -14,7 +14,7 @@ from ...arguments import Arguments, Shape
 from ...arrays import Array, cast, dtype_of
 from ...dims import axes_of
 from ...registry import OPS, Trait, declare
-from .prim import sum_to_size
+from .properties import sum_to_size
 
 # Emission
 
