@@ -44,7 +44,7 @@ class Linker:
             self._table.setdefault(self._names[each], each)
         # A function is copied where it, or what it calls in turn, goes by another name.
         changed = {
-            each for each, called in new if self._names[each] != called or any(map(self._differs, _graphs(each)))
+            each for each, called in new if self._names[each] != called or any(map(self._differs, graphs_of(each)))
         }
         callers: dict[Callee, list[Callee]] = {}
         for each in found:
@@ -111,7 +111,7 @@ def calls_of(graph: Graph) -> Iterator[tuple[str, Callee]]:
 
 def callees_of(callee: Callee) -> dict[Callee, str]:
     """The functions that one calls, forward or backward, and what it calls them."""
-    return {other: called for graph in _graphs(callee) for called, other in calls_of(graph)}
+    return {other: called for graph in graphs_of(callee) for called, other in calls_of(graph)}
 
 
 def reachable(callee: Callee, name: str) -> dict[Callee, str]:
@@ -126,7 +126,8 @@ def reachable(callee: Callee, name: str) -> dict[Callee, str]:
     return found
 
 
-def _graphs(callee: Callee) -> list[Graph]:
+def graphs_of(callee: Callee) -> list[Graph]:
+    """The graphs of a function: its own, and those of its pairs."""
     graphs = [callee.graph, *([callee.source] if callee.source is not None else [])]
     pair = callee.pair
     while pair is not None:

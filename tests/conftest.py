@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+# The suite is of the interpreter, and of kernels in C where a test says so; `make test-c` runs all of it on these.
+os.environ.setdefault("GRADSCRIPT_BACKEND", "numpy")
+
 with suppress(ImportError):
     from hypothesis import HealthCheck, settings
 
@@ -26,6 +29,10 @@ def pytest_collection_finish() -> None:
     Graphs are many small objects that stay for a while, so that by default it would look at all there is again and
     again, which took a third of the time.
     """
+    from gradscript.runtime.kernels.c.kept import KeptPlans
+
+    # What tests change of how it is planned is not for others.
+    KeptPlans.stopped = True
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -82,14 +89,11 @@ def steps() -> Callable[[Callable[[], object]], int]:
 @pytest.fixture
 def op_by_op() -> Iterator[None]:
     """For what is tested of the interpreter itself, whichever backend the suite runs on. It holds in every thread."""
-    import gradscript as gs
-    from gradscript.runtime.settings.modes import TOUCHED
+    from gradscript.runtime.settings.modes import BEGUN
 
-    begun_in_c = os.environ.get("GRADSCRIPT_BACKEND") == "c"
-    # Where no setting is touched, no thread asks for its own.
-    TOUCHED.add(-int(begun_in_c))
+    begun = BEGUN.chosen
+    BEGUN.choose("numpy")
     try:
-        with gs.settings.backend("numpy"):
-            yield
+        yield
     finally:
-        TOUCHED.add(int(begun_in_c))
+        BEGUN.choose(begun)

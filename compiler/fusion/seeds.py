@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from math import inf
-from typing import Any
-
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
-from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Op, Trait
 from ..passes.inline_functions import inline_functions
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, strip_optional
 
-_LARGEST = 3.3895313892515355e38
-"""Of bfloat16, which is the least of those with the range of float32."""
 SEED = "seed"
 """The name of such an argument, in every schema that has one."""
 
@@ -35,14 +28,6 @@ def is_open(op: Op, index: int) -> bool:
     # A number that has a default is one like any other: kernels of it do without what the default would leave out.
     type = strip_optional(op.schema.arguments[index].type)
     return op.has(Trait.POINTWISE) and op.scalar is not None and type not in (INT, BOOL, STR)
-
-
-def is_unasked(value: float, settled: bool) -> bool:
-    """Whether kernels take any float in the place of this one.
-
-    What is beyond float32 an op may refuse, and where all are `settled` each has kernels of its own.
-    """
-    return not settled and not _LARGEST < abs(value) < inf
 
 
 def _is_open(number: Value, returned: Node) -> bool:
@@ -67,8 +52,3 @@ def _is_arithmetic(op: Op) -> bool:
     """Whether an op makes numbers of numbers, and decides nothing: what is compared is a condition."""
     types = [*(argument.type for argument in op.schema.arguments), *(result.type for result in op.schema.returns)]
     return all(type in (INT, FLOAT, NUMBER) for type in types) and not op.has(Trait.SIDE_EFFECT | Trait.RANDOM)
-
-
-def open_seeds(values: Sequence[Any], seeds: Collection[int]) -> Sequence[Any]:
-    """The values, with UNKNOWN in the places of seeds: each call has its own."""
-    return [UNKNOWN if i in seeds else value for i, value in enumerate(values)] if seeds else values

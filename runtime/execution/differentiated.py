@@ -12,7 +12,7 @@ temporaries as well, and likewise for third ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import Any, TypeAlias
@@ -230,8 +230,20 @@ class Differentiated:
         taken: set[int] = set()
         for place, (index, result) in enumerate(zip(self.gradient.output_vjps, results, strict=True)):
             if result is not None or place not in program.undefined:
-                gradients[index] = _own(_fitted(self.gradient, index, result, values[index]), taken)
+                gradients[index] = _own(_fitted(lambda: self.gradient, index, result, values[index]), taken)
         return gradients
+
+    def with_zeros(self, values: Sequence[Any], seeds: Sequence[Any], gradients: list[Any]) -> list[Any]:
+        """Gradients of a run that did not take every way, with zeros for those that others would have given."""
+        for index in self.reached(seeds):
+            if gradients[index] is None:
+                gradients[index] = _fitted(lambda: self.gradient, index, None, values[index])
+        return gradients
+
+    def reached(self, seeds: Sequence[Any]) -> list[int]:
+        """The arguments that have a gradient, be it zeros, given one per output."""
+        undefined = self.backward_for(self.vjps(seeds)).undefined
+        return [index for place, index in enumerate(self.gradient.output_vjps) if place not in undefined]
 
     # --- df ---
 
@@ -299,17 +311,22 @@ def _gradient_type(value: Value, dtype: Any) -> Type:
     return TensorType(dtype_of(np.empty(0, dtype)), known.rank if isinstance(known, TensorType) else None)
 
 
-def fitted_gradients(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """One gradient per argument, of the results of a backward in which it is settled which of them are undefined."""
+def fitted_gradients(
+    output_vjps: Sequence[int], values: Sequence[Any], results: Sequence[Any], whole: Callable[[], Gradient]
+) -> list[Any]:
+    """One gradient per argument, of the results of a backward in which it is settled which of them are undefined.
+
+    `whole` gives what it is the backward of, to be told.
+    """
     gradients: list[Any] = [None] * len(values)
     taken: set[int] = set()
-    for index, result in zip(gradient.output_vjps, results, strict=True):
+    for index, result in zip(output_vjps, results, strict=True):
         if result is not None:
-            gradients[index] = _own(_fitted(gradient, index, result, values[index]), taken)
+            gradients[index] = _own(_fitted(whole, index, result, values[index]), taken)
     return gradients
 
 
-def _fitted(whole: Gradient, index: int, gradient: Any, primal: Any) -> Any:
+def _fitted(whole: Callable[[], Gradient], index: int, gradient: Any, primal: Any) -> Any:
     """A gradient in its argument's dtype; RuntimeFailure where a formula gave it another shape."""
     if isinstance(primal, list):
         gradient = [None] * len(primal) if gradient is None else gradient
@@ -317,13 +334,14 @@ def _fitted(whole: Gradient, index: int, gradient: Any, primal: Any) -> Any:
     if gradient is None:
         return np.zeros_like(primal)
     if gradient.shape != primal.shape:
-        value = whole.f.inputs[index]
+        found = whole()
+        value = found.f.inputs[index]
         raise RuntimeFailure(
             "R101",
-            whole.df.title,
+            found.df.title,
             f"the gradient of '{value.name_hint}' has shape {list(gradient.shape)}, the argument {list(primal.shape)}",
             argument=value.name_hint,
-            span=whole.f.span,
+            span=found.f.span,
             notes=["a backward returns gradients in the shapes of the inputs: `.sum_to_size(x.size())`"],
         )
     return gradient.astype(primal.dtype, copy=False)

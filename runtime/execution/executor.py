@@ -29,7 +29,7 @@ from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED, runs_c
 from ..values.float_errors import ignoring_float_errors
 from .argument_spec import ArgumentSpec, Signature
 from .backend import GraphRun, kernels_for
-from .compilation import compile_graph, device_graph, fallback_graph
+from .compilation import compile_graph, fallback_graph
 from .gradients import settle_for_shapes
 from .last import LAST
 from .profiling import Profile
@@ -117,7 +117,7 @@ class GraphExecutor:
     def run(self, values: Sequence[Any], key: Hashable | None = None) -> list[Any]:
         """The outputs, for one bound value per input."""
         try:
-            results = self._by_kernels(values) if TOUCHED.any and runs_c() else None
+            results = self._by_kernels(values) if runs_c() else None
             if results is not None:
                 return results
             plan = self.plan(values, key)
@@ -128,7 +128,7 @@ class GraphExecutor:
     def use_up(self, values: list[Any]) -> list[Any]:
         """As `run`, but the list becomes the registers: an array that nothing else holds is freed after its last
         use."""
-        results = self._by_kernels(values) if TOUCHED.any and runs_c() else None
+        results = self._by_kernels(values) if runs_c() else None
         if results is not None:
             return results
         plan = self.plan(values)
@@ -165,7 +165,7 @@ class GraphExecutor:
         """The outputs by kernels; None where there are none for such values."""
         if self._kernels is None:
             with self._lock:
-                self._kernels = self._kernels or kernels_for(device_graph(self.graph))
+                self._kernels = self._kernels or kernels_for(self.graph)
         return self._kernels.run(values)
 
     def kernel_entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:

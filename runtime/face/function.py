@@ -19,7 +19,7 @@ from ..execution.compiled import Compiled, SharedPlans, unwrapped
 from ..execution.last import LAST
 from ..failures.failure import RuntimeFailure
 from ..settings.counters import HITS
-from ..settings.modes import TOUCHED, runs_c
+from ..settings.modes import BEGUN, TOUCHED, runs_c
 from ..values.arrays import any_on_device, any_torch, describe_argument, maker_of, to_user
 from ..values.foreign import maker_for
 from ..values.recorded import RecordedCall, any_recorded, taker_of
@@ -155,7 +155,7 @@ class Function(Compiled):
             if prepared is not None:
                 call, arrays = prepared
                 return call(args, arrays)
-        if not TOUCHED.any:
+        if BEGUN.by_ops and not TOUCHED.any:
             key: list[Any] = []
             for value in args:
                 kind = type(value)
@@ -386,9 +386,18 @@ class Function(Compiled):
 
 def _kernels_in_c(graph: Graph) -> CGraph:
     """What runs a graph by kernels in C."""
+    from ..execution.compilation import device_graph
     from ..kernels.c.graph import CGraph
 
-    return CGraph(graph)
+    return CGraph(graph, device_graph)
+
+
+def _finds_compiler() -> bool:
+    """Whether there is a compiler of C; where not, one notice says how to get one."""
+    from ..kernels.c.compiler import has_compiler
+
+    return has_compiler()
 
 
 register_kernels(_kernels_in_c)
+BEGUN.register(_finds_compiler)

@@ -152,21 +152,25 @@ def _keep_by_kernels(
     """Have calls on arrays like these, which came before, go straight to their kernels."""
     from ..kernels.c.derivatives import CDifferentiated, residuals_of
     from ..kernels.c.entry import new_calls
+    from ..kernels.c.pair import CPair
     from ..kernels.c.pair_entry import pair_of
-    from ..kernels.c.pairs import CPair
 
-    pair = differentiated.pair if isinstance(differentiated, CDifferentiated) else None
+    if not isinstance(differentiated, CDifferentiated):
+        return
+    pair = differentiated.pair
     if not isinstance(pair, CPair) or pair.settled or not all(map(is_tensor, derivatives.output_types)):
         return
     values, given = call
     if len(values) != len(derivatives.input_types) or not pair.forward.meets_again():
         return
-    count, arguments = pair.gradient.num_real_outputs, len(values)
+    if not differentiated.gives_all(values, pair.usual_seeds()):
+        return
+    count, arguments = pair.places.num_real_outputs, len(values)
 
     def general(known: tuple[Any, ...]) -> Pullback:
         values, results = known[:arguments], known[arguments:]
         again = CDifferentiated(pair, lambda: derivatives.differentiate(values))
-        run = (values, results[:count], residuals_of(pair.gradient, values, results))
+        run = (values, results[:count], residuals_of(pair.places, values, results))
         return _pullback(function, derivatives, again, run, range(given), None)
 
     made = pair_of(pair, values, given, general)

@@ -33,8 +33,8 @@ from ...compiler.fusion.fuse import (
 )
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
-from ...compiler.fusion.seeds import is_unasked
 from ...compiler.fusion.sharing import SharedKernels
+from ...compiler.fusion.unasked import is_unasked
 from ...compiler.fusion.write_out import settle_for_kernels
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel

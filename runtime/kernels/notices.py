@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import warnings
 
-from ...compiler.fusion.fuse import Unfusable
+from ...compiler.fusion.straight import Unfusable
 from ...compiler.ir.graph import Graph
 from ...lang.source import NO_SPAN, Span
+from ..settings.modes import settings
 
 TOLD: set[str] = set()
 
@@ -27,6 +28,12 @@ def tell_of_ops(graph: Graph, reason: Exception | str) -> None:
     span = span_of(reason, graph)
     line = span.source.text.splitlines()[span.line - 1].strip() if span.text else ""
     tell(f"{graph.title} runs op by op: {reason}" + (f"\n  --> {span}: {line}" if line else ""))
+
+
+def tell_unless_auto(graph: Graph, reason: Exception | str) -> None:
+    """The same of kernels in C, where somebody asked for these."""
+    if settings.backend != "auto":
+        tell_of_ops(graph, reason)
 
 
 def span_of(reason: Exception | str, graph: Graph) -> Span:

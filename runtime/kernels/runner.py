@@ -15,7 +15,8 @@ import torch
 from ...compiler.codegen.triton.module import supports
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.refusals import Unsettled
-from ...compiler.fusion.seeds import is_unasked, open_inputs, open_seeds
+from ...compiler.fusion.seeds import open_inputs
+from ...compiler.fusion.unasked import is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN

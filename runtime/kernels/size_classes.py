@@ -15,8 +15,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...compiler.codegen.text import Unsupported
-from ...compiler.fusion.seeds import is_unasked
 from ...compiler.fusion.straight import Unfusable
+from ...compiler.fusion.unasked import is_unasked
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError

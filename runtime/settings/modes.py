@@ -16,6 +16,7 @@ A setting belongs to the thread or asynchronous task that made it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from threading import Lock
 from types import TracebackType
@@ -26,9 +27,10 @@ PROFILING: ContextVar[bool] = ContextVar("profiling", default=False)
 SLICE_EVERYTHING: ContextVar[bool] = ContextVar("autodiff_debugging", default=False)
 CHECK_CAPTURES: ContextVar[bool] = ContextVar("capture_checking", default=False)
 AUTOTUNE: ContextVar[bool] = ContextVar("autotuning", default=False)
-BACKENDS = ("numpy", "c")
-_CHOSEN = os.environ.get("GRADSCRIPT_BACKEND") or "numpy"
-BACKEND: ContextVar[str] = ContextVar("backend", default=_CHOSEN)
+BACKENDS = ("auto", "numpy", "c")
+BEGINS = "numpy"
+"""The backend where nobody has chosen one."""
+BACKEND: ContextVar[str | None] = ContextVar("backend", default=None)
 NUM_THREADS: ContextVar[int | None] = ContextVar("num_threads", default=None)
 DEFAULTS: dict[ContextVar[Any], object] = {
     OPTIMIZE: True,
@@ -36,9 +38,48 @@ DEFAULTS: dict[ContextVar[Any], object] = {
     SLICE_EVERYTHING: False,
     CHECK_CAPTURES: False,
     AUTOTUNE: False,
-    BACKEND: "numpy",
 }
-"""Of those that a call has to look at before anything else."""
+"""Of those that a call has to look at before anything else; what the backend begins with is in BEGUN."""
+
+
+class _Begun:
+    """The backend that a process begins with: what is `chosen`, and what it comes to, `name`, "" until that is asked.
+
+    `by_ops` says that calls are known to run op by op.
+    """
+
+    __slots__ = ("_finds_compiler", "by_ops", "chosen", "name")
+
+    def __init__(self) -> None:
+        self._finds_compiler: Callable[[], bool] | None = None
+        self.choose(os.environ.get("GRADSCRIPT_BACKEND") or BEGINS)
+
+    def choose(self, backend: str) -> None:
+        """Begin with this one."""
+        self.chosen = backend
+        self.name = ""
+        self.by_ops = backend == "numpy"
+
+    def register(self, finds_compiler: Callable[[], bool]) -> None:
+        """Have `finds_compiler` say whether there is a compiler of C, and tell of it where there is none."""
+        self._finds_compiler = finds_compiler
+
+    def named(self) -> str:
+        """The name, found out."""
+        found = self.name or self.comes_to(self.chosen)
+        self.name, self.by_ops = found, found == "numpy"
+        return found
+
+    def comes_to(self, backend: str) -> str:
+        """What a backend comes to here, "numpy" or "c". ValueError for one that there is none of."""
+        if backend not in BACKENDS:
+            raise ValueError(f"GRADSCRIPT_BACKEND is {' or '.join(BACKENDS)}, not {backend!r}")
+        if backend != "auto":
+            return backend
+        return "c" if self._finds_compiler is not None and self._finds_compiler() else "numpy"
+
+
+BEGUN = _Begun()
 
 
 class _Touched:
@@ -59,32 +100,34 @@ class _Touched:
 
 
 TOUCHED = _Touched()
-TOUCHED.add(int(DEFAULTS[BACKEND] != _CHOSEN))
 
 
 def runs_c() -> bool:
     """Whether what runs on a processor runs as kernels in C. ValueError where $GRADSCRIPT_BACKEND names no backend."""
     if not TOUCHED.any:
-        return False
-    chosen = BACKEND.get()
-    if chosen not in BACKENDS:
-        raise ValueError(f"GRADSCRIPT_BACKEND is {' or '.join(BACKENDS)}, not {chosen!r}")
-    return chosen == "c" and OPTIMIZE.get() and not PROFILING.get()
+        return (BEGUN.name or BEGUN.named()) == "c"
+    return _backend_here() == "c" and OPTIMIZE.get() and not PROFILING.get()
 
 
 def usual_backend() -> str | None:
     """The backend, where calls are optimised and nothing else is in force that they depend on; else None."""
     if not TOUCHED.any:
-        return BACKENDS[0]
+        return BEGUN.name or BEGUN.named()
     is_usual = OPTIMIZE.get() and not PROFILING.get() and not SLICE_EVERYTHING.get()
-    return BACKEND.get() if is_usual else None
+    return _backend_here() if is_usual else None
+
+
+def _backend_here() -> str:
+    chosen = BACKEND.get()
+    return BEGUN.named() if chosen is None else BEGUN.comes_to(chosen)
 
 
 class Setting:
     """A setting that holds from now on; used in `with`, until the end of the block."""
 
     def __init__(self, variable: ContextVar[Any], value: bool | str | int | None) -> None:
-        self._weight = int(value != DEFAULTS.get(variable, value))
+        usual = BEGUN.chosen if variable is BACKEND else DEFAULTS.get(variable, value)
+        self._weight = int(value != usual)
         TOUCHED.add(self._weight)
         self._is_over = False
         self._variable = variable
@@ -122,9 +165,12 @@ class Choice:
 class OneOf:
     """One of the settings: one of several names, to which it is equal. Calling it chooses."""
 
-    def __init__(self, variable: ContextVar[str], names: tuple[str, ...], doc: str) -> None:
+    def __init__(
+        self, variable: ContextVar[str | None], names: tuple[str, ...], begun: Callable[[], str], doc: str
+    ) -> None:
         self._variable = variable
         self._names = names
+        self._begun = begun
         self.__doc__ = doc
 
     def __call__(self, name: str) -> Setting:
@@ -135,13 +181,13 @@ class OneOf:
         return Setting(self._variable, name)
 
     def __eq__(self, other: object) -> bool:
-        return self._variable.get() == other
+        return str(self) == other
 
     def __hash__(self) -> int:
-        return hash(self._variable.get())
+        return hash(str(self))
 
     def __str__(self) -> str:
-        return self._variable.get()
+        return self._variable.get() or self._begun()
 
     def __repr__(self) -> str:
         return f"gs.settings.{self._variable.name}: {self}"
@@ -240,11 +286,14 @@ settings = Settings(
     backend=OneOf(
         BACKEND,
         BACKENDS,
-        """What runs calls on arrays, and on torch tensors on the CPU: "numpy", op by op, or "c", fused kernels.
+        lambda: BEGUN.chosen,
+        """What runs calls on arrays, and on torch tensors on the CPU: "auto", "numpy", op by op, or "c", fused kernels.
 
-        Kernels are built by the system's compiler of C when a function is first called on arguments of some shapes,
-        and kept in the cache directory. What has no kernels, and everything where there is no compiler, runs op by
-        op. $GRADSCRIPT_BACKEND says with which one a process begins.
+        "numpy" is what holds from the start. "auto" is "c" where there is a compiler of C, else "numpy", of which one
+        notice tells.
+        Kernels are built when a function is first called on arguments of some shapes, and kept in the cache directory,
+        as is what was planned. What has no kernels runs op by op. $GRADSCRIPT_BACKEND says with which one a process
+        begins.
         """,
     ),
     num_threads=Count(

@@ -15,7 +15,8 @@ import torch
 
 from ...compiler.autodiff import Gradient
 from ...compiler.fusion.fuse import Unfusable, kernel_gradient
-from ...compiler.fusion.seeds import is_unasked, open_inputs, open_seeds
+from ...compiler.fusion.seeds import open_inputs
+from ...compiler.fusion.unasked import is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals

@@ -148,6 +148,7 @@ def test_gradients_are_torchs_whatever_is_broadcast(name: str) -> None:
                 np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12, err_msg=f"{left} {right} {trips}")
 
 
+@pytest.mark.usefixtures("op_by_op")
 @pytest.mark.parametrize("name", ["carried", "while", "swapped"])
 def test_nothing_is_summed_where_all_has_one_shape(name: str) -> None:
     f = gs.CompilationUnit(PROGRAMS[name]).f

@@ -8,8 +8,6 @@ import platform
 import secrets
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -20,6 +18,7 @@ from ....compiler.codegen.c.math import EXACT
 from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..failure import KernelFailure
+from ..notices import tell
 
 _FLAGS = (
     *("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
@@ -61,6 +60,9 @@ class Compiler:
         options = [option for option in flags() if option != _OF_GCC or _ZIG not in self.command]
         command = [*self.command, *options, *folders, "-x", "c", "-", "-o", str(target), "-lm"]
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        import signal
+        import subprocess
+
         try:
             status, said = _ended(command, text, environment)
         except subprocess.TimeoutExpired as error:
@@ -84,6 +86,9 @@ def _ended(command: Sequence[str], text: str, environment: dict[str, str]) -> tu
 
     It is waited for with all that it has started, and so is it ended where it takes too long or we are interrupted.
     """
+    import signal
+    import subprocess
+
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, env=environment, start_new_session=True
@@ -124,6 +129,14 @@ def compiler() -> Compiler | None:
     return find_compiler(os.environ.get("PATH"), os.environ.get("CC"))
 
 
+def has_compiler() -> bool:
+    """Whether kernels can be built; where not, one notice says what is missing."""
+    if compiler() is None:
+        tell(f"there is no compiler of C, so functions run op by op: {WITHOUT}")
+        return False
+    return True
+
+
 def _identity(path: str) -> str:
     """What changes when a compiler or the processor does, for which it compiles."""
     real = os.path.realpath(path)
@@ -148,4 +161,5 @@ def _processor() -> str:
             lines = {line for line in file if line.startswith(("flags", "Features", "model name", "CPU part"))}
     except OSError:
         lines = set()
-    return "\n".join([platform.machine(), platform.processor(), *sorted(lines)])
+    # Where the system says nothing, a command is run to ask.
+    return "\n".join([platform.machine(), *sorted(lines or {platform.processor()})])

@@ -6,48 +6,36 @@ It has the methods of `Differentiated` that a pullback needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ....compiler.autodiff.flatten import flatten_signature, leaves
-from ....compiler.autodiff.gradient import Gradient
-from ....compiler.autodiff.wrapper import differentiable_graph
-from ....compiler.codegen.c.module import supports
-from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
-from ....compiler.fusion.refusals import Unsettled
-from ....compiler.fusion.seeds import open_inputs, open_seeds
-from ....compiler.kernel_ir.layout import Layout
-from ....compiler.scheduling.cpu import split_for_cpu
-from ....compiler.shapes.propagate import ShapeError
-from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Symbols
-from ....lang.collection import collection_paused
-from ...execution.compilation import prepare_on_device
+from ....compiler.autodiff.flatten import leaves
+from ....compiler.fusion.unasked import open_seeds
+from ....compiler.ir.graph import Callee
+from ....compiler.link import graphs_of, reachable
 from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
 from ...execution.gradients import is_floating
-from ..notices import tell_of_ops
-from ..size_classes import ClosedPlans, SizeClasses
-from .graph import TUPLES, addressable, described, has_compiler, has_tuples, loaded
-from .kernel import thread_count
-from .layouts import layout_of, seen_array
-from .pairs import PLANNING, ClosedPair, ClosedParts, CPair, CParts, OpenPair, OpenParts, Pair
-from .program import IN_VAIN, CProgram
+from ..notices import tell_unless_auto
+from .graph import TUPLES, kept_open_inputs
+from .kept import KeptPlans
+from .launched import thread_count
+from .layouts import addressable, described, has_tuples
+from .pair import CPair, Pair, Places, pair_data, pair_of_data
+from .program import IN_VAIN
+
+if TYPE_CHECKING:
+    from .pair_planning import PairPlanner
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
+_UNPLANNED: Any = object()
 
 
-def _has_gradient(known: Any) -> bool:
-    """Whether what is known of an argument says that it may have a gradient."""
-    if isinstance(known, list):
-        return any(map(_has_gradient, known))
-    return isinstance(known, Layout) and known.dtype.is_floating
-
-
-def residuals_of(gradient: Gradient, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def residuals_of(gradient: Places, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """What a backward takes of the arguments and results of its forward."""
     return [*(values[i] for i in gradient.captured_inputs), *(results[i] for i in gradient.captured_outputs)]
 
@@ -65,7 +53,7 @@ class CDifferentiated:
 
     def run(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The outputs, and what the backward needs of the forward."""
-        gradient = self.pair.gradient
+        gradient = self.pair.places
         try:
             results = self.pair.forward.run(addressable(values), thread_count())
         except IN_VAIN:
@@ -83,18 +71,34 @@ class CDifferentiated:
         except IN_VAIN:
             found = None
         if found is not None:
-            return fitted_gradients(self.pair.gradient, values, found)
+            return self._whole(values, seeds, found)
         if not may_run_again(self.pair.gradient.f):
             return Differentiated(self.pair.exact_gradient).pull_back(values, seeds, residuals)
         # What is wrong, the ops of the source say best.
         _, residuals = self._otherwise().run(values)
         return self._otherwise().pull_back(values, seeds, residuals)
 
+    def _whole(self, values: Sequence[Any], seeds: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+        """One gradient per argument, of those that a backward gives, which knows which ways are taken."""
+        gradients = fitted_gradients(self.pair.places.output_vjps, values, found, lambda: self.pair.gradient)
+        missing = [
+            i for i, (g, value) in enumerate(zip(gradients, values, strict=True)) if g is None and is_floating(value)
+        ]
+        if missing and any(seed is not None for seed in seeds):
+            return self._otherwise().with_zeros(values, seeds, gradients)
+        return gradients
+
+    def gives_all(self, values: Sequence[Any], seeds: Sequence[Any]) -> bool:
+        """Whether a backward gives every gradient that there is."""
+        given = self.pair.places.output_vjps
+        missing = {i for i, value in enumerate(values) if is_floating(value) and i not in given}
+        return not missing or missing.isdisjoint(self._otherwise().reached(seeds))
+
     def _by_kernels(self, seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any] | None:
         program = self.pair.backward(seeds)
         if program is None:
             return None
-        given = [*(seeds[i] for i in self.pair.gradient.input_vjps), *addressable(residuals)]
+        given = [*(seeds[i] for i in self.pair.places.input_vjps), *addressable(residuals)]
         return program.run(given, thread_count())
 
 
@@ -102,14 +106,11 @@ class CDerivatives:
     """Every pair of a function made so far."""
 
     def __init__(self, function: Compiled) -> None:
-        graph = differentiable_graph(function.callee).copy()
-        prepare_on_device(graph)
+        graph = function.graph
+        self._callee = function.callee
         self._types = [value.type for value in graph.inputs]
-        self._graph = flatten_signature(graph)
-        self._open = open_inputs(self._graph)
-        self._pairs: dict[Hashable, Pair | None] = {}
-        self._closed: ClosedPlans[ClosedPair | ClosedParts] = ClosedPlans()
-        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array)
+        self._kept = KeptPlans("pair", lambda: _text(self._callee))
+        self._restored: dict[Hashable, CPair | None] = {}
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -118,60 +119,72 @@ class CDerivatives:
         """
         values = open_seeds(addressable(leaves(values, self._types)), self._open)
         if has_tuples(values):
-            tell_of_ops(self._graph, TUPLES)
+            tell_unless_auto(self._planner.graph, TUPLES)
             return None
-        found = self._kept(values, settled=False)
-        if isinstance(found, CPair) or not any(isinstance(value, float) for value in values):
+        has_floats = any(isinstance(value, float) for value in values)
+        found = self._found(values, settled=False, or_settled=has_floats)
+        if isinstance(found, CPair) or not has_floats:
             return found
-        settled = self._kept(values, settled=True)
+        settled = self._found(values, settled=True)
         return settled if found is None or isinstance(settled, CPair) else found
 
-    def _kept(self, values: Sequence[Any], *, settled: bool) -> Pair | None:
+    def _found(self, values: Sequence[Any], *, settled: bool, or_settled: bool = False) -> Pair | None:
+        """As of a graph: see `CGraph`."""
         key = (settled, described(values, settled))
-        found = self._closed.get(key)
-        if found is not None:
+        found = self._restored.get(key, _UNPLANNED)
+        if found is not _UNPLANNED:
             return found
-        if key not in self._pairs and not self._closed.close(key, self._classes.find(values, settled)):
-            with PLANNING, collection_paused():
-                found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(settled)))
-                if found is not None:
-                    return found
-                if len(self._pairs) >= MAX_SHAPES:
-                    del self._pairs[next(iter(self._pairs))]
-                self._pairs.setdefault(key, self._made(values, settled))
-        return self._closed.get(key) or self._pairs[key]
-
-    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
-        def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair | OpenParts:
-            absent = tuple([i for i, value in enumerate(given) if value is None])
-            wanted = [_has_gradient(known) for known in given]
-            gradient = pair_gradient(specialize_optionals(self._graph, absent), given, wanted)
-            try:
-                return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
-            except Unsettled:
-                raise
-            except Unfusable:
-                return OpenParts(gradient)
-
-        return plan
-
-    def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
-        absent = tuple([i for i, value in enumerate(values) if value is None])
-        graph = specialize_optionals(self._graph, absent)
-        wanted = [is_floating(value) for value in values]
-        if not any(wanted):
+        known = self._planner.known(values, key, settled) if "_planner" in self.__dict__ else None
+        if known is not None:
+            return known[0]
+        restored = self._restore(values, key, settled=settled)
+        if restored is not None:
+            return restored
+        if or_settled and self._restore(values, (True, described(values, True)), settled=True) is not None:
+            self._restored[key] = None
             return None
-        given = [layout_of(value, settled) for value in values]
-        try:
-            gradient = pair_gradient(graph, given, wanted)
-            pair = planned_pair(gradient, given, supports, split_for_cpu)
-            pair.backward(pair.usual_seeds())
-        except (ShapeError, Unsettled):
+        return self._made(values, key, settled=settled)
+
+    def _made(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> Pair | None:
+        made = self._planner.plan(values, key, settled)
+        if isinstance(made, CPair) and made.keep is None:
+            made.keep = lambda pair, backward: self._kept.put(key, lambda: pair_data(pair, backward))
+        return made
+
+    def _restore(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> CPair | None:
+        """The pair that was kept for such values; None where there is none."""
+        data = self._kept.get(key)
+        if data is None:
             return None
-        except Unfusable:
-            return CParts(gradient) if has_compiler() else None
-        forward = loaded(lambda: CProgram(pair.forward), lambda refusal: tell_of_ops(gradient.f, refusal))
-        return None if forward is None else CPair(pair, forward, settled=settled)
+
+        def plan() -> CPair:
+            made = self._planner.plan(values, key, settled)
+            assert isinstance(made, CPair)
+            return made
+
+        found = pair_of_data(data, plan, settled=settled)
+        if found is not None:
+            if len(self._restored) >= MAX_SHAPES:
+                self._restored.pop(next(iter(self._restored)), None)
+            self._restored[key] = found
+        return found
+
+    @cached_property
+    def _open(self) -> frozenset[int]:
+        """The inputs that are seeds, and numbers like them."""
+        return kept_open_inputs(self._types, self._kept, lambda: self._planner.graph)
+
+    @cached_property
+    def _planner(self) -> PairPlanner:
+        from .pair_planning import PairPlanner
+
+        return PairPlanner(self._callee)
+
+
+def _text(callee: Callee) -> str:
+    """All that the derivatives of a function follow from."""
+    graphs = [graph for each in reachable(callee, callee.schema.name) for graph in graphs_of(each)]
+    return "\n".join(graph.text(with_spans=True, alone=True) for graph in graphs)
 
 
 _DERIVATIVES: WeakKeyDictionary[Compiled, CDerivatives] = WeakKeyDictionary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,23 +15,27 @@ from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.types.sizes import Symbols
-from ...execution.differentiated import Differentiated, fitted_gradients
+from ...execution.differentiated import Differentiated
 from ...failures.failure import RuntimeFailure
 from .derivatives import CDifferentiated
-from .graph import CGraph, addressable
-from .kernel import thread_count
-from .pairs import CPair, Pair
-from .program import IN_VAIN, CProgram
+from .graph import CGraph, CGroup
+from .kept import KeptPlans
+from .launched import thread_count
+from .layouts import addressable
+from .pair import CPair, Pair
+from .planned import PlannedProgram
+from .planning import GraphPlanner
+from .program import IN_VAIN
 
 
-class DonatingCGraph(CGraph):
-    """A graph whose result number `donated[i]` lies where its input i did."""
+class DonatingPlanner(GraphPlanner):
+    """The plans of a graph whose result number `donated[i]` lies where its input i did."""
 
     def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
-        super().__init__(graph)
+        super().__init__(graph, CGroup)
         self._donated = donated
 
-    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> CProgram:
+    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram:
         try:
             program = fuse(graph, given, supports, split_for_cpu)
         except Unsettled:
@@ -38,9 +43,22 @@ class DonatingCGraph(CGraph):
         except Unfusable as error:
             raise refused(graph, next(iter(self._donated)), str(error)) from error
         try:
-            return CProgram(donating(program, self._donated), symbols)
+            return PlannedProgram(donating(program, self._donated), symbols)
         except StillUsed as error:
             raise refused(graph, next(iter(self._donated)), str(error)) from error
+
+
+class DonatingCGraph(CGraph):
+    """A graph whose result number `donated[i]` lies where its input i did. Nothing of it is kept."""
+
+    def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
+        super().__init__(graph)
+        self._kept = KeptPlans("", str, keeps=False)
+        self._donated = donated
+
+    @cached_property
+    def _planner(self) -> GraphPlanner:
+        return DonatingPlanner(self._graph, self._donated)
 
     def _in_vain(self, error: Exception) -> NoReturn:
         raise spoilt(self._graph) from error
@@ -82,7 +100,7 @@ class DonatingDifferentiated(CDifferentiated):
             found = program.run(given, thread_count())
         except IN_VAIN as error:
             raise spoilt(gradient.f) from error
-        return fitted_gradients(gradient, values, found)
+        return self._whole(values, seeds, found)
 
 
 def donating_pair(
@@ -98,7 +116,7 @@ def donating_pair(
         raise refused(graph, donated[0], "both passes are more than a straight line of kernels")
     if len(pair.gradient.f.inputs) != len(values):
         raise refused(graph, donated[0], "there are tuples or missing tensors among the arguments")
-    return DonatingDifferentiated(pair, otherwise, donated)
+    return DonatingDifferentiated(pair.planned, otherwise, donated)
 
 
 def require_own(graph: Graph, values: Sequence[Any], donated: Sequence[int]) -> None:

@@ -17,12 +17,12 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ....compiler.fusion.seeds import is_unasked
+from ....compiler.fusion.unasked import is_unasked
 from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
-from .kernel import thread_count
+from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
 from .program import CProgram, Straight
@@ -101,13 +101,17 @@ class Known:
 KNOWN = Known()
 
 
-def entry_of(program: CProgram, values: Sequence[Any], given: int, types_of_results: Sequence[Type]) -> Any:
+def widths_of(types: Sequence[Type]) -> list[int | None]:
+    """Of each result how many tensors it is, if it is a tuple; -1 for a tensor, None for what is neither."""
+    return [_width(type) for type in types]
+
+
+def entry_of(program: CProgram, values: Sequence[Any], given: int, widths: Sequence[int | None]) -> Any:
     """What runs a program on arguments like these; None where it takes or gives lists.
 
-    The first of the values, as many as are `given`, are asked for, the others are what they are. Results are of these
-    types: tensors, and tuples of tensors; what the program gives beyond them is left.
+    The first of the values, as many as are `given`, are asked for, the others are what they are. Results are tensors
+    and tuples of tensors, as `widths_of` says; what the program gives beyond them is left.
     """
-    widths = [_width(type) for type in types_of_results]
     found = types()
     if found is None or None in widths or any(isinstance(v, list | tuple) for v in values):
         return None
@@ -145,7 +149,7 @@ def _entry_of_steps(
 ) -> Any:
     """The same of a program that calls ops of the library too: it runs in Python, with nothing left to be asked."""
     count = sum(abs(width) for width in widths if width is not None)
-    if program.takes_lists or len(program.program.outputs) < count:
+    if program.takes_lists or len(program.outputs) < count:
         return None
     run = program.run
     return found.entry(
@@ -177,7 +181,6 @@ def _places(straight: Straight, inputs: int) -> dict[int, int] | None:
 
 
 def _width(type: Type) -> int | None:
-    """The tensors of a tuple; -1 for a tensor, None for what is neither."""
     if isinstance(type, TupleType):
         return len(type.elements) if all(map(is_tensor, type.elements)) else None
     return -1 if is_tensor(type) else None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ....compiler.fusion.seeds import is_unasked
+from ....compiler.fusion.unasked import is_unasked
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.meta import UNKNOWN
 from ....compiler.types.dtypes import BY_NAME
 from ..size_classes import SeenTensor
+
+MAX_PROGRAMS = 128
+"""Of one graph; beyond, the one planned first is dropped."""
 
 
 def seen_array(value: Any) -> SeenTensor | None:
@@ -32,3 +36,42 @@ def layout_of(value: Any, settled: bool) -> Any:
 def _strides(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     size = array.itemsize
     return tuple([stride // size for stride in array.strides])
+
+
+def addressable(values: Sequence[Any]) -> list[Any]:
+    """The values; copies of arrays whose elements do not lie where elements of their dtype may."""
+    return [_addressable(value) for value in values]
+
+
+def _addressable(value: Any) -> Any:
+    if isinstance(value, list):
+        return addressable(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    flags, size = value.flags, value.itemsize
+    if flags.aligned and (flags.forc or not any(stride % size for stride in value.strides)):
+        return value
+    return value.copy()
+
+
+def has_tuples(values: Sequence[Any]) -> bool:
+    """Whether there are tuples, which have not been taken apart: they might have been None, or are in lists."""
+    return any(isinstance(value, tuple) or (isinstance(value, list) and has_tuples(value)) for value in values)
+
+
+def described(values: Sequence[Any], settled: bool) -> Hashable:
+    """What a program depends on."""
+    key: list[Hashable] = []
+    for value in values:
+        if isinstance(value, np.ndarray):
+            key += (value.dtype, value.shape, value.strides)
+        elif isinstance(value, list):
+            key += (list, described(value, settled))
+        elif isinstance(value, float):
+            # Zeros differ in their signs, which equality does not see.
+            key += (float, None if is_unasked(value, settled) else value.hex())
+        elif value is UNKNOWN:
+            key.append("any")
+        else:
+            key.append((type(value), value))
+    return tuple(key)

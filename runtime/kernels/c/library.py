@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from threading import RLock
 
+from ....lang.light_dataclasses import dataclass
 from ..cache.folder import process_directory, unusable
 from ..cache.private_files import UnsafeFolder
 from ..cache.store import KernelStore
@@ -19,9 +20,22 @@ from ..failure import KernelFailure
 from .compiler import WITHOUT, compiler
 
 _STORE = KernelStore("c")
-_LOADED: dict[str, ctypes.CDLL] = {}
+_LOADED: dict[str, Library] = {}
+_BY_NAME: dict[str, Library] = {}
 _LOADING = RLock()
 _NUMBERS = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library of this process, and the name under which the cache may have it."""
+
+    name: str
+    handle: ctypes.CDLL
+
+    def address(self, function: str) -> int:
+        """Where a function is."""
+        return ctypes.cast(getattr(self.handle, function), ctypes.c_void_p).value or 0
 
 
 def load_module(text: str, functions: Sequence[str], include: Sequence[str] = ()) -> ctypes.CDLL:
@@ -29,16 +43,34 @@ def load_module(text: str, functions: Sequence[str], include: Sequence[str] = ()
 
     It is kept by the text alone, which is to name the versions of what it includes from the folders of `include`.
     """
+    return load_library(text, functions, include).handle
+
+
+def load_library(text: str, functions: Sequence[str], include: Sequence[str] = ()) -> Library:
+    """As `load_module`, with the name that the library goes by."""
     found = _LOADED.get(text)
     if found is not None:
         return found
     with _LOADING:
         if text not in _LOADED:
-            _LOADED[text] = _kept_or_built(text, functions, include)
+            made = _LOADED[text] = _kept_or_built(text, functions, include)
+            _BY_NAME[made.name] = made
         return _LOADED[text]
 
 
-def _kept_or_built(text: str, functions: Sequence[str], include: Sequence[str]) -> ctypes.CDLL:
+def kept_library(name: str, functions: Sequence[str]) -> Library | None:
+    """The library of a name, where it is loaded or in the cache, with these functions; else None."""
+    found = _BY_NAME.get(name)
+    if found is not None:
+        return found
+    with _LOADING, suppress(KernelFailure, UnsafeFolder):
+        kept = None if name in _BY_NAME else _STORE.get(name)
+        if kept is not None:
+            _BY_NAME[name] = Library(name, _loaded(kept, functions))
+    return _BY_NAME.get(name)
+
+
+def _kept_or_built(text: str, functions: Sequence[str], include: Sequence[str]) -> Library:
     """From the cache, or built and, once it has shown that it loads, put there."""
     made_by = compiler()
     if made_by is None:
@@ -49,13 +81,13 @@ def _kept_or_built(text: str, functions: Sequence[str], include: Sequence[str]) 
         # What was built on another machine of the same home may need what is not here.
         with suppress(KernelFailure):
             if kept is not None:
-                return _loaded(kept, functions)
+                return Library(name, _loaded(kept, functions))
         built = made_by.build(text, include)
         library = _loaded(built, functions)
         _STORE.put(name, built)
     except UnsafeFolder as error:
         raise KernelFailure(unusable(error)) from error
-    return library
+    return Library(name, library)
 
 
 def _loaded(binary: bytes, functions: Sequence[str]) -> ctypes.CDLL:

@@ -1,16 +1,15 @@
 """Both passes of a function by kernels in C: as straight lines or as plans, for given sizes or for open ones.
 
-CPair, CParts            for the sizes at hand
+PlannedPair, CParts      for the sizes at hand
 OpenPair, OpenParts      for a class of sizes; `closed` gives, for sizes of it, a
 ClosedPair, ClosedParts  which are the first two again
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from threading import RLock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,82 +26,53 @@ from ....compiler.types.sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ...execution.executor import may_run_again
 from ...failures.failure import RuntimeFailure
-from ..notices import tell_of_ops
+from ..notices import tell_unless_auto
 from ..size_classes import REFUSALS
-from .graph import CGraph, described, loaded
-from .layouts import layout_of
+from .graph import CGraph
+from .layouts import described, layout_of
+from .loading import loaded
+from .pair import PLANNING, CPair, widths_of_graphs
+from .planned import PlannedProgram
 from .program import CProgram, OutOfRange
 
 MAX_KINDS = 16
 """Of gradients, for which a backward is planned with open sizes."""
-PLANNING = RLock()
-"""One pair is planned at a time."""
 
 
-class Pair(Protocol):
-    """Both passes for arguments of given layouts."""
+class PlannedPair(CPair):
+    """Both passes as straight lines, planned in this process."""
+
+    def __init__(self, pair: FusedPair, forward: PlannedProgram, *, settled: bool) -> None:
+        gradient = pair.gradient
+        super().__init__(gradient, widths_of_graphs(gradient.f, gradient.df), settled=settled)
+        self._gradient = gradient
+        self._forward = forward
+        self._exact_pair = pair
+
+    @property
+    def forward(self) -> CProgram:
+        return self._forward
+
+    @property
+    def planned(self) -> PlannedPair:
+        return self
 
     @property
     def gradient(self) -> Gradient:
-        """What they compute; sizes in it may be open."""
+        return self._gradient
 
     @property
     def exact_gradient(self) -> Gradient:
-        """The same for the sizes at hand, to be run by ops."""
-
-    @property
-    def forward(self) -> Run:
-        """What gives the results of `gradient.f`."""
-
-    def backward(self, seeds: Sequence[Any]) -> Run | None:
-        """What gives the gradients, for one per output; None where there are no kernels for these."""
-
-
-class Run(Protocol):
-    """One pass."""
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The results, for one value per input. Raises: what is IN_VAIN."""
-
-
-class CPair:
-    """Both passes as straight lines: the forward, and a backward for each kind of gradients.
-
-    `settled` says that it is for the very floats that it was planned for.
-    """
-
-    def __init__(self, pair: FusedPair, forward: CProgram, *, settled: bool) -> None:
-        self.gradient = pair.gradient
-        self.settled = settled
-        self.forward = forward
-        self._exact_pair = pair
-        self._backward: dict[Hashable, CProgram | None] = {}
-
-    @property
-    def exact_gradient(self) -> Gradient:
-        """The gradient for the sizes at hand, to be run by ops."""
-        return self.gradient
+        return self._gradient
 
     def usual_seeds(self) -> list[Any]:
-        """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
         return _like(self._fused().usual_seeds())
 
     def _fused(self) -> FusedPair:
         """What both passes are planned from, for the sizes at hand."""
         return self._exact_pair
 
-    def backward(self, seeds: Sequence[Any]) -> CProgram | None:
-        """The program of the gradients, for one per output; None where none can be made."""
-        key = described(seeds, True)
-        if key not in self._backward:
-            with PLANNING, collection_paused():
-                if key not in self._backward:
-                    self._backward[key] = self._made(seeds)
-        return self._backward[key]
-
     def donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram | None:
-        """The program in which gradients lie where the arguments did that are donated, by their numbers; None where
-        none can be made. Raises: StillUsed."""
         key = (tuple(donated), described(seeds, True))
         if key not in self._backward:
             with PLANNING, collection_paused():
@@ -118,26 +88,24 @@ class CPair:
                 raise StillUsed(UNREAD)
             places[len(gradient.input_vjps) + gradient.captured_inputs.index(i)] = gradient.output_vjps.index(i)
         given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-        return CProgram(donating(self._fused().backward(given), places))
+        return PlannedProgram(donating(self._fused().backward(given), places))
 
     def _made(self, seeds: Sequence[Any]) -> CProgram | None:
         given = [None if seed is None else layout_of(seed, True) for seed in seeds]
-        return loaded(lambda: CProgram(self._fused().backward(given)), self._refused)
+        return loaded(lambda: PlannedProgram(self._fused().backward(given)), self._refused)
 
     def _refused(self, refusal: Exception) -> None:
-        tell_of_ops(self.gradient.df, refusal)
+        tell_unless_auto(self.gradient.df, refusal)
 
 
-class ClosedPair(CPair):
+class ClosedPair(PlannedPair):
     """A pair for sizes that were put in the place of open ones."""
 
     def __init__(self, pair: OpenPair, atoms: Sequence[int]) -> None:
-        self.gradient = pair.pair.gradient
-        self.settled = pair.settled
-        self.forward = pair.forward.closed(atoms)
+        super().__init__(pair.pair, pair.forward.closed(atoms), settled=pair.settled)
+        self.keep = pair.keep
         self._open = pair
         self._atoms = atoms
-        self._backward = {}
 
     def _fused(self) -> FusedPair:
         return self._closed
@@ -164,11 +132,12 @@ class OpenPair:
     def __init__(self, pair: FusedPair, symbols: Symbols, *, settled: bool) -> None:
         self.pair = pair
         self.settled = settled
-        self.forward = CProgram(pair.forward, symbols)
+        self.keep: Callable[[CPair, CProgram], None] | None = None
+        self.forward = PlannedProgram(pair.forward, symbols)
         self._symbols = symbols
         self._usual = pair.usual_seeds()
-        self._backwards: list[tuple[list[Any], Guards | None, CProgram]] = []
-        self._backwards.append((self._usual, None, CProgram(pair.backward(self._usual), symbols)))
+        self._backwards: list[tuple[list[Any], Guards | None, PlannedProgram]] = []
+        self._backwards.append((self._usual, None, PlannedProgram(pair.backward(self._usual), symbols)))
         self._guards = symbols.noted
 
     def closed(self, atoms: Sequence[int]) -> ClosedPair:
@@ -188,7 +157,7 @@ class OpenPair:
             return None
         with self._symbols.for_others(given, self._guards):
             try:
-                program = CProgram(self.pair.backward(wanted), self._symbols)
+                program = PlannedProgram(self.pair.backward(wanted), self._symbols)
             except REFUSALS:
                 # The program for the sizes as they are tells.
                 return None
@@ -220,6 +189,11 @@ class CParts:
         self.gradient = gradient
         self.forward = _Pass(CGraph(gradient.f), gradient.f)
         self._backward = _Pass(CGraph(gradient.df), gradient.f)
+
+    @property
+    def places(self) -> Gradient:
+        """The gradient."""
+        return self.gradient
 
     @property
     def exact_gradient(self) -> Gradient:

@@ -16,7 +16,7 @@ import pytest
 from amounts import some_of
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c import entry
-from gradscript.runtime.kernels.c.kernel import Kernels
+from gradscript.runtime.kernels.c.launched import LaunchedKernels
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 TEXT = """
@@ -94,7 +94,7 @@ def only_entries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbid(*arguments: object) -> None:
         raise _LongWay
 
-    return lambda: monkeypatch.setattr(Kernels, "run", forbid)
+    return lambda: monkeypatch.setattr(LaunchedKernels, "run", forbid)
 
 
 @needs_types

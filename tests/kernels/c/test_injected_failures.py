@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from gradscript.runtime.kernels import notices
 from gradscript.runtime.kernels.c import compiler as compilers
-from gradscript.runtime.kernels.c import kernel, library
+from gradscript.runtime.kernels.c import launched, library
 from gradscript.runtime.kernels.cache.store import KernelStore
 from gradscript.runtime.values.arena import ARENA
 
@@ -287,17 +287,17 @@ def test_no_memory_for_what_kernels_need_besides() -> None:
     unit = gs.CompilationUnit("def f(x):\n    y = torch.exp(x)\n    return (y / y.sum(-1, keepdim=True)).cumsum(0)\n")
     x = np.random.default_rng(0).standard_normal((64, 100)).astype(np.float32)
     wanted = unit.f(x)
-    run = kernel.Kernels.run
+    run = launched.LaunchedKernels.run
     with pytest.MonkeyPatch.context() as patch:
 
-        def without_memory(self: kernel.Kernels, *args: Any) -> None:
+        def without_memory(self: launched.LaunchedKernels, *args: Any) -> None:
             for launch in self.launches:
                 launch.scratch = 1 << 60
             with pytest.raises(MemoryError):
                 run(self, *args)
             raise MemoryError
 
-        patch.setattr(kernel.Kernels, "run", without_memory)
+        patch.setattr(launched.LaunchedKernels, "run", without_memory)
         for threads in (1, 3):
             with gs.settings.num_threads(threads):
                 np.testing.assert_allclose(unit.f(x), wanted, rtol=1e-5)

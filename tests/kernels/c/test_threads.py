@@ -11,7 +11,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 from gradscript.runtime.kernels.c.compiler import compiler
-from gradscript.runtime.kernels.c.kernel import thread_count
+from gradscript.runtime.kernels.c.launched import thread_count
 
 SOURCE = "def f(x):\n    return torch.tanh(x) * x + torch.exp(-x * x)\n"
 HERE = sys.platform == "linux" and compiler() is not None
@@ -103,7 +103,7 @@ def test_as_many_threads_are_started_as_are_asked_for(said: dict[str, str], body
 
 @pytest.mark.parametrize("chosen", ["1", "3"] if HERE else [])
 def test_where_torch_is_there_are_as_many_as_it_has(chosen: str) -> None:
-    body = "from gradscript.runtime.kernels.c.kernel import thread_count\nprint(thread_count())"
+    body = "from gradscript.runtime.kernels.c.launched import thread_count\nprint(thread_count())"
     assert run(body, f"import torch; torch.set_num_threads({chosen})", OMP_NUM_THREADS="2") == [chosen]
 
 

@@ -8,7 +8,7 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from gradscript.runtime.kernels.c.program import CProgram
+from gradscript.runtime.kernels.c.planned import PlannedProgram
 from kernel_device import kernel_device
 
 UNIT = gs.CompilationUnit("""
@@ -73,8 +73,8 @@ def flat(value: Any) -> list[Any]:
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     found: list[object] = []
-    init = CProgram.__init__
-    monkeypatch.setattr(CProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
+    init = PlannedProgram.__init__
+    monkeypatch.setattr(PlannedProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
     return found
 
 

@@ -17,8 +17,8 @@ from gradscript.compiler.ops.registry import OPS, Op, Trait
 from gradscript.compiler.types.dtypes import FLOAT64
 from gradscript.compiler.types.types import FLOAT, NUMBER, TENSOR, strip_optional
 from gradscript.runtime.kernels.c import compiler as compilers
-from gradscript.runtime.kernels.c.graph import CPlan
-from gradscript.runtime.kernels.c.program import CProgram
+from gradscript.runtime.kernels.c.planned import PlannedProgram
+from gradscript.runtime.kernels.c.planning import CPlan
 from gradscript.runtime.kernels.runner import KernelGraph
 from gradscript.runtime.kernels.triton.kernel import TritonKernel
 from kernel_device import kernel_device
@@ -99,7 +99,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     """One for each program that is planned in C."""
     monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path_factory.getbasetemp() / "numbers"))
     found: list[object] = []
-    for kind in (CProgram, CPlan):
+    for kind in (PlannedProgram, CPlan):
         init = kind.__init__
         monkeypatch.setattr(kind, "__init__", lambda self, *given, init=init: found.append(1) or init(self, *given))
     yield found

@@ -12,8 +12,8 @@ import torch
 from amounts import PART, some_of
 from gradscript.compiler.fusion.straight import Unfusable
 from gradscript.runtime.kernels.c import compiler as compilers
-from gradscript.runtime.kernels.c import program
 from gradscript.runtime.kernels.c.layouts import seen_array
+from gradscript.runtime.kernels.c.planned import PlannedProgram
 from gradscript.runtime.kernels.size_classes import MAX_FAMILIES, SizeClasses
 from sized_functions import TEXT
 
@@ -39,8 +39,8 @@ def in_c(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """One for each program that is planned, whether its sizes are open or not."""
     found: list[object] = []
-    init = program.CProgram.__init__
-    monkeypatch.setattr(program.CProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
+    init = PlannedProgram.__init__
+    monkeypatch.setattr(PlannedProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
     return found
 
 

@@ -1,0 +1,119 @@
+"""Kernels that are loaded, on memory: several of them, one after the other, by one call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ....lang.light_dataclasses import dataclass
+from ...settings.modes import NUM_THREADS
+from .launcher import Launch, Number, launcher
+from .library import Library
+
+
+class OutOfRange(Exception):
+    """An index that a kernel was given, or computed, lies out of range: what it wrote is of no use."""
+
+
+IN_VAIN = (OutOfRange, MemoryError)
+"""What ends a run that has done nothing: ops one by one do it then, or say what is wrong, and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What some kernels of one library are launched with, numbers all of it.
+
+    `fields` has for each kernel what follows its function in `gs_launch`, `sizes` what is passed of sizes, `integers`
+    which parameters are such, `buffers` how many buffers all of them have.
+    """
+
+    functions: tuple[str, ...]
+    fields: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
+    integers: tuple[bool, ...]
+    buffers: int
+
+
+class LaunchedKernels:
+    """Some kernels, loaded. `run` takes the arrays of their buffers, one kernel's behind the other's.
+
+    `launches` and `sizes` are what the launcher takes; `integers` says which numbers are such; `shares` whether threads
+    have something to share out.
+    """
+
+    def __init__(self, library: Library, plan: Launches) -> None:
+        self.library = library
+        self.plan = plan
+        self.launches = (Launch * len(plan.functions))()
+        for launch, function, fields in zip(self.launches, plan.functions, plan.fields, strict=True):
+            launch.function = library.address(function)
+            launch.buffers, launch.sizes, launch.numbers, launch.programs, launch.grain, launch.scratch = fields
+        self.sizes = (ctypes.c_int64 * max(len(plan.sizes), 1))(*plan.sizes)
+        self.integers = plan.integers
+        self.shares = any(launch.programs > launch.grain for launch in self.launches)
+        self._addresses = ctypes.c_void_p * plan.buffers
+        self._numbers = Number * max(len(plan.integers), 1)
+        self._run = launcher()
+
+    def run(self, arrays: Sequence[np.ndarray[Any, Any]], numbers: Sequence[float], threads: int) -> None:
+        """Raises: MemoryError, OutOfRange."""
+        given = self._numbers()
+        for place, number, is_integer in zip(given, numbers, self.integers, strict=False):
+            if is_integer:
+                place.integer = int(number)
+            else:
+                place.real = float(number)
+        pointers = self._addresses(*map(_address, arrays))
+        failed = self._run(
+            self.launches, len(self.launches), pointers, len(arrays), _OFFSET, self.sizes, given, threads
+        )
+        if failed == 1:
+            raise MemoryError("no memory for what kernels need besides their arguments")
+        if failed:
+            raise OutOfRange
+
+
+def _offset_of_data() -> int:
+    """Where an array's object holds the address of its elements: behind what every object begins with.
+
+    0 where it is not there; then each address is asked for, which takes longer than most kernels of few elements do.
+    """
+    offset = object.__basicsize__
+    probe = np.zeros(3, np.float32)
+    found = ctypes.c_void_p.from_address(id(probe) + offset).value
+    return offset if found == probe.__array_interface__["data"][0] else 0
+
+
+_OFFSET = _offset_of_data()
+
+
+def _address_of_elements(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+_address: Callable[[Any], int] = id if _OFFSET else _address_of_elements
+
+
+def thread_count() -> int:
+    """Threads that kernels share: as the settings say, else as torch has them where it is, else as the system says."""
+    chosen = NUM_THREADS.get()
+    if chosen is not None:
+        return chosen
+    torch = sys.modules.get("torch")
+    found = getattr(torch, "get_num_threads", None)
+    return int(found()) if found is not None else _threads_of_process()
+
+
+@cache
+def _threads_of_process() -> int:
+    """What OMP_NUM_THREADS says, else one for each processor that this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if given.isdigit() and int(given):
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

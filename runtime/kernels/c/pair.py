@@ -1,0 +1,197 @@
+"""Both passes of a function by kernels in C, for the sizes at hand: planned now, or before and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.types.dtypes import BY_NAME
+from ....lang.collection import collection_paused
+from .entry import widths_of
+from .kept import program_data, program_of
+from .layouts import described
+from .program import CProgram
+
+if TYPE_CHECKING:
+    from ....compiler.autodiff.gradient import Gradient
+    from ....compiler.ir.graph import Graph
+
+PLANNING = RLock()
+"""One pair is planned at a time."""
+
+
+class Places(Protocol):
+    """What of a Gradient says where its halves take and give what."""
+
+    @property
+    def num_real_outputs(self) -> int: ...
+
+    @property
+    def input_vjps(self) -> Sequence[int]: ...
+
+    @property
+    def output_vjps(self) -> Sequence[int]: ...
+
+    @property
+    def captured_inputs(self) -> Sequence[int]: ...
+
+    @property
+    def captured_outputs(self) -> Sequence[int]: ...
+
+
+class Pair(Protocol):
+    """Both passes for arguments of given layouts."""
+
+    @property
+    def gradient(self) -> Gradient:
+        """What they compute; sizes in it may be open."""
+
+    @property
+    def places(self) -> Places:
+        """The same, as far as runs need it."""
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        """The same for the sizes at hand, to be run by ops."""
+
+    @property
+    def forward(self) -> Run:
+        """What gives the results of `gradient.f`."""
+
+    def backward(self, seeds: Sequence[Any]) -> Run | None:
+        """What gives the gradients, for one per output; None where there are no kernels for these."""
+
+
+class Run(Protocol):
+    """One pass."""
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The results, for one value per input. Raises: what is IN_VAIN."""
+
+
+class CPair:
+    """Both passes as straight lines: the forward, and a backward for each kind of gradients.
+
+    `settled` says that it is for the very floats that it was planned for. `widths` are those of the results of both.
+    """
+
+    def __init__(self, places: Places, widths: Sequence[Sequence[int | None]], *, settled: bool) -> None:
+        self.places = places
+        self.widths = widths
+        self.settled = settled
+        self._backward: dict[Hashable, CProgram | None] = {}
+        # Takes the pair once its backward for the usual gradients is there.
+        self.keep: Callable[[CPair, CProgram], None] | None = None
+
+    @property
+    def forward(self) -> CProgram:
+        """The program of the results, and of what the backward takes of them."""
+        raise NotImplementedError
+
+    @property
+    def planned(self) -> CPair:
+        """The pair as it is planned in this process."""
+        raise NotImplementedError
+
+    @property
+    def gradient(self) -> Gradient:
+        """What it computes."""
+        return self.planned.gradient
+
+    @property
+    def exact_gradient(self) -> Gradient:
+        """The gradient for the sizes at hand, to be run by ops."""
+        return self.planned.exact_gradient
+
+    def usual_seeds(self) -> list[Any]:
+        """Arrays like those that gradients of the outputs usually are; None for an output that has no gradient."""
+        raise NotImplementedError
+
+    def backward(self, seeds: Sequence[Any]) -> CProgram | None:
+        """The program of the gradients, for one per output; None where none can be made."""
+        key = described(seeds, True)
+        if key not in self._backward:
+            with PLANNING, collection_paused():
+                if key not in self._backward:
+                    found = self._backward[key] = self._made(seeds)
+                    if found is not None and self.keep is not None and key == described(self.usual_seeds(), True):
+                        self.keep(self, found)
+        return self._backward[key]
+
+    def donating(self, seeds: Sequence[Any], donated: Sequence[int]) -> CProgram | None:
+        """The program in which gradients lie where the arguments did that are donated, by their numbers; None where
+        none can be made. Raises: StillUsed."""
+        return self.planned.donating(seeds, donated)
+
+    def _made(self, seeds: Sequence[Any]) -> CProgram | None:
+        """The program of a `backward`."""
+        return self.planned.backward(seeds)
+
+
+class _KeptPlaces:
+    """Where halves take and give what, as it was kept."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.num_real_outputs: int = data["num_real_outputs"]
+        self.input_vjps: tuple[int, ...] = tuple(data["input_vjps"])
+        self.output_vjps: tuple[int, ...] = tuple(data["output_vjps"])
+        self.captured_inputs: tuple[int, ...] = tuple(data["captured_inputs"])
+        self.captured_outputs: tuple[int, ...] = tuple(data["captured_outputs"])
+
+
+class KeptPair(CPair):
+    """A pair that was kept: planned, by `plan`, only where gradients are not as usual, or something is to be told."""
+
+    def __init__(
+        self, data: dict[str, Any], programs: tuple[CProgram, CProgram], plan: Callable[[], CPair], *, settled: bool
+    ) -> None:
+        super().__init__(_KeptPlaces(data), data["result_widths"], settled=settled)
+        self._forward, backward = programs
+        self._seeds = data["seeds"]
+        self._plan = plan
+        self._backward[described(self.usual_seeds(), True)] = backward
+
+    @property
+    def forward(self) -> CProgram:
+        return self._forward
+
+    @cached_property
+    def planned(self) -> CPair:
+        return self._plan().planned
+
+    def usual_seeds(self) -> list[Any]:
+        return [seed and np.empty(seed[0], numpy_dtype(BY_NAME[seed[1]])) for seed in self._seeds]
+
+
+def pair_data(pair: CPair, backward: CProgram) -> Any:
+    """A pair as plain data, with its backward for the usual gradients. Raises: Unkept."""
+    places = pair.places
+    return {
+        "num_real_outputs": places.num_real_outputs,
+        "input_vjps": list(places.input_vjps),
+        "output_vjps": list(places.output_vjps),
+        "captured_inputs": list(places.captured_inputs),
+        "captured_outputs": list(places.captured_outputs),
+        "result_widths": [list(widths) for widths in pair.widths],
+        "seeds": [None if seed is None else [list(seed.shape), seed.dtype.name] for seed in pair.usual_seeds()],
+        "forward": program_data(pair.forward),
+        "backward": program_data(backward),
+    }
+
+
+def pair_of_data(data: Any, plan: Callable[[], CPair], *, settled: bool) -> KeptPair | None:
+    """The pair that was made data; None where a library of it is gone."""
+    forward, backward = program_of(data["forward"]), program_of(data["backward"])
+    if forward is None or backward is None:
+        return None
+    return KeptPair(data, (forward, backward), plan, settled=settled)
+
+
+def widths_of_graphs(f: Graph, df: Graph) -> list[list[int | None]]:
+    """Those of the results of both passes."""
+    return [widths_of([value.type for value in graph.outputs]) for graph in (f, df)]

@@ -1,0 +1,103 @@
+"""What plans both passes of a function for kernels in C: differentiated for the shapes at hand, or for open ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from ....compiler.autodiff.flatten import flatten_signature
+from ....compiler.autodiff.wrapper import differentiable_graph
+from ....compiler.codegen.c.module import supports
+from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
+from ....compiler.fusion.refusals import Unsettled
+from ....compiler.ir.graph import Callee
+from ....compiler.kernel_ir.layout import Layout
+from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.shapes.propagate import ShapeError
+from ....compiler.specialize.optionals import specialize_optionals
+from ....compiler.types.sizes import Symbols
+from ....lang.collection import collection_paused
+from ...execution.compilation import prepare_on_device
+from ...execution.gradients import is_floating
+from ..notices import tell_unless_auto
+from ..size_classes import ClosedPlans, SizeClasses
+from .compiler import has_compiler
+from .layouts import layout_of, seen_array
+from .loading import loaded
+from .pair import PLANNING, Pair
+from .pairs import ClosedPair, ClosedParts, CParts, OpenPair, OpenParts, PlannedPair
+from .planned import PlannedProgram
+
+MAX_SHAPES = 64
+"""Of one function; beyond, the one that came first is forgotten."""
+
+
+def _has_gradient(known: Any) -> bool:
+    """Whether what is known of an argument says that it may have a gradient."""
+    if isinstance(known, list):
+        return any(map(_has_gradient, known))
+    return isinstance(known, Layout) and known.dtype.is_floating
+
+
+class PairPlanner:
+    """Every pair of a function planned so far."""
+
+    def __init__(self, callee: Callee) -> None:
+        graph = differentiable_graph(callee).copy()
+        prepare_on_device(graph)
+        self.graph = flatten_signature(graph)
+        self._pairs: dict[Hashable, Pair | None] = {}
+        self._closed: ClosedPlans[ClosedPair | ClosedParts] = ClosedPlans()
+        self._classes: SizeClasses[OpenPair | OpenParts] = SizeClasses(seen_array)
+
+    def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[Pair | None] | None:
+        """What is planned for such values, which may be that there is nothing; None where nothing was planned."""
+        found = self._closed.get(key)
+        if found is None and key in self._pairs:
+            return (self._pairs[key],)
+        found = found or self._closed.close(key, self._classes.find(values, settled))
+        return None if found is None else (found,)
+
+    def plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> Pair | None:
+        """The pair for such values, planned where none is yet; None where no kernels can be had."""
+        with PLANNING, collection_paused():
+            if key in self._pairs:
+                return self._pairs[key]
+            found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(settled)))
+            if found is not None:
+                return found
+            if len(self._pairs) >= MAX_SHAPES:
+                del self._pairs[next(iter(self._pairs))]
+            return self._pairs.setdefault(key, self._made(values, settled))
+
+    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
+        def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair | OpenParts:
+            absent = tuple([i for i, value in enumerate(given) if value is None])
+            wanted = [_has_gradient(known) for known in given]
+            gradient = pair_gradient(specialize_optionals(self.graph, absent), given, wanted)
+            try:
+                return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
+            except Unsettled:
+                raise
+            except Unfusable:
+                return OpenParts(gradient)
+
+        return plan
+
+    def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
+        absent = tuple([i for i, value in enumerate(values) if value is None])
+        graph = specialize_optionals(self.graph, absent)
+        wanted = [is_floating(value) for value in values]
+        if not any(wanted):
+            return None
+        given = [layout_of(value, settled) for value in values]
+        try:
+            gradient = pair_gradient(graph, given, wanted)
+            pair = planned_pair(gradient, given, supports, split_for_cpu)
+            pair.backward(pair.usual_seeds())
+        except (ShapeError, Unsettled):
+            return None
+        except Unfusable:
+            return CParts(gradient) if has_compiler() else None
+        forward = loaded(lambda: PlannedProgram(pair.forward), lambda refusal: tell_unless_auto(gradient.f, refusal))
+        return None if forward is None else PlannedPair(pair, forward, settled=settled)

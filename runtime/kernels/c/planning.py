@@ -1,0 +1,126 @@
+"""What plans a graph for kernels in C: once for each combination of layouts, or for classes of sizes.
+
+What is a straight line for them is one program; of any other, each straight stretch is a graph like this, in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from copy import copy
+from threading import RLock
+from typing import Any
+
+from ....compiler.codegen.c.module import supports
+from ....compiler.fusion.fuse import Unfusable, fuse, fuse_groups
+from ....compiler.fusion.refusals import Unsettled
+from ....compiler.ir.graph import Graph
+from ....compiler.scheduling.cpu import split_for_cpu
+from ....compiler.specialize.optionals import specialize_optionals
+from ....compiler.types.sizes import Symbols, closed
+from ....lang.collection import collection_paused
+from ....lang.light_dataclasses import replace
+from ...plans.interpreter import run_plan
+from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, Group, plan_with_kernels
+from ..notices import tell_unless_auto
+from ..size_classes import ClosedPlans, SizeClasses
+from .layouts import MAX_PROGRAMS, described, layout_of, seen_array
+from .loading import loaded
+from .planned import PlannedProgram
+
+_PLANNING = RLock()
+
+
+class GraphPlanner:
+    """The plans of a graph, which has no tuples left; `group` makes what runs a fusion group of it."""
+
+    def __init__(self, graph: Graph, group: Group) -> None:
+        self.graph = graph
+        self._group = group
+        self._programs: dict[Hashable, PlannedProgram | CPlan | None] = {}
+        self._closed: ClosedPlans[PlannedProgram | CPlan] = ClosedPlans()
+        self._classes: SizeClasses[PlannedProgram | CPlan] = SizeClasses(seen_array)
+        self._refusals: dict[Hashable, Exception] = {}
+
+    def known(self, values: Sequence[Any], key: Hashable, settled: bool) -> tuple[PlannedProgram | CPlan | None] | None:
+        """What is planned for such values, which may be that there is nothing; None where nothing was planned."""
+        found = self._closed.get(key)
+        if found is None and key in self._programs:
+            return (self._programs[key],)
+        found = found or self._closed.close(key, self._classes.find(values, settled))
+        return None if found is None else (found,)
+
+    def plan(self, values: Sequence[Any], key: Hashable, settled: bool) -> PlannedProgram | CPlan | None:
+        """What runs such values, planned where nothing is yet; None where no kernels do."""
+        with _PLANNING, collection_paused():
+            if key in self._programs:
+                return self._programs[key]
+            found = self._closed.close(key, self._classes.plan(values, settled, self._open_program))
+            if found is None and self._has_room():
+                absent = tuple([i for i, value in enumerate(values) if value is None])
+                given = [layout_of(value, settled) for value in values]
+                graph = specialize_optionals(self.graph, absent)
+                found = self._programs[key] = loaded(
+                    lambda: self._made(graph, given), lambda refusal: self._refusals.setdefault(key, refusal)
+                )
+            return found
+
+    def tell(self, values: Sequence[Any]) -> None:
+        """Why such values are none for kernels, where that is not for ops to say."""
+        refusals = [self._refusals.get((settled, described(values, settled))) for settled in (True, False)]
+        reason = next(filter(None, refusals), None)
+        if reason is not None:
+            tell_unless_auto(self.graph, reason)
+
+    def _open_program(self, given: Sequence[Any], symbols: Symbols) -> PlannedProgram | CPlan:
+        """What is planned for open sizes. Raises: REFUSALS."""
+        absent = tuple([i for i, value in enumerate(given) if value is None])
+        return self._made(specialize_optionals(self.graph, absent), given, symbols)
+
+    def _has_room(self) -> bool:
+        """Whether one more program may be kept."""
+        if len(self._programs) >= MAX_PROGRAMS:
+            first = next(iter(self._programs))
+            del self._programs[first]
+            self._refusals.pop(first, None)
+        return True
+
+    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram | CPlan:
+        try:
+            return PlannedProgram(fuse(graph, given, supports, split_for_cpu), symbols)
+        except Unsettled:
+            raise
+        except Unfusable:
+            parts = fuse_groups(graph, given)
+            if parts is None:
+                raise
+            return CPlan(parts.graph, self._group)
+
+
+class StraightPlanner(GraphPlanner):
+    """The plans of a fusion group, which is a straight line or nothing."""
+
+    def _has_room(self) -> bool:
+        if len(self._programs) < MAX_SHAPES:
+            return True
+        tell_unless_auto(self.graph, TOO_MANY_SHAPES)
+        return False
+
+    def _made(self, graph: Graph, given: Sequence[Any], symbols: Symbols | None = None) -> PlannedProgram:
+        return PlannedProgram(fuse(graph, given, supports, split_for_cpu), symbols)
+
+
+class CPlan:
+    """A graph with fusion groups: the ordinary loop, in which groups run by kernels."""
+
+    def __init__(self, graph: Graph, group: Group) -> None:
+        self.plan = plan_with_kernels(graph, group)
+
+    def closed(self, atoms: Sequence[int]) -> CPlan:
+        """The plan for given sizes, by a value for each atom; its groups are the same."""
+        found = copy(self)
+        found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
+        return found
+
+    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
+        """The outputs, for one value per input. RuntimeFailure for what is wrong with the data."""
+        return run_plan(self.plan, values)
