@@ -40,6 +40,7 @@ def test_random_programs(seed: int) -> None:
             assert found.saved_bytes is not None and found.saved_bytes <= 24
 
 
+@pytest.mark.usefixtures("op_by_op")  # as above
 @pytest.mark.parametrize("seed", [5, 46, 48, 49, 54])
 def test_second_derivatives(seed: int) -> None:
     """The gradient of a gradient is one more function."""
