@@ -83,10 +83,12 @@ def list_result(memory: Memory, node: Node, places: Sequence[Place], value: Valu
     made = memory.allocate(value, None, origin=node.output)
     elements = made.cell.elements
     assert elements is not None
-    for source, place in zip(node.inputs, places, strict=True):
-        if isinstance(source.type, ListType):
+    assert node.schema is not None
+    for argument, source, place in zip(node.schema.arguments, node.inputs, places, strict=True):
+        if isinstance(argument.type, ListType):
             memory.hold(elements, memory.elements_of(place), repeats=memory.repeats(place))
         elif is_mutable(source.type):
+            # An element of a list of lists is a list, too.
             memory.hold(elements, memory.reach(place))
     if node.kind == "aten::mul.left_t":
         elements.repeats = True
