@@ -29,6 +29,7 @@ from .places import (
     Spread,
     View,
     Whole,
+    holds_mutable,
     is_mutable,
     is_object,
     same,
@@ -251,6 +252,8 @@ class _Join:
         stale = next((write for _, write in carried if write is not None), None)
         leaves = value.name_hint == "return" and not self.f.memory.calls
         either = self._either(places, value.type) if stale is None and not leaves else None
+        if either is None or holds_mutable(value.type):
+            self.f.lose(self.node)
         return (either, new) if either is not None else Joined(new, parts, stale)
 
     def _one_place(self, places: list[Place]) -> Place | None:
@@ -320,6 +323,8 @@ class _Join:
         slots = self._slots(cell, contents) if self.f.thorough else None
         if slots is not None:
             return Slots(slots)
+        if not all(isinstance(content, Whole) for content in contents):
+            self.f.lose(self.node)
         values = []
         for side, content in zip(self.sides, contents, strict=True):
             with side.inside():
@@ -339,7 +344,11 @@ class _Join:
         assert isinstance(cell.type, ListType)
         found: list[Place] = []
         for pair in zip(first.places, second.places, strict=True):
-            place = self._one_place(list(pair)) or self._chosen(pair, cell.type.element)
+            place = self._one_place(list(pair))
+            if place is None:
+                place = self._chosen(pair, cell.type.element)
+                if holds_mutable(cell.type.element):
+                    self.f.lose(self.node)
             if place is None:
                 return None
             found.append(place)

@@ -6,7 +6,7 @@ place of its call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...lang.light_dataclasses import dataclass
 from ...lang.trampoline import Walk
@@ -36,22 +36,39 @@ class Returned:
 
 
 def walk_call(f: Walker, node: Node) -> Walk:
-    callee = f.functions[node.attrs["callee"]]
-    places = [f.places[value] for value in node.inputs]
-    summary = summarize(f, callee)
-    told = all(returned.is_own or returned.parameter is not None for returned in summary)
-    if told or callee.pair is not None or not _may_inline(f, callee):
+    if not may_enter(f, node):
+        callee = f.functions[node.attrs["callee"]]
+        places = [f.places[value] for value in node.inputs]
         made = f.copy(node, places)
         f.places.update(zip(node.outputs, _results(f, node, callee, places, made), strict=True))
         return
-    graph = _source(callee)
-    outside = f.functions, f.memory.path
+    functions = f.functions
+    graph = enter_call(f, node)
+    yield f.block(graph.body)
+    leave_call(f, node, graph, functions)
+
+
+def may_enter(f: Walker, node: Node) -> bool:
+    """Whether a function is walked in the place of its call: it returns what is neither new nor an argument."""
+    callee = f.functions[node.attrs["callee"]]
+    told = all(returned.is_own or returned.parameter is not None for returned in summarize(f, callee))
+    return not told and callee.pair is None and _may_inline(f, callee)
+
+
+def enter_call(f: Walker, node: Node) -> Graph:
+    """The function that is called, its parameters being the arguments."""
+    graph = _source(f.functions[node.attrs["callee"]])
+    places = [f.places[value] for value in node.inputs]
     f.functions, f.memory.path = graph.functions, (*f.memory.path, node)
     f.places.update(zip(graph.inputs, places, strict=True))
     f.memory.calls += 1
-    yield f.block(graph.body)
+    return graph
+
+
+def leave_call(f: Walker, node: Node, graph: Graph, functions: Mapping[str, Callee]) -> None:
+    """Back among the `functions` of the caller, with what the call gives."""
     f.memory.calls -= 1
-    f.functions, f.memory.path = outside
+    f.functions, f.memory.path = functions, f.memory.path[:-1]
     f.places.update(zip(node.outputs, [f.places[value] for value in graph.outputs], strict=True))
 
 
@@ -124,6 +141,13 @@ def summarize(f: Walker, callee: Callee) -> tuple[Returned, ...]:
 
 def returned_by(walker: Walker, graph: Graph) -> tuple[Returned, ...]:
     """What the results of a function are, from the walk over it; closures are none."""
+    if walker.returned:
+        return tuple(map(_any_of, zip(*walker.returned, strict=True)))
+    return returned_now(walker, graph)
+
+
+def returned_now(walker: Walker, graph: Graph) -> tuple[Returned, ...]:
+    """The same on the way that is being walked, at its end."""
     parameters: dict[Cell, int] = {}
     for i, value in enumerate(graph.inputs):
         parameters.update((cell, i) for cell in walker.memory.reach(walker.places[value]))
@@ -147,6 +171,19 @@ def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached
     exact = isinstance(place, Root) and not place.cell.key[1] and place.cell in parameters
     parameter = parameters[place.cell] if exact and isinstance(place, Root) else None
     return Returned(parameter, tuple(steps), shares, not (shares or others or repeats))
+
+
+def _any_of(ways: Sequence[Returned]) -> Returned:
+    """What a result is that several ways lead to."""
+    first = ways[0]
+    is_one = all((way.parameter, way.steps) == (first.parameter, first.steps) for way in ways)
+    shares = tuple(sorted({index for way in ways for index in way.shares}))
+    return Returned(
+        first.parameter if is_one else None,
+        first.steps if is_one else (),
+        shares,
+        all(way.is_own for way in ways),
+    )
 
 
 def _is_portable(step: Step) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Iterator, Set
+from typing import Any
 
 from ...lang.diagnostics import Abort, Diagnostic, Diagnostics
+from ...lang.light_dataclasses import dataclass, field
 from ...lang.trampoline import Walk, run
 from ..ir.builder import Builder
 from ..ir.evaluation import evaluate_constants
@@ -14,7 +16,9 @@ from ..ir.rewrite import NOT_CONSTANT
 from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
 from ..types.types import CLOSURE, UNDEFINED, is_tensor
+from .apart import TooManyWays, may_keep_apart, to_keep_apart, walk_apart
 from .blocks import BLOCKS
+from .calls import returned_now
 from .memory import Memory
 from .places import Items, Place, Plain, is_mutable
 from .rules import after, before
@@ -39,25 +43,52 @@ def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
     """
     found = len(diagnostics.found)
     reported: list[Diagnostic] = []
-    for asks, thorough in _WAYS:
+    for way in _ways(graph):
         try:
-            return _walked(graph, diagnostics, asks=asks, thorough=thorough)
+            return _walked(graph, diagnostics, way)
         except Abort as error:
             abort = error
             reported = reported or diagnostics.found[found:]
             del diagnostics.found[found:]
+        except TooManyWays:
+            break
     diagnostics.found += reported
     raise abort
 
 
-_WAYS = ((False, False), (True, False), (False, True), (True, True))
-"""Whether a walk may ask the run, and whether it is thorough: in the order in which they are tried."""
+MAX_TRIES = 5
+"""How often branches are looked for that are to be kept apart."""
 
 
-def _walked(graph: Graph, diagnostics: Diagnostics, *, asks: bool, thorough: bool) -> Functionalizer:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How a function is walked: whether the run may be asked, whether the walk is thorough, and what is kept apart.
+    What lost something is noted in `lost`."""
+
+    asks: bool
+    thorough: bool
+    apart: frozenset[Node] = frozenset()
+    lost: dict[tuple[Node, tuple[object, ...]], None] = field(default_factory=dict)
+
+
+def _ways(graph: Graph) -> Iterator[_Way]:
+    """In the order in which they are tried, each where those before it failed."""
+    for asks, thorough in ((False, False), (True, False), (False, True), (True, True)):
+        way = _Way(asks, thorough)
+        yield way
+    for _ in range(MAX_TRIES if may_keep_apart(graph.outputs) else 0):
+        apart = way.apart | to_keep_apart(way.lost)
+        if apart == way.apart:
+            return
+        way = _Way(True, True, apart)
+        yield way
+
+
+def _walked(graph: Graph, diagnostics: Diagnostics, way: _Way) -> Functionalizer:
     endless: set[Node] = set()
     while True:
-        walker = Functionalizer(graph, diagnostics, asks=asks, thorough=thorough, endless=endless)
+        way.lost.clear()
+        walker = Functionalizer(graph, diagnostics, way, endless)
         try:
             run(walker.function())
             return walker
@@ -81,14 +112,16 @@ class _Places(dict[Value, Place]):
 class Functionalizer:
     """What is known on the way: the place of each value of the old graph, and the contents of all places."""
 
-    def __init__(
-        self, graph: Graph, diagnostics: Diagnostics, *, asks: bool, thorough: bool, endless: Set[Node]
-    ) -> None:
+    def __init__(self, graph: Graph, diagnostics: Diagnostics, way: _Way, endless: Set[Node]) -> None:
         self.source = graph
         self.functions = graph.functions
-        self.asks = asks
-        self.thorough = thorough
+        self.asks = way.asks
+        self.thorough = way.thorough
+        self.apart = way.apart
+        self.lost = way.lost
         self.endless = endless
+        self.returned: list[tuple[Any, ...]] = []
+        self.ways = 0
         self.rounds = 0
         self.walks = 0
         self.steps = 0
@@ -102,9 +135,23 @@ class Functionalizer:
 
     def function(self) -> Walk:
         self.parameters(self.source.body, self.graph.body)
-        yield self.block(self.source.body)
+        body = self.source.body
+        results = yield walk_apart(self, list(body.nodes), self.end) if self.apart else self._all_of(body)
+        self.builder.returns(*results)
+
+    def _all_of(self, body: Block) -> Walk:
+        yield self.block(body)
+        return self._results()
+
+    def end(self) -> Walk:
+        """The end of one way through the function."""
+        yield from ()
+        self.returned.append(returned_now(self, self.source))
+        return self._results()
+
+    def _results(self) -> list[Value]:
         self.builder.current_span = self.graph.span
-        self.builder.returns(*(self.read(value) for value in self.source.outputs))
+        return [self.read(value) for value in self.source.outputs]
 
     def parameters(self, block: Block, into: Block) -> None:
         """The inputs of a function or closure, which its caller owns."""
@@ -114,7 +161,15 @@ class Functionalizer:
 
     def block(self, block: Block) -> Walk:
         """Every node, in order."""
-        for node in block.nodes:
+        return self.nodes(block.nodes)
+
+    def lose(self, node: Node) -> None:
+        """Note that where the ways of a branch or a loop met less is known than on either."""
+        self.lost[node, self.memory.path] = None
+
+    def nodes(self, nodes: Iterable[Node]) -> Walk:
+        """The same of some nodes of a block."""
+        for node in nodes:
             self.builder.current_span = node.span
             rule = BLOCKS.get(node.kind)
             if rule is not None:

@@ -41,6 +41,18 @@ def walk_rounds(f: Walker, node: Node) -> Walk:
     f.places.update(zip(node.outputs, places, strict=True))
 
 
+def most_doubts(trips: int) -> int:
+    """How many rounds may be ones of which only a run can tell whether they are gone."""
+    return trips if trips <= MAX_ROUNDS else MAX_DOUBTS
+
+
+def count_round(f: Walker, node: Node, index: int) -> None:
+    """Endless where it is one too many."""
+    f.rounds += 1
+    if index >= MAX_ROUNDS or f.rounds > MAX_UNROLLED:
+        raise Endless(node)
+
+
 class _Rounds:
     """The rounds of one loop, `trips` at most."""
 
@@ -49,15 +61,13 @@ class _Rounds:
         self.node = node
         self.path = path
         self.trips = trips
-        self.doubts = trips if trips <= MAX_ROUNDS else MAX_DOUBTS
+        self.doubts = most_doubts(trips)
 
     def walk(self, index: int, more: Value, places: list[Place], doubts: int) -> Walk:
         """The places behind the loop, seen from where a round begins if there are `more`."""
         decided = argument_of(more)
         if decided is False or index >= self.trips:
             return places
-        if index >= MAX_ROUNDS:
-            raise Endless(self.node)
         self.f.memory.path = (*self.path, self.node, index)
         if decided is True:
             return (yield self.round(index, places, doubts))
@@ -68,9 +78,7 @@ class _Rounds:
 
     def round(self, index: int, places: Sequence[Place], doubts: int) -> Walk:
         f, (body,) = self.f, self.node.blocks
-        f.rounds += 1
-        if f.rounds > MAX_UNROLLED:
-            raise Endless(self.node)
+        count_round(f, self.node, index)
         path = f.memory.path
         f.places[body.inputs[0]] = Plain(f.builder.constant(index))
         f.places.update(zip(parameters(body), places, strict=True))

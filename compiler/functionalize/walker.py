@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, Protocol
 
 from ...lang.trampoline import Walk
 from ..ir.builder import Builder
@@ -26,7 +26,9 @@ class Walker(Protocol):
     """What is known on the way: the place of each value of the old graph, and the contents of all places.
 
     `facts` is what loops have shown, by their node and the path to it; `endless` are those that are not walked round by
-    round. `rounds`, `walks` and `inlined` count what was spent on the whole function: rounds walked one by one, walks
+    round, and `apart` are the branches, loops and calls whose ways are walked to the end of the function (`apart.py`).
+    `lost` are those that lost something where their ways met, with the paths to them; `returned` tells of each way to
+    the end of the function what the results are (`calls.Returned`). `ways` are those so far. `rounds`, `walks` and `inlined` count what was spent on the whole function: rounds walked one by one, walks
     over the bodies of loops, nodes of functions called.
     """
 
@@ -36,6 +38,10 @@ class Walker(Protocol):
     places: dict[Value, Place]
     facts: dict[tuple[Node, tuple[object, ...]], RoundFacts]
     endless: Set[Node]
+    apart: Set[Node]
+    lost: dict[tuple[Node, tuple[object, ...]], None]
+    returned: list[tuple[Any, ...]]
+    ways: int
     rounds: int
     walks: int
     inlined: int
@@ -54,6 +60,12 @@ class Walker(Protocol):
 
     def block(self, block: Block) -> Walk:
         """Every node, in order."""
+
+    def nodes(self, nodes: Iterable[Node]) -> Walk:
+        """The same of some nodes of a block."""
+
+    def lose(self, node: Node) -> None:
+        """Note that where the ways of a branch or a loop met less is known than on either."""
 
     def read(self, value: Value) -> Value:
         """What stands in the value's place."""
