@@ -175,7 +175,7 @@ def _split(f: Walker, condition: Value, ways: Sequence[Then]) -> Walk:
     if f.ways >= MAX_WAYS:
         raise TooManyWays
     made = f.builder.node("prim::If", [condition], blocks=2)
-    span, known = f.builder.current_span, _Known(f)
+    span, known = f.builder.current_span, _Parting(f)
     for i, (way, block) in enumerate(zip(ways, made.blocks, strict=True)):
         known.restore(f)
         # What is made on one way is not what the same node makes on the other.
@@ -189,7 +189,7 @@ def _split(f: Walker, condition: Value, ways: Sequence[Then]) -> Walk:
     return list(made.outputs)
 
 
-class _Known:
+class _Parting:
     """What is known where two ways part, but for what the scopes around hold."""
 
     def __init__(self, f: Walker) -> None:

@@ -28,6 +28,10 @@ from .walker import Endless
 MAX_STEPS = 60_000
 STEPS_PER_NODE = 20
 """How many nodes are walked in one function, those in loops again and again."""
+MAX_APART_STEPS = 12_000
+APART_STEPS_PER_NODE = 4
+"""The same where ways are walked apart, all of them together: so much longer than the function may what is made of it
+be."""
 
 
 def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
@@ -125,7 +129,8 @@ class Functionalizer:
         self.rounds = 0
         self.walks = 0
         self.steps = 0
-        self.limit = MAX_STEPS + STEPS_PER_NODE * sum(1 for _ in graph.all_nodes())
+        most, each = (MAX_APART_STEPS, APART_STEPS_PER_NODE) if way.apart else (MAX_STEPS, STEPS_PER_NODE)
+        self.limit = most + each * sum(1 for _ in graph.all_nodes())
         self.inlined = 0
         self.graph = Graph(graph.name, graph.functions, graph.span, graph.title)
         self.builder = Builder(self.graph)
@@ -180,6 +185,8 @@ class Functionalizer:
     def node(self, node: Node) -> None:
         """One node without blocks: made again, unless its places alone say what it gives."""
         self.steps += 1
+        if self.steps > self.limit and self.apart:
+            raise TooManyWays
         if self.steps > self.limit:
             note = "loops inside loops are walked many times: split the function, or write into fewer things"
             raise self.memory.diagnostics.fail("E004", "the writes here take too long to follow", node.span, note)

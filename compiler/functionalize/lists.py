@@ -228,6 +228,6 @@ def _hold_all(memory: Memory, elements: Sequence[Any], source: Root) -> None:
     for cell in elements:
         if mine.repeats:
             memory.repeat(cell)
-        for other in mine.others:
+        for other in list(mine.others):
             if other is not cell:
                 memory.link(cell, other)

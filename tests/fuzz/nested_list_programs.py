@@ -1,4 +1,4 @@
-"""Random programs over lists of lists and lists of tuples: elements moved between them, and written into through views.
+"""Random programs over lists of lists and tuples: elements moved between them, and written into through views.
 
 As in `in_place_programs.py`, the text of a program means the same to Python with torch and to the compiler. How long a
 list is depends on which lists are one, so that some programs end in an IndexError: those do not count.
@@ -8,58 +8,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-TENSOR, ROW, LIST, NESTED, PAIRS = "tensor", "row", "list", "nested", "pairs"
-"""What a variable is: a square matrix, a row, a list of matrices, a list of such lists, a list of pairs of matrices."""
-
-HELPERS = """
-def second(held: List[List[Tensor]]):
-    return held[-1]
-
-
-def wrapped(a, b):
-    return [[a, b], [b * 1]]
-
-
-def heads(lists: List[List[Tensor]]):
-    return [held[0] for held in lists]
-
-"""
-
-
-@dataclass
-class Program:
-    """Text in the making, and what its variables are."""
-
-    rng: random.Random
-    lines: list[str] = field(default_factory=list)
-    kinds: dict[str, str] = field(default_factory=dict)
-    indent: int = 1
-    made: int = 0
-    budget: int = 24
-    walked: set[str] = field(default_factory=set)
-    """Variables that a loop runs over: nothing grows or shrinks inside."""
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    def of(self, kind: str) -> str:
-        return self.rng.choice([name for name, found in self.kinds.items() if found == kind])
-
-    def bind(self, text: str, kind: str) -> None:
-        """A new name, or one of the same kind bound anew."""
-        if self.rng.random() < 0.35:
-            name = self.of(kind)
-        else:
-            self.made += 1
-            name = f"v{self.made}"
-        if name not in self.walked:
-            self.line(f"{name} = {text}")
-            self.kinds[name] = kind
-
-    def any_of(self, *texts: str) -> str:
-        return self.rng.choice(texts)
+from nested_list_texts import (
+    DEEP,
+    DUO,
+    HELD,
+    HELPERS,
+    LIST,
+    NESTED,
+    PAIRS,
+    ROW,
+    TENSOR,
+    Program,
+    condition,
+    index,
+    item_text,
+    list_name,
+    list_text,
+    nested_text,
+    number,
+    tensor_text,
+)
 
 
 def program(seed: int) -> str:
@@ -68,11 +37,14 @@ def program(seed: int) -> str:
     for text in ("a = x.clone()", "b = w * 2", "r = a[0]", "l = [a, b]", "n = [[a, b * 1], [x * 1, w * 3]]"):
         p.line(text)
     p.line("t = [(a, b), (x * 2, w * 0.5)]")
-    p.kinds.update(a=TENSOR, b=TENSOR, r=ROW, l=LIST, n=NESTED, t=PAIRS)
+    p.line("h = [(l, a), (n[1], x * 3)]")
+    p.line("q = (l, n[0])")
+    p.line("d = [n, [l, [b]]]")
+    p.kinds.update(a=TENSOR, b=TENSOR, r=ROW, l=LIST, n=NESTED, t=PAIRS, h=HELD, q=DUO, d=DEEP)
     for _ in range(p.rng.randint(4, 12)):
         _statement(p)
     names = p.rng.sample(list(p.kinds), min(len(p.kinds), p.rng.randint(2, 4)))
-    results = [f"{name}[0]" if p.kinds[name] == PAIRS and p.rng.random() < 0.5 else name for name in names]
+    results = [f"{name}[0]" if p.kinds[name] in (PAIRS, HELD) and p.rng.random() < 0.5 else name for name in names]
     return HELPERS + "\ndef f(x, w):\n" + "\n".join(p.lines) + f"\n    return {', '.join(results)}\n"
 
 
@@ -84,86 +56,52 @@ def _statement(p: Program) -> None:
     p.rng.choices([f for f, _ in choices], [weight for _, weight in choices])[0](p)
 
 
-def _number(p: Program) -> str:
-    return p.any_of("0.5", "2", "1", "-1", "0.25", "3")
-
-
-def _i(p: Program) -> str:
-    return p.any_of("0", "0", "1", "-1")
-
-
-def _list_text(p: Program) -> str:
-    """A list that there is."""
-    return p.any_of(p.of(LIST), f"{p.of(NESTED)}[{_i(p)}]", f"second({p.of(NESTED)})")
-
-
-def _tensor_text(p: Program) -> str:
-    """A tensor that there is."""
-    return p.any_of(
-        p.of(TENSOR),
-        f"{_list_text(p)}[{_i(p)}]",
-        f"{p.of(PAIRS)}[{_i(p)}][{p.any_of('0', '1')}]",
-        f"{p.of(TENSOR)}.t()",
-    )
-
-
-def _fresh_text(p: Program) -> str:
-    return p.any_of(f"{_tensor_text(p)} * 0.5", f"torch.tanh({p.of(TENSOR)})", f"{p.of(TENSOR)} + {_tensor_text(p)}")
-
-
-def _item_text(p: Program) -> str:
-    return _tensor_text(p) if p.rng.random() < 0.6 else _fresh_text(p)
-
-
-def _condition(p: Program) -> str:
-    """No threshold is a number that sums and products of the others meet."""
-    return p.any_of(
-        f"{p.of(TENSOR)}.sum() > 0.0137",
-        f"{p.of(TENSOR)}.mean() < 1.0137",
-        f"{_tensor_text(p)}.sum() > 0.0137",
-        "x.sum() > 0.0137",
-        "w.sum() > 0.0137",
-        f"len({p.of(NESTED)}) > 2",
-        f"len({_list_text(p)}) > 1",
-    )
-
-
 def _write(p: Program) -> None:
-    target = p.any_of(_tensor_text(p), f"{_tensor_text(p)}[{_i(p)}]", p.of(ROW), f"{_tensor_text(p)}[:, 0]")
-    texts = [f"{target}.mul_({_number(p)})", f"{target}.add_({_number(p)})", f"{target}.fill_({_number(p)})"]
+    target = p.any_of(tensor_text(p), f"{tensor_text(p)}[{index(p)}]", p.of(ROW), f"{tensor_text(p)}[:, 0]")
+    texts = [f"{target}.mul_({number(p)})", f"{target}.add_({number(p)})", f"{target}.fill_({number(p)})"]
     # An element of a tuple is no target.
     if not target.endswith(")") and not _is_element_of_pair(p, target):
-        texts += [f"{target} += {_number(p)}", f"{target} *= 0.5"]
+        texts += [f"{target} += {number(p)}", f"{target} *= 0.5"]
     if target.endswith("]"):
-        texts.append(f"{target}[...] = {_number(p)}")
+        texts.append(f"{target}[...] = {number(p)}")
     p.line(p.rng.choice(texts))
 
 
 def _is_element_of_pair(p: Program, target: str) -> bool:
-    return target.count("[") == 2 and p.kinds.get(target.partition("[")[0]) == PAIRS
+    return target.count("[") == 2 and p.kinds.get(target.partition("[")[0]) in (PAIRS, HELD)
 
 
 def _bind_tensor(p: Program) -> None:
     if p.rng.random() < 0.3:
-        p.bind(f"{_tensor_text(p)}[{_i(p)}]", ROW)
+        p.bind(f"{tensor_text(p)}[{index(p)}]", ROW)
     else:
-        p.bind(_item_text(p), TENSOR)
+        p.bind(item_text(p), TENSOR)
 
 
 def _bind_list(p: Program) -> None:
     p.bind(
         p.any_of(
-            _list_text(p),
-            f"[{_item_text(p)}, {_item_text(p)}]",
-            f"list({_list_text(p)})",
-            f"{_list_text(p)} + {_list_text(p)}",
-            f"{_list_text(p)}[:2]",
-            f"[e * 1 for e in {_list_text(p)}]",
-            f"[e for e in {_list_text(p)}]",
+            list_text(p),
+            f"[{item_text(p)}, {item_text(p)}]",
+            f"list({list_text(p)})",
+            f"{list_text(p)} + {list_text(p)}",
+            f"{list_text(p)}[:2]",
+            f"[e * 1 for e in {list_text(p)}]",
+            f"[e for e in {list_text(p)}]",
             f"[held[0] for held in {p.of(NESTED)}]",
             f"heads({p.of(NESTED)})",
-            f"[{_tensor_text(p)}] * 2",
+            f"[{tensor_text(p)}] * 2",
             f"[q for p, q in {p.of(PAIRS)}]",
+            f"{list_name(p)} if {condition(p)} else {list_text(p)}",
+            f"grown({list_text(p)}, {item_text(p)})",
+            f"{list_text(p)}[{p.any_of('1:', ':-1', '::-1', ':')}]",
+            f"2 * {list_text(p)}",
+            f"{list_text(p)}.copy()",
+            f"[{p.of(NESTED)}[i][0] for i in range(len({p.of(NESTED)}))]",
+            f"[c for held, c in {p.of(HELD)}]",
+            f"[e for e in {list_text(p)} if e.sum() > 0.0137]",
+            f"[e + g for e, g in zip({list_text(p)}, {list_text(p)})]",
+            f"[e if i > 0 else e * 2 for i, e in enumerate({list_text(p)})]",
         ),
         LIST,
     )
@@ -173,14 +111,29 @@ def _bind_nested(p: Program) -> None:
     p.bind(
         p.any_of(
             p.of(NESTED),
-            f"[{_list_text(p)}, {_list_text(p)}]",
-            f"[[{_item_text(p)}, {_item_text(p)}], {_list_text(p)}]",
+            f"[{list_text(p)}, {list_text(p)}]",
+            f"[[{item_text(p)}, {item_text(p)}], {list_text(p)}]",
             f"[list(held) for held in {p.of(NESTED)}]",
             f"[held for held in {p.of(NESTED)}]",
             f"[[e * 1 for e in held] for held in {p.of(NESTED)}]",
-            f"{p.of(NESTED)} + [{_list_text(p)}]",
+            f"{p.of(NESTED)} + [{list_text(p)}]",
             f"{p.of(NESTED)}[::-1]",
-            f"wrapped({_tensor_text(p)}, {_tensor_text(p)})",
+            f"wrapped({tensor_text(p)}, {tensor_text(p)})",
+            f"{nested_text(p)}",
+            f"{nested_text(p)}[{p.any_of('1:', ':1', ':')}]",
+            f"{p.any_of(p.of(NESTED), f'[{list_text(p)}]')} * 2",
+            f"{p.of(NESTED)} + {nested_text(p)}",
+            f"turned({nested_text(p)})",
+            f"list({nested_text(p)})",
+            f"[{p.of(NESTED)}[i] for i in range(len({p.of(NESTED)}))]",
+            f"[held for held in {nested_text(p)} if len(held) > 1]",
+            f"[held for held in {nested_text(p)} if held[0].sum() > 0.0137]",
+            f"[held + [{item_text(p)}] for held in {nested_text(p)}]",
+            f"[held for held, c in {p.of(HELD)}]",
+            f"[{list_name(p)} for e in {list_text(p)}]",
+            f"[either(held, {list_name(p)}) for held in {nested_text(p)}]",
+            f"[held if i > 0 else g for i, (held, g) in enumerate(zip({p.of(NESTED)}, {p.of(NESTED)}[::-1]))]",
+            f"{p.of(NESTED)} if {condition(p)} else {nested_text(p)}",
         ),
         NESTED,
     )
@@ -190,30 +143,69 @@ def _bind_pairs(p: Program) -> None:
     p.bind(
         p.any_of(
             p.of(PAIRS),
-            f"[({_item_text(p)}, {_item_text(p)}), ({_item_text(p)}, {_item_text(p)})]",
+            f"[({item_text(p)}, {item_text(p)}), ({item_text(p)}, {item_text(p)})]",
             f"[(q, p) for p, q in {p.of(PAIRS)}]",
-            f"[(e, e * 1) for e in {_list_text(p)}]",
+            f"[(e, e * 1) for e in {list_text(p)}]",
         ),
         PAIRS,
     )
 
 
+def _bind_others(p: Program) -> None:
+    """Lists in tuples, and lists one deeper."""
+    match p.rng.randint(0, 4):
+        case 0:
+            p.bind(p.any_of(f"({list_text(p)}, {list_text(p)})", f"ends({nested_text(p)})", p.of(DUO)), DUO)
+        case 1:
+            text = p.any_of(
+                f"[({list_text(p)}, {item_text(p)}), ({list_text(p)}, {item_text(p)})]",
+                f"[(held, held[0]) for held in {nested_text(p)}]",
+                f"[(e, c) for e, c in zip({nested_text(p)}, {list_text(p)})]",
+                f"{p.of(HELD)}[::-1]",
+                f"[(held, c * 0.5) for held, c in {p.of(HELD)}]",
+            )
+            p.bind(text, HELD)
+        case 2:
+            text = p.any_of(
+                f"[{nested_text(p)}, {nested_text(p)}]",
+                f"[m for m in {p.of(DEEP)}]",
+                f"[[{list_text(p)}], {nested_text(p)}]",
+                f"[list(m) for m in {p.of(DEEP)}]",
+                f"{p.of(DEEP)}[::-1]",
+            )
+            p.bind(text, DEEP)
+        case 3:
+            p.made += 2
+            one, other = f"v{p.made - 1}", f"v{p.made}"
+            p.line(f"{one}, {other} = {p.any_of(p.of(DUO), f'ends({nested_text(p)})')}")
+            p.kinds.update({one: LIST, other: LIST})
+        case _:
+            p.made += 2
+            one, other = f"v{p.made - 1}", f"v{p.made}"
+            p.line(f"{one}, {other} = {p.of(HELD)}[{index(p)}]")
+            p.kinds.update({one: LIST, other: TENSOR})
+
+
 def _store(p: Program) -> None:
     """Elements of lists replaced and swapped."""
-    one, other = p.of(NESTED), _list_text(p)
-    if other.startswith("second"):
-        other = p.of(LIST)
-    i, j = _i(p), _i(p)
+    one, other = nested_text(p), list_name(p)
+    i, j = index(p), index(p)
     p.line(
         p.any_of(
-            f"{other}[{i}] = {_item_text(p)}",
-            f"{one}[{i}][{j}] = {_item_text(p)}",
-            f"{one}[{i}] = {_list_text(p)}",
-            f"{one}[{i}] = [{_item_text(p)}, {_item_text(p)}]",
+            f"{other}[{i}] = {item_text(p)}",
+            f"{one}[{i}][{j}] = {item_text(p)}",
+            f"{one}[{i}] = {list_text(p)}",
+            f"{one}[{i}] = [{item_text(p)}, {item_text(p)}]",
             f"{one}[0], {one}[1] = {one}[1], {one}[0]",
             f"{other}[0], {other}[-1] = {other}[-1], {other}[0]",
             f"{one}[0][{i}], {one}[1][{j}] = {one}[1][{j}], {one}[0][{i}]",
-            f"{p.of(PAIRS)}[{i}] = ({_item_text(p)}, {_item_text(p)})",
+            f"{p.of(PAIRS)}[{i}] = ({item_text(p)}, {item_text(p)})",
+            f"{p.of(HELD)}[{i}][0][{j}] = {item_text(p)}",
+            f"{p.of(HELD)}[{i}] = ({list_text(p)}, {item_text(p)})",
+            f"{p.of(DUO)}[{p.any_of('0', '1')}][{j}] = {item_text(p)}",
+            f"{p.of(DEEP)}[{i}][{j}] = {list_text(p)}",
+            f"{p.of(DEEP)}[{i}][{j}][0] = {item_text(p)}",
+            f"{p.of(DEEP)}[{i}] = {nested_text(p)}",
         )
     )
 
@@ -222,17 +214,25 @@ def _resize(p: Program) -> None:
     """Lists grow and shrink; none inside a loop over one, which might never end."""
     if p.walked:
         return
-    one, held = p.of(NESTED), p.any_of(p.of(LIST), f"{p.of(NESTED)}[{_i(p)}]")
+    one, held = nested_text(p), list_name(p)
     text = p.any_of(
-        f"{held}.append({_item_text(p)})",
-        f"{held}.insert(0, {_item_text(p)})",
-        f"{held} += [{_item_text(p)}]",
-        f"{held}.extend([{_item_text(p)}])",
+        f"{held}.append({item_text(p)})",
+        f"{list_text(p)}.append({item_text(p)})",
+        f"del {held}[{p.any_of('0', '-1')}]",
+        f"{held}.clear()" if p.rng.random() < 0.2 else f"{held}.insert(1, {item_text(p)})",
+        f"del {one}[{p.any_of('0', '-1')}]",
+        f"{one}.extend({nested_text(p)})",
+        f"{one} += [{list_text(p)}]",
+        f"{p.of(DEEP)}.append({p.any_of(nested_text(p), f'[{list_text(p)}]')})",
+        f"{p.of(HELD)}.append(({list_text(p)}, {item_text(p)}))",
+        f"{held}.insert(0, {item_text(p)})",
+        f"{held} += [{item_text(p)}]",
+        f"{held}.extend([{item_text(p)}])",
         f"{held}.reverse()",
-        f"{one}.append({_list_text(p)})",
-        f"{one}.insert(0, [{_item_text(p)}, {_item_text(p)}])",
+        f"{one}.append({list_text(p)})",
+        f"{one}.insert(0, [{item_text(p)}, {item_text(p)}])",
         f"{one}.reverse()",
-        f"{p.of(PAIRS)}.append(({_item_text(p)}, {_item_text(p)}))",
+        f"{p.of(PAIRS)}.append(({item_text(p)}, {item_text(p)}))",
         "pop",
         "pop",
     )
@@ -259,7 +259,7 @@ def _body(p: Program, bound: dict[str, str], walked: str = "") -> None:
 
 
 def _if(p: Program) -> None:
-    p.line(f"if {_condition(p)}:")
+    p.line(f"if {condition(p)}:")
     _body(p, {})
     if p.rng.random() < 0.5:
         p.line("else:")
@@ -269,8 +269,8 @@ def _if(p: Program) -> None:
 def _for(p: Program) -> None:
     p.made += 1
     name = f"e{p.made}"
-    nested, held, pairs = p.of(NESTED), _list_text(p), p.of(PAIRS)
-    match p.rng.randint(0, 6):
+    nested, held, pairs = nested_text(p), list_text(p), p.of(PAIRS)
+    match p.rng.randint(0, 11):
         case 0:
             p.line(f"for {name} in {nested}:")
             _body(p, {name: LIST}, nested)
@@ -292,6 +292,21 @@ def _for(p: Program) -> None:
             p.line(f"{nested}[{name}][0] {p.any_of('+=', '*=', '=')} {p.any_of('a', 'b')} * 0.5")
             p.indent -= 1
             _body(p, {}, nested)
+        case 6:
+            p.line(f"for {name}, {name}b in {p.of(HELD)}:")
+            _body(p, {name: LIST, f"{name}b": TENSOR}, p.of(HELD))
+        case 7:
+            p.line(f"for {name} in {p.of(DEEP)}:")
+            _body(p, {name: NESTED}, p.of(DEEP))
+        case 8:
+            p.line(f"for i, {name} in enumerate({nested}):")
+            _body(p, {name: LIST}, nested)
+        case 9:
+            p.line(f"for {name} in reversed({nested}):")
+            _body(p, {name: LIST}, nested)
+        case 10:
+            p.line(f"for {name}, {name}b in zip({nested}, {p.of(NESTED)}[::-1]):")
+            _body(p, {name: LIST, f"{name}b": LIST}, nested)
         case _:
             p.line(f"for {name} in {p.of(TENSOR)}:")
             _body(p, {name: ROW}, "a tensor")
@@ -314,6 +329,7 @@ _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [
     (_bind_list, 4),
     (_bind_nested, 3),
     (_bind_pairs, 1),
+    (_bind_others, 3),
     (_store, 5),
     (_resize, 4),
     (_if, 3),

@@ -171,7 +171,9 @@ def f(x, w):
         "v = [n[1]]\n    for h in n:\n        v += [h]",
     ],
 )
-@pytest.mark.parametrize("write", ["n[0][0] = b", "n[0].append(b)", "m = n[0]\n    m[0] = b", "v[0][0] = b", "v[1] += [b]"])
+@pytest.mark.parametrize(
+    "write", ["n[0][0] = b", "n[0].append(b)", "m = n[0]\n    m[0] = b", "v[0][0] = b", "v[1] += [b]"]
+)
 def test_a_list_that_a_loop_put_into_another_is_one_with_it(collected: str, write: str) -> None:
     text = f"""
 def f(x, w):
@@ -354,6 +356,75 @@ def test_a_view_of_what_one_side_of_a_branch_made_is_written(condition: str, mad
     assert outcome(REBOUND.format(condition=condition, made=made, write=write)) == "equal"
 
 
+BOUND = """
+    if x.sum() > {k}.0137:
+        l = [a, b * {k}]
+    else:
+        m = l
+    l.append(b)
+    l[0].mul_(0.5)
+    m[-1] = a * 2"""
+
+
+def branches(count: int) -> str:
+    """A list that one side of every one of so many branches binds anew, and that then grows."""
+    blocks = "".join(BOUND.format(k=k) for k in range(count))
+    return f"def f(x, w):\n    a = x * 2\n    b = w * 2\n    l = [a]\n    m = [b, a]{blocks}\n    return a, b, l, m\n"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_what_one_side_of_a_branch_binds_grows_afterwards(count: int) -> None:
+    assert outcome(branches(count)) == "equal"
+
+
+def test_too_many_ways_through_a_function_are_not_walked() -> None:
+    assert outcome(branches(60)).startswith("refused: ")
+
+
+BINDS = (
+    "if x.sum() > 0.0137:\n        l = n[0]",
+    "if x.sum() < 0.0137:\n        l = n[0]",
+    "l = n[1] if w.sum() > 0.0137 else l",
+    "for i in range(3):\n        if n[i % 2][0].sum() > 0.0137:\n            l = n[i % 2]",
+    "for h in n:\n        if h[0].sum() > 0.0137:\n            l = h\n            break",
+    "if x.sum() > 0.0137:\n        n = n[::-1]\n    l = n[0]",
+    "l = chosen(n, x)",
+    "if x.sum() > 0.0137:\n        n.append(l)\n    l = n[-1]",
+    "n = [h for h in n if h[0].sum() > 0.0137]\n    n.append(l)\n    l = n[0]",
+)
+GROWS = ("l.append(b)", "l[0] = b", "l += n[0]", "l.pop(0)", "del l[0]", "l[0].add_(1)\n    l.insert(1, a)")
+
+
+@pytest.mark.parametrize("bind", BINDS)
+def test_which_list_a_name_stands_for_is_known_on_each_way(bind: str) -> None:
+    """Every list of those that it may be is read afterwards, and gradients flow through them."""
+    for grow in GROWS:
+        text = f"""
+def chosen(lists: List[List[Tensor]], x):
+    if x.sum() > 0.0137:
+        return lists[0]
+    return lists[1]
+
+
+def f(x, w):
+    a = x * 2
+    b = w * 2
+    l = [x * 3, w * 3]
+    k = l
+    n = [[a, b], [x * 1, w * 4]]
+    m = [h for h in n]
+    {bind}
+    {grow}
+    total = a * 0
+    for h in [k, l, m[0], m[1], n[0]]:
+        for e in h:
+            total = total * 0.5 + e * e
+    return total
+"""
+        assert outcome(text) == "equal"
+        assert compare_gradients(text)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_chains_of_views_and_writes(seed: int) -> None:
     assert outcome(programs.chain(seed, 30)) == "equal"
@@ -373,9 +444,9 @@ def main(start: int, stop: int, *options: str) -> None:
         text = written(seed, options)
         try:
             found[outcome(text)] += 1
-        except (AssertionError, gs.RuntimeFailure) as error:
+        except Exception as error:
             found["DIFFERENT"] += 1
-            print(f"program {seed} differs: {error}\n{text}")
+            print(f"program {seed} differs: {type(error).__name__} {error}\n{text}")
     for name, count in found.most_common():
         print(f"{count:7d}  {name}")
 
