@@ -121,7 +121,7 @@ class Functionalizer:
         self.functions = graph.functions
         self.asks = way.asks
         self.thorough = way.thorough
-        self.apart = way.apart
+        self.apart: Set[Node] = way.apart
         self.lost = way.lost
         self.endless = endless
         self.returned: list[tuple[Any, ...]] = []
