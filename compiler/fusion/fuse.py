@@ -37,6 +37,7 @@ from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
 from .second_order import passes_own_backwards
+from .statistics import with_wide_statistics
 from .straight import Unfusable, require_straight
 from .write_out import settle_for_kernels
 
@@ -190,7 +191,8 @@ def _gradient(
         raise Unfusable("its second derivative passes a backward of a function's own")
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
-    return capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)
+    gradient = capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)
+    return with_wide_statistics(gradient, metas)
 
 
 def _rounds(graph: Graph, metas: Sequence[Any], policy: Policy) -> ChosenRounds | None:

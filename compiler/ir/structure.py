@@ -41,6 +41,8 @@ class Broken(Exception):
 Rule = Callable[[Node, Graph], None]
 STAGE = "stage"
 """An attribute that any node may have: "mirror" for one that a backward computes again."""
+UNROUNDED = "unrounded"
+"""An attribute that a conversion may have: kernels go on with what they compute, rounded or not."""
 SEGMENT = "segment"
 """An attribute that a prim::Loop may have: its backward runs so many rounds again at a time, and keeps their start."""
 GRADIENT_OF = "gradient_of"
@@ -124,7 +126,7 @@ def _shape(node: Node, inputs: int | None, outputs: int | None, *, blocks: int =
     ):
         if count is not None and len(found) != count:
             raise Broken(f"{node.kind} has {count} {name}, not {len(found)}")
-    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT, RECORDED}:
+    if set(attrs) != node.attrs.keys() - {STAGE, SEGMENT, RECORDED, UNROUNDED}:
         raise Broken(f"{node.kind} has attributes {list(attrs)}, not {list(node.attrs)}")
 
 

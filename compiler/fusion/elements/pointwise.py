@@ -9,6 +9,7 @@ import numpy as np
 
 from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
+from ...ir.structure import UNROUNDED
 from ...kernel_ir.kernel import KernelConstant, Operand
 from ...ops.arrays import numpy_dtype
 from ...ops.elementwise import SYMBOLIC, Pointwise, SpecializedOp
@@ -141,10 +142,11 @@ def add_gradients(group: Elements, node: Node, which: int, place: Place, guards:
 
 
 def cast(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
-    """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is."""
+    """A conversion rounds where it is written, also to halves. What has 8 bits is in a half what it is, and so is what
+    kernels are to go on with."""
     source, wanted = group.known[node.inputs[0]].dtype, group.known[node.output].dtype
     operand = yield group.element(node.inputs[0], place, guards)
-    if wanted == source:
+    if wanted == source or UNROUNDED in node.attrs:
         return operand
     is_exact = not source.is_floating and source.itemsize == 1
     if wanted.is_half and not is_exact and not isinstance(operand, KernelConstant):

@@ -7,14 +7,17 @@ memory through one MemoryPlacement.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...kernel_ir.layout import Layout, StridedView, views_of
 from ...ops.meta import Meta
-from ...ops.registry import OPS
+from ...ops.registry import OPS, Trait
+from ...types.dtypes import FLOAT32
 from ..elements.rule import Rule
+from ..statistics import statistics_of
 from .reductions import Reduction
 
 BEFORE = -1
@@ -69,9 +72,32 @@ class MemoryPlacement:
         holder = self.held_in.get(value)
         if holder is None or holder.order >= group.order:
             return None
-        name = self.place(value, holder.order, Layout.contiguous(self.known[value]))
+        name = self.place(value, holder.order, self.layout_for(value))
         self.wanted.append((value, name))
         return name
+
+    def layout_for(self, value: Value) -> Layout:
+        """How a tensor is stored: in order, and a statistic of halves that kernels alone read, in float32."""
+        meta: Meta = self.known[value]
+        if meta.dtype.is_half and value in self._statistics and self._stays_in_kernels(value):
+            meta = Meta(meta.shape, FLOAT32)
+        return Layout.contiguous(meta)
+
+    @cached_property
+    def _statistics(self) -> set[Value]:
+        return statistics_of(self._graph, self.known)
+
+    def _stays_in_kernels(self, value: Value) -> bool:
+        """Whether kernels alone read a value, or views of it, so that nobody sees in what dtype it is."""
+        pending = [value]
+        for found in pending:
+            for use in found.uses:
+                op = OPS.of(use.user.schema)
+                if op is not None and op.has(Trait.VIEW):
+                    pending += use.user.outputs
+                elif use.user not in self.rules and self.reductions.keys().isdisjoint(use.user.outputs):
+                    return False
+        return True
 
     def number(self, value: Value) -> tuple[str, int]:
         """The name of a number that is computed or given at run time, and after which step it is there."""

@@ -25,6 +25,7 @@ from ...scheduling.split import split_reductions
 from ...types.types import TensorType
 from ..in_place import in_place
 from ..program import Argument, ExternStep, Program, Ref
+from ..statistics import is_unrounded
 from ..straight import Unfusable, told
 from .assemble import Split, assembled
 from .group import Group
@@ -84,6 +85,10 @@ class Planner:
                 self._visit(node)
                 if node in kept:
                     self.materialize(node.output)
+            for value in self.graph.outputs:
+                # Before they are there in another dtype.
+                if is_unrounded(value):
+                    self.materialize(value)
             outputs = tuple(self._argument(value) for value in self.graph.outputs)
             steps = assembled(self._steps, self.name, self.memory.layouts, self.memory.unique, self._split)
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
@@ -231,7 +236,7 @@ class Planner:
             self._take(node)
             return self.memory.placed[value][0]
         name = self.memory.new_name(value)
-        self.memory.layouts[name] = Layout.contiguous(self.known[value])
+        self.memory.layouts[name] = self.memory.layout_for(value)
         if node.kind in _JOINS and node in self.memory.rules and node.inputs[0].node.kind == "prim::ListConstruct":
             self._store_parts(value, name)
         else:
@@ -240,7 +245,9 @@ class Planner:
         return name
 
     def _store(self, value: Value, name: str, offset: tuple[Any, ...] | None, whole: Value) -> None:
-        for group in self._candidates():
+        groups = self._candidates()
+        # The first that has a statistic has it as it was computed.
+        for group in reversed(groups) if is_unrounded(value) else groups:
             if group.try_store(value, name, offset):
                 break
         else:
