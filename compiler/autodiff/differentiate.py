@@ -49,11 +49,12 @@ def differentiate(
     """
     if graph.returns_closure:
         graph = differentiable_graph(callee_of(graph))
+    certain = requires_grad is not None
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
     shapes = rounds.shapes if rounds is not None else ()
     chosen = aggregation if aggregation is not None else chosen_aggregation()
-    walk = _differentiate(graph, requires_grad, temporaries, rounds, shapes, chosen, lacks=False)
+    walk = _differentiate(graph, requires_grad, temporaries, rounds, shapes, chosen, lacks=False, certain=certain)
     return run(walk)  # type: ignore[no-any-return]
 
 
@@ -66,15 +67,18 @@ def _differentiate(
     aggregation: Aggregation,
     *,
     lacks: bool,
+    certain: bool = False,
 ) -> Walk:
-    """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined."""
+    """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined, `certain`
+    that a gradient is asked for of nothing but floats."""
     lacks = lacks or any(node.kind in _OF_GRADIENTS for node in graph.all_nodes())
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
     answer_requires_grad(f, dict.fromkeys(active, True))
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
     known = dict(rounds.known(f, shapes)) if rounds is not None else {}
-    forward = Forward(f, active, temporaries, rounds, known, aggregation, lacks, _differentiate)
+    floating = set(active) if certain else ()
+    forward = Forward(f, active, temporaries, rounds, known, aggregation, lacks, _differentiate, floating)
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
     run_recipe(f, "types")

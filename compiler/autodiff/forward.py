@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk
@@ -11,10 +11,11 @@ from ..formulas.library import formula
 from ..ir.builder import Builder
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.node import Node, Value, copy_nodes
-from ..ir.rewrite import replace_node
+from ..ir.rewrite import constant_of, replace_node
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
-from ..types.types import NONE, is_differentiable, is_subtype
+from ..types.dtypes import BY_CODE
+from ..types.types import NONE, is_differentiable, is_subtype, is_tensor
 from .aggregation import Aggregation
 from .draws import settle_draws
 from .gradient import Gradient
@@ -40,7 +41,8 @@ _NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("Flo
 class Forward:
     """The forward graph, rewritten so that every context is at hand, and a rule for each active node, in order.
 
-    `inside` differentiates what branches and loops hold.
+    `inside` differentiates what branches and loops hold. `floating` are inputs that are of floats for sure, since a
+    gradient is asked for of them and not of all there is.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Forward:
         aggregation: Aggregation,
         lacks: bool,
         inside: Callable[..., Walk],
+        floating: Collection[Value] = (),
     ) -> None:
         self.graph = graph
         self.aggregation = aggregation
@@ -60,6 +63,7 @@ class Forward:
         self.lacks = lacks
         self._choose = rounds
         self._differentiate_graph = inside
+        self._floating = floating
         self._known = known
         self._around: Node | None = None
         self.active = active
@@ -137,7 +141,7 @@ class Forward:
             replace_node(node, [checked])
             return following
         outputs = [value for value in node.outputs if is_differentiable(value.type)]
-        if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)):
+        if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)) or _gives_ints(node):
             return node.next
         before = node.previous
         assert before is not None
@@ -203,7 +207,18 @@ class Forward:
 
     def _context(self, node: Node, pair: GradPair) -> list[Value]:
         assert node.next is not None
-        return context_values(pair, node, Builder(self.graph, before=node.next, span=node.span))
+        builder = Builder(self.graph, before=node.next, span=node.span)
+        context = context_values(pair, node, builder)
+        if not self._asks_for_floats(node):
+            return context
+        return [builder.constant(True) if v.node.kind == "aten::is_floating_point" else v for v in context]
+
+    def _asks_for_floats(self, node: Node) -> bool:
+        """Whether a tensor is brought to the dtype of one that is floating for sure, as formulas do."""
+        if node.kind != "aten::to.dtype" or node.inputs[1].node.kind != "prim::dtype":
+            return False
+        like = node.inputs[1].node.inputs[0]
+        return like in self._floating or (is_tensor(like.type) and like.type.dtype is not None)
 
     def _replace(self, node: Node, definition: Graph) -> None:
         builder = Builder(self.graph, before=node, span=node.span)
@@ -216,6 +231,17 @@ class Forward:
             old.replace_uses_with(new)
             self._rebuilt[old] = new
         node.destroy()
+
+
+def _gives_ints(node: Node) -> bool:
+    """Whether a node is asked for a dtype of ints or bools, which have no gradients."""
+    if node.schema is None:
+        return False
+    for argument, value in zip(node.schema.arguments, node.inputs, strict=True):
+        if argument.name == "dtype" and value.node.kind == "prim::Constant":
+            code = constant_of(value)
+            return code is not None and not BY_CODE[code].is_floating
+    return False
 
 
 def _refuse_in_list(node: Node) -> None:

@@ -19,10 +19,13 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     """A graph of the same inputs that returns the gradients of its one output, a number, for the inputs `wrt`.
 
     With `with_value` the output comes first; with `as_tuple` the gradients are one tuple. They have the dtypes of
-    the inputs. Where no gradient comes back, it is one of zeros.
+    the inputs. Where no gradient comes back, it is one of zeros. ValueError for an output of ints or bools.
     """
     requires_grad = [i in wrt for i in range(len(graph.inputs))]
     gradient = differentiate(graph, requires_grad, temporaries=False)
+    dtype = getattr(gradient.f.outputs[0].type, "dtype", None)
+    if dtype is not None and not dtype.is_floating:
+        raise ValueError(f"a gradient is taken of a floating number; '{graph.title}' returns one of {dtype}")
     joint = Graph(name, gradient.df.functions, graph.span, f"the gradient of {graph.title}")
     builder = Builder(joint, span=graph.span)
     inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]

@@ -76,6 +76,8 @@ ANY_SHAPE = (
     "torch.add({S}, {T}, alpha={int})",
     "torch.lerp({S}, {S}, {float})",
     "({S} > {T}).to({S}.dtype)",
+    "({S} * 2 + 0.3).to(torch.int64).to({S}.dtype)",
+    "({S} * {S}.type_as({T} > 0))",
     "{S}.type_as({T})",
     "({S} * ({T} > 0))",
     "{S}.reshape({S}.size())",

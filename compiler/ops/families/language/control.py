@@ -275,6 +275,8 @@ def _scalar_seed(output: Array) -> Array:
             f"a gradient is taken of one number, and the output has shape {list(output.shape)}: "
             "sum it, or use gs.vjp with a cotangent"
         )
+    if output.dtype.kind in "biu":
+        raise ValueError(f"a gradient is taken of a floating number, and the output is one of {dtype_of(output)}")
     return np.ones_like(output)
 
 
