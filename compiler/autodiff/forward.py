@@ -15,7 +15,7 @@ from ..ir.rewrite import constant_of, replace_node
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..types.dtypes import BY_CODE
-from ..types.types import NONE, is_differentiable, is_subtype, is_tensor
+from ..types.types import NONE, TensorType, is_differentiable, is_subtype
 from .aggregation import Aggregation
 from .draws import settle_draws
 from .gradient import Gradient
@@ -218,7 +218,8 @@ class Forward:
         if node.kind != "aten::to.dtype" or node.inputs[1].node.kind != "prim::dtype":
             return False
         like = node.inputs[1].node.inputs[0]
-        return like in self._floating or (is_tensor(like.type) and like.type.dtype is not None)
+        dtype = like.type.dtype if isinstance(like.type, TensorType) else None
+        return like in self._floating or (dtype is not None and dtype.is_floating)
 
     def _replace(self, node: Node, definition: Graph) -> None:
         builder = Builder(self.graph, before=node, span=node.span)
