@@ -141,6 +141,10 @@ class Forward:
             replace_node(node, [checked])
             return following
         outputs = [value for value in node.outputs if is_differentiable(value.type)]
+        if node.kind == "prim::CallFunction" and self.functions[node.attr("callee")].pair is not None:
+            results = self.functions[node.attr("callee")].graph.outputs
+            # A function with a backward of its own may give ints all the same, whose gradient nobody asks for.
+            outputs = [v for v, made in zip(node.outputs, results, strict=False) if v in outputs and _is_floating(made)]
         if not outputs or (op is not None and op.has(Trait.NONDIFFERENTIABLE | Trait.SHAPE_ONLY)) or _gives_ints(node):
             return node.next
         before = node.previous
@@ -232,6 +236,11 @@ class Forward:
             old.replace_uses_with(new)
             self._rebuilt[old] = new
         node.destroy()
+
+
+def _is_floating(value: Value) -> bool:
+    """Whether a value may be of floats, as far as its node says."""
+    return is_differentiable(value.type) and not _gives_ints(value.node)
 
 
 def _gives_ints(node: Node) -> bool:

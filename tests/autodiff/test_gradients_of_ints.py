@@ -83,3 +83,31 @@ def test_an_output_of_ints_has_none(result: str) -> None:
     function = gs.CompilationUnit(f"def f(x, i):\n    return {result}\n").f
     with pytest.raises((ValueError, gs.RuntimeFailure), match="a gradient is taken of"):
         gs.grad(function)(X, INTS)
+
+
+PAIRS = """
+def rounded(x):
+    def backward(grad):
+        return grad
+    return x.to(torch.int64), backward
+
+def both(x):
+    def backward(grad, unused):
+        return grad * 2
+    return x * 2, x.long(), backward
+
+def one(x):
+    return (x * rounded(x)).sum()
+
+def two(x):
+    doubled, whole = both(x)
+    return (doubled * whole * x).sum()
+"""
+
+
+@pytest.mark.parametrize("road", ["grad", "grad, called again", "vjp", "tape", "torch"])
+@pytest.mark.parametrize(("name", "wanted"), [("one", np.trunc(X)), ("two", 4 * X * np.trunc(X))])
+def test_a_backward_of_ones_own_gets_no_gradient_for_ints(name: str, wanted: Any, road: str) -> None:
+    text = PAIRS + f"\ndef f(x, i, h, flag: bool):\n    return {name}(x)\n"
+    function = gs.CompilationUnit(text).f
+    np.testing.assert_allclose(ROADS[road](function, True), wanted, rtol=1e-12)
