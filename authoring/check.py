@@ -15,6 +15,7 @@ from ..runtime.face.function import Function
 from ..runtime.failures.failure import RuntimeFailure
 from ..runtime.settings.modes import settings
 from ..runtime.values.arrays import on_host
+from .trials.arguments.draws import Rng
 from .trials.arguments.examples import examples_beside
 from .trials.arguments.inputs import InputSearch
 from .trials.arguments.recipes import Recipe, TensorEntry, example_recipe
@@ -62,7 +63,7 @@ class Checker:
         self.subject = Subject(function)
         self.names = [argument.name for argument in function.schema.arguments]
         self.report = CheckReport(function.name)
-        self._rng = np.random.default_rng(seed)
+        self._rng = Rng(seed)
         self._seed = seed
         self._trials: list[Trial] = []
         self._infinite: list[Trial] = []
@@ -70,7 +71,7 @@ class Checker:
         self._drawn: Iterator[Recipe] = iter(())
         self._is_given = False
         """Whether the arguments are the author's, who means them all."""
-        self._survey = Survey(self.subject, np.random.default_rng(seed + 1))
+        self._survey = Survey(self.subject, Rng(seed + 1))
 
     def run(self, examples: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] | None = None) -> CheckReport:
         """Check on examples, each positional and named arguments, or on what can be found."""

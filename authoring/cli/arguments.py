@@ -15,10 +15,11 @@ from ...compiler.types.dtypes import BY_NAME, DType
 from ...compiler.types.schema import Argument, FunctionSchema
 from ...compiler.types.types import NONE, ListType, strip_optional
 from ...runtime.face.function import Function
+from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
 from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
-from ..trials.arguments.samples import DOMAINS, Rng, holds_tensors, looks_like_data
+from ..trials.arguments.samples import DOMAINS, holds_tensors, looks_like_data
 from ..trials.arguments.shapes import Shape
 from ..trials.evaluation import Subject
 from ..trials.leaves import map_arrays
@@ -47,7 +48,7 @@ def arguments_for(
     Floating tensors are of `dtype`. With `only_shapes`, what is in arrays does not matter, and large ones are not
     filled. CliError for what does not read, and where nothing is found that fits beside them.
     """
-    rng = np.random.default_rng(seed)
+    rng = Rng(seed)
     return _arguments(function, shapes, texts, _dtype(dtype, "--dtype"), rng, only_shapes)
 
 

@@ -12,6 +12,7 @@ from ...lang.light_dataclasses import dataclass
 from ...runtime.face.function import Function
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.kernels.failure import KernelFailure
+from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
 from ..trials.arguments.recipes import example_recipe
@@ -38,7 +39,7 @@ class Costs:
 
 def arguments_of(function: Function, seed: int = 0) -> list[Any] | None:
     """Arguments in float64 on which a function runs: its author's, or the first that a search finds."""
-    rng = np.random.default_rng(seed)
+    rng = Rng(seed)
     beside = examples_beside(function)
     try:
         subject = Subject(function)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...compiler.types.types import ListType, OptionalType, is_tensor, strip_optional
 from ...runtime.face.function import Function
+from ..trials.arguments.draws import Rng
 from ..trials.arguments.examples import examples_beside
 from ..trials.arguments.inputs import InputSearch
 from ..trials.arguments.recipes import Entry, ExampleEntry, PlainEntry
@@ -32,7 +33,7 @@ def guessed(function: Function, given: Mapping[str, Any] | None = None) -> list[
             return _completed(function, beside[0][0])
     named = {a.name: i for i, a in enumerate(function.schema.arguments)}
     taken = {named[name]: value for name, value in given.items()}
-    rng = np.random.default_rng(0)
+    rng = Rng(0)
     for entries in _entries(function, taken):
         recipe = InputSearch(Subject(function), given=entries).first_fit()
         if recipe is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...lang.light_dataclasses import dataclass, replace
+from ...lang.patterns import pattern
 from ...lang.source import Span
 from ...runtime.failures.failure import RuntimeFailure
 from ...runtime.plans.build import build_plan
@@ -30,7 +30,7 @@ MAX_REPAIRS = 40
 MAX_ELSEWHERE = 2
 """Other lines named where the gradients do not tell which of them is wrong."""
 TURNED = "has the wrong sign"
-_NUMBER = re.compile(r"should be -?[\d.]+")
+_NUMBER = pattern(r"should be -?[\d.]+")
 PLAIN = 1.1
 """A repair of a lower rank is not held beside others."""
 
@@ -262,6 +262,13 @@ def blame_shape(subject: Subject, trial: Trial, path: Path) -> Blame:
         made, written = _made_at(evidence) or span, spans.element(pair.backward, path[0])
         return Blame(made, message, also=other_lines(made, [written] if written is not None else []))
     return Blame(span)
+
+
+def made_span(subject: Subject, trial: Trial, path: Path) -> Span:
+    """Where a gradient was made, in the branch that was taken; where it is returned if that is not known."""
+    pair = subject.pair
+    evidence = _evidence(subject, pair.forward, pair.backward, trial, path) if pair is not None else None
+    return _made_at(evidence) or returned_span(subject, path[0])
 
 
 def _made_at(evidence: Evidence | None) -> Span | None:

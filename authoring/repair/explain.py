@@ -23,6 +23,7 @@ from .blame import (
     blame_shape,
     blame_value,
     feeding,
+    made_span,
     other_lines,
     returned_span,
     second_span,
@@ -112,7 +113,8 @@ class Explainer:
     def warning(self, kind: str, finding: GradientFinding, trial: Trial, message: str) -> Failure:
         """What is not meant, and so no error."""
         name = self.names[finding.index]
-        span = self._blame(trial, finding, kind).span if kind == "shape" else returned_span(self.subject, finding.index)
+        path = finding.path or (finding.index,)
+        span = made_span(self.subject, trial, path) if kind == "shape" else returned_span(self.subject, finding.index)
         return Failure(name, kind, message.format(name=name), span, (f"met with {trial.recipe.describe(self.names)}",))
 
     def refused(self, found: Shown) -> Iterator[Failure]:

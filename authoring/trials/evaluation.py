@@ -31,13 +31,13 @@ from ...runtime.plans.build import PlanCache
 from ...runtime.plans.interpreter import run_plan
 from ...runtime.plans.plan import ExecutionPlan
 from ...runtime.settings.modes import settings
-from ...runtime.settings.random import local_seed
+from ...runtime.settings.random import reseeded
 from .decisions import COMPARISONS
 from .holding import CONSTANTS, Constants
 from .leaves import array_leaves, floating_leaves, is_floating
 from .trace import RunTrace, TooLong, summed_like
 
-repeatable = local_seed(0)
+repeatable = reseeded(0)
 """Decorates what is to draw the same random numbers in each call."""
 
 
@@ -368,6 +368,8 @@ def flat(values: Sequence[Any], like: Sequence[Any] | None = None) -> np.ndarray
         arrays = list(floating_leaves(values).values())
     else:
         found = array_leaves(values)
-        arrays = [found.get(path, np.zeros_like(leaf)) for path, leaf in floating_leaves(like).items()]
+        arrays = [found[path] if path in found else np.zeros_like(leaf) for path, leaf in floating_leaves(like).items()]
+    if len(arrays) == 1:
+        return np.array(arrays[0], np.float64).ravel()
     parts = [np.asarray(leaf, np.float64).ravel() for leaf in arrays]
     return np.concatenate(parts) if parts else np.zeros(0)

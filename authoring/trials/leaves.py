@@ -8,29 +8,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
+
+from ...compiler.ops.arrays import float_limits
 
 Array: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Path: TypeAlias = tuple[int, ...]
 
-_HALF = np.dtype(ml_dtypes.bfloat16)
-
 
 def is_floating(value: Any) -> bool:
     """Whether a value is an array of floating numbers."""
-    return isinstance(value, np.ndarray) and (value.dtype.kind == "f" or value.dtype == _HALF)
+    return isinstance(value, np.ndarray) and (
+        value.dtype.kind == "f" or (value.dtype.kind == "V" and value.dtype.name == "bfloat16")
+    )
 
 
 def floating_leaves(values: Sequence[Any]) -> dict[Path, Array]:
     """Every floating array in the values and in lists and tuples inside them, by path, in order."""
-    return {path: value for path, value in _walk(values) if is_floating(value)}
+    found: dict[Path, Array] = {}
+    for i, value in enumerate(values):
+        if isinstance(value, list | tuple):
+            found.update(((i, *path), item) for path, item in _walk(value) if is_floating(item))
+        elif is_floating(value):
+            found[i,] = value
+    return found
 
 
 def precision_of(values: Sequence[Any]) -> float:
     """The relative distance of neighbouring numbers in the shortest floating dtype among arrays; float64's for none."""
     dtypes = {leaf.dtype for leaf in floating_leaves(values).values()} | {np.dtype(np.float64)}
-    return max(float(ml_dtypes.finfo(dtype).eps) for dtype in dtypes)
+    return max(float(float_limits(dtype).eps) for dtype in dtypes)
 
 
 def array_leaves(values: Sequence[Any]) -> dict[Path, Array]:

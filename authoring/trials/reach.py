@@ -14,8 +14,8 @@ import numpy as np
 
 from ...compiler.ir.node import Node
 from ...lang.light_dataclasses import dataclass
+from .arguments.draws import Rng
 from .arguments.recipes import Recipe
-from .arguments.samples import Rng
 from .arguments.traps import no_numbers, traps
 from .evaluation import Subject
 from .leaves import Array, Path, array_leaves, at, floating_leaves, replaced
@@ -225,9 +225,9 @@ class Reach:
     def _near(self, leaf: Array, constant: float) -> Iterator[Array]:
         """A leaf around a constant, at it in part and altogether, and beyond it."""
         spread = max(0.5, 0.1 * abs(constant)) * self.rng.uniform(0.1, 1.0, leaf.shape)
-        signs = self.rng.choice(np.array([-1.0, 1.0]), leaf.shape)
+        signs = self.rng.signs(leaf.shape)
         yield constant + signs * spread
-        some = self.rng.random(leaf.shape) < 0.5
+        some = self.rng.uniform(shape=leaf.shape) < 0.5
         yield np.where(some, constant, constant + signs * spread)
         yield np.where(some, constant, leaf)
         yield np.full(leaf.shape, constant)

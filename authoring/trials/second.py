@@ -10,9 +10,9 @@ import numpy as np
 from ...lang.diagnostics import CompileError
 from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
-from .arguments.samples import Rng
+from .arguments.draws import Rng
 from .evaluation import Joint, Subject, flat
-from .finite_differences import slope
+from .finite_differences import Along, slopes
 from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
 from .trial import ERROR_FACTOR, HOPELESS, TOLERANCE, Probe, Trial, directions, is_symmetric, new_seed, symmetric
 
@@ -115,19 +115,21 @@ class _SecondCheck:
                 result.kind, result.message = "second_order", f"has shape {np.shape(second)}, and '{name}' {leaf.shape}"
                 return result
             toward = directions(leaf, rng, basis=False)[:DIRECTIONS]
-            for direction in map(symmetric, toward) if is_symmetric(leaf) else toward:
-                probe = Probe(direction, slope(self._along(inputs, path, direction, base), base, precision))
-                self._compare(result, second, weight, probe)
+            toward = [symmetric(direction) for direction in toward] if is_symmetric(leaf) else toward
+            lines = [self._along(inputs, path, direction, base) for direction in toward]
+            for direction, found in zip(toward, slopes(lines, base, precision), strict=True):
+                self._compare(result, second, weight, Probe(direction, found))
         return result
 
-    def _along(self, inputs: Sequence[Any], path: Path, direction: Array, base: Array) -> Any:
+    def _along(self, inputs: Sequence[Any], path: Path, direction: Array, base: Array) -> Along:
         leaf = np.asarray(at(inputs, path))
 
         def along(step: float) -> Array:
             try:
-                return self.gradient(replaced(inputs, path, np.asarray(leaf + step * direction, leaf.dtype)))
+                found = self.gradient(replaced(inputs, path, np.asarray(leaf + step * direction, leaf.dtype)))
             except (RuntimeFailure, ValueError):
                 return np.full(base.shape, np.nan)
+            return found if found.shape == base.shape else np.full(base.shape, np.nan)
 
         return along
 

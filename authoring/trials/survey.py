@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .arguments.draws import Rng
 from .arguments.ranks import RankSearch, without_elements
 from .arguments.recipes import PlainEntry, Recipe, fixed_recipe
-from .arguments.samples import Rng, holds_tensors
+from .arguments.samples import holds_tensors
 from .coverage import Coverage
 from .deciding import NOTHING, RANKS, Decided
 from .decisions import COMPARISONS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.failures.failure import RuntimeFailure
+from .arguments.draws import Rng
 from .arguments.recipes import PlainEntry, Recipe
-from .arguments.samples import Rng
 from .evaluation import Subject, flat
-from .finite_differences import DOUBLE, Slope, slope
+from .finite_differences import DOUBLE, Along, Slope, slopes
 from .leaves import Array, Path, at, floating_leaves, is_floating, precision_of, replaced
 from .trace import sum_to, summed_like
 
@@ -110,7 +110,7 @@ def new_seed(rng: Rng) -> Callable[[Array], Array]:
     """Makes a random gradient for an output, no element of it near zero."""
 
     def make(output: Array) -> Array:
-        signs = rng.choice(np.array([-1.0, 1.0]), output.shape)
+        signs = rng.signs(output.shape)
         return np.asarray(signs * rng.uniform(0.5, 1.5, output.shape)).astype(output.dtype)
 
     return make
@@ -126,33 +126,38 @@ def directions(leaf: Array, rng: Rng, basis: bool) -> list[Array]:
     scale = np.where(scale == 0, 1.0, scale)
     if base.size <= (MAX_BASIS if not basis else 64):
         return [unit.reshape(base.shape) * scale for unit in np.eye(base.size)]
-    signs = rng.choice(np.array([-1.0, 1.0]), (DIRECTIONS, *base.shape))
+    signs = rng.signs((DIRECTIONS, *base.shape))
     return [np.asarray(s * rng.uniform(0.3, 1.0, base.shape) * scale) for s in signs]
 
 
-def probe_leaf(
+def probe_leaves(
     function: Function,
     values: Sequence[Any],
-    path: Path,
-    toward: Sequence[Array],
+    toward: Mapping[Path, Sequence[Array]],
     base: Array,
     precision: float = DOUBLE,
-) -> list[Probe]:
-    """The slopes of a function's outputs along directions of one leaf. Where it cannot be run, nothing is known."""
-    leaf = np.asarray(at(values, path))
-    found = []
-    for direction in toward:
-
-        def along(step: float, direction: Array = direction) -> Array:
-            moved = np.asarray(leaf + step * direction, leaf.dtype)
-            try:
-                result = flat(function(replaced(values, path, moved)))
-            except (RuntimeFailure, ValueError):
-                return np.full(base.shape, np.nan)
-            return result if result.shape == base.shape else np.full(base.shape, np.nan)
-
-        found.append(Probe(direction, slope(along, base, precision)))
+) -> dict[Path, list[Probe]]:
+    """The slopes of a function's outputs along directions of leaves. Where it cannot be run, nothing is known."""
+    ways = [(path, direction) for path, some in toward.items() for direction in some]
+    lines = [_line(function, values, path, direction, base) for path, direction in ways]
+    found: dict[Path, list[Probe]] = {path: [] for path in toward}
+    for (path, direction), measured in zip(ways, slopes(lines, base, precision), strict=True):
+        found[path].append(Probe(direction, measured))
     return found
+
+
+def _line(function: Function, values: Sequence[Any], path: Path, direction: Array, base: Array) -> Along:
+    leaf = np.asarray(at(values, path))
+
+    def along(step: float) -> Array:
+        moved = np.asarray(leaf + step * direction, leaf.dtype)
+        try:
+            result = flat(function(replaced(values, path, moved)))
+        except (RuntimeFailure, ValueError):
+            return np.full(base.shape, np.nan)
+        return result if result.shape == base.shape else np.full(base.shape, np.nan)
+
+    return along
 
 
 # --- comparing ---
@@ -243,15 +248,17 @@ def measure(subject: Subject, trial: Trial, rng: Rng, basis: bool = False) -> No
     forward = subject.held(trial.values)
     precision = precision_of(trial.outputs)
     weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
+    leaves = {path: leaf for path, leaf in floating_leaves(trial.values).items() if leaf.size}
+    judged = {f.index for f in trial.findings if f.index not in trial.surrogates}
+    toward = {path: directions(leaf, rng, basis) for path, leaf in leaves.items() if path[0] in judged}
+    trial.probes.update(probe_leaves(forward, trial.values, toward, base, precision))
     for finding in trial.findings:
         if finding.index in trial.surrogates:
             _judge_surrogate(subject, trial, finding)
             continue
-        for path, leaf in floating_leaves(trial.values).items():
-            if path[0] != finding.index or not leaf.size:
+        for path, leaf in leaves.items():
+            if path[0] != finding.index:
                 continue
-            toward = directions(leaf, rng, basis)
-            trial.probes[path] = probe_leaf(forward, trial.values, path, toward, base, precision)
             if finding.kind is None:
                 gradients = [at(gradient, path) for gradient in trial.gradients]
                 found = compare(gradients, weights, trial.probes[path])
@@ -288,7 +295,7 @@ def _held_to_symmetric_changes(
         except RuntimeFailure:
             continue
         toward = [symmetric(direction) for direction in directions(mirrored, rng, basis=True)]
-        probes = probe_leaf(subject.held(values), values, path, toward, base, precision)
+        probes = probe_leaves(subject.held(values), values, {path: toward}, base, precision)[path]
         weights = [flat(seeds, trial.outputs) for seeds in trial.seeds]
         found = compare([at(gradient, path) for gradient in gradients], weights, probes)
         if not found.wrong and not found.unreliable:

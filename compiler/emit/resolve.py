@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ...lang import ast
 from ...lang.light_dataclasses import replace
+from ...lang.patterns import pattern
 from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..ir.signature import Bindings, matches, result_types
@@ -313,7 +313,7 @@ def _instead(what: str, arguments: Sequence[Argued]) -> Iterator[str]:
         yield "`not`, `and`, `or` and `0 < x < 1` make one bool; element by element: `~a`, `a & b`, `(0 < x) & (x < 1)`"
 
 
-_ONE_BOOL = re.compile(r"\b(not|and|or)\b|[<>]=?[^<>]*[<>]=?")
+_ONE_BOOL = pattern(r"\b(not|and|or)\b|[<>]=?[^<>]*[<>]=?")
 
 
 def _only_optional(e: Emitter, schemas: Sequence[FunctionSchema], arguments: Sequence[Argued]) -> Argued | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
 from ...lang.light_dataclasses import dataclass, field
+from ...lang.patterns import pattern
 from ...lang.source import Span
 from ...lang.trampoline import Walk, run
 from ..functionalize import functionalize, has_writes
@@ -25,7 +25,7 @@ from .statements.functions import emit_function
 from .statements.grad_modes import mark_recorded
 from .table import HANDLERS
 
-_DEF = re.compile(r"\bdef\s+(\w+)")
+_DEF = pattern(r"\bdef\s+(\w+)")
 
 
 @dataclass(slots=True)

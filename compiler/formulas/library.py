@@ -18,7 +18,6 @@ from threading import RLock
 
 from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
-from ...lang.light_dataclasses import dataclass
 from ...lang.parser import parse
 from ...lang.source import Source
 from ...lang.trampoline import run
@@ -39,39 +38,41 @@ _COMPILING = RLock()
 """One unit compiles all formulas, one at a time."""
 _DEF = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _OF_LISTS = "[]"
-_SUFFIX = re.compile(r"_\d+\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """Where a function stands: its file, and its text from `def` to the next one."""
-
-    filename: str
-    start: int
-    end: int
 
 
 @cache
-def _index() -> dict[str, _Entry]:
-    entries: dict[str, _Entry] = {}
+def _index() -> dict[str, str]:
+    """The file that each function stands in, in order."""
+    entries: dict[str, str] = {}
     for filename, text in formula_files().items():
-        starts = [(m.group(1), m.start()) for m in _DEF.finditer(text)]
-        ends = [start for _, start in starts[1:]] + [len(text)]
-        for (name, start), end in zip(starts, ends, strict=True):
+        for name in _DEF.findall(text):
             if name in entries:
-                raise ValueError(f"formula {name} stands in {entries[name].filename} and in {filename}")
-            entries[name] = _Entry(filename, start, end)
+                raise ValueError(f"formula {name} stands in {entries[name]} and in {filename}")
+            entries[name] = filename
     return entries
+
+
+@cache
+def _by_base_name() -> dict[str, list[str]]:
+    """The functions whose names are one name, or that with a number behind."""
+    found: dict[str, list[str]] = {}
+    for name in _index():
+        base, _, number = name.rpartition("_")
+        found.setdefault(base if number.isdigit() and base else name, []).append(name)
+    return found
 
 
 @cache
 def definition_of(name: str) -> ast.FunctionDef:
     """The syntax of one function. Lines before it are blanked, not cut, so that its spans point into the file."""
-    entry = _index()[name]
-    text = formula_files()[entry.filename]
-    blank = "\n" * text.count("\n", 0, entry.start)
+    filename = _index()[name]
+    text = formula_files()[filename]
+    # From its `def` to the next one.
+    start = f"\n{text}".index(f"\ndef {name}(")
+    end = text.find("\ndef ", start) + 1 or len(text)
+    blank = "\n" * text.count("\n", 0, start)
     diagnostics = Diagnostics()
-    module = parse(Source(blank + text[entry.start : entry.end], entry.filename, is_library=True), diagnostics)
+    module = parse(Source(blank + text[start:end], filename, is_library=True), diagnostics)
     diagnostics.raise_if_any()
     return module.functions[0]
 
@@ -146,7 +147,7 @@ def _closed(graph: Graph) -> Graph:
 def formula_names(filename: str = "") -> list[str]:
     """Every function of the library, or of one of its files, helpers included and examples left out."""
     entries = _index().items()
-    return [n for n, entry in entries if not n.endswith(EXAMPLES) and filename in ("", entry.filename)]
+    return [n for n, found_in in entries if not n.endswith(EXAMPLES) and filename in ("", found_in)]
 
 
 def examples_of(name: str) -> Callee | None:
@@ -156,7 +157,8 @@ def examples_of(name: str) -> Callee | None:
 
 def formulas_named(base_name: str) -> list[str]:
     """The functions that may be formulas of an op: its name, and that with a number behind."""
-    return [name for name in _index() if name == base_name or (_SUFFIX.sub("", name) == base_name)]
+    by_number = [base_name] if base_name in _index() else []
+    return list(dict.fromkeys([*_by_base_name().get(base_name, ()), *by_number]))
 
 
 @cache

@@ -16,7 +16,17 @@ are kept apart until one is written and the other read afterwards: that is refus
 
 from __future__ import annotations
 
-from .driver import functionalize
+from ...lang.diagnostics import Diagnostics
+from ..ir.graph import Graph
 from .writes import POP, WRITE, has_writes
+
+
+def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
+    """The same function without writes. Abort for one that cannot be told apart from another program (E305)."""
+    # Most functions write into nothing: what follows places is loaded with the first that does.
+    from .driver import walk_function
+
+    return walk_function(graph, diagnostics).graph
+
 
 __all__ = ["POP", "WRITE", "functionalize", "has_writes"]

@@ -34,11 +34,6 @@ APART_STEPS_PER_NODE = 4
 be."""
 
 
-def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:
-    """The same function without writes. Abort for one that cannot be told apart from another program (E305)."""
-    return walk_function(graph, diagnostics).graph
-
-
 def walk_function(graph: Graph, diagnostics: Diagnostics) -> Functionalizer:
     """The walk over a function, at its end.
 

@@ -37,7 +37,9 @@ class _FromNumpy(dict["np.dtype[Any]", DType]):
     """Ours for each of NumPy's."""
 
     def __missing__(self, found: np.dtype[Any]) -> DType:
-        self.update({_TO_NUMPY[dtype]: dtype for dtype in DTYPES})
+        self.update({_TO_NUMPY[dtype]: dtype for dtype in DTYPES if dtype != BFLOAT16})
+        if found not in self:
+            self[_TO_NUMPY[BFLOAT16]] = BFLOAT16
         if found not in self:
             raise KeyError(found)
         return self[found]
@@ -92,13 +94,18 @@ def compute_dtype(dtype: DType) -> DType:
     return FLOAT32 if dtype.is_half else dtype
 
 
+def float_limits(dtype: np.dtype[Any]) -> Any:
+    """What `np.finfo` says of a floating dtype, and `ml_dtypes.finfo` of one that NumPy does not know."""
+    return (np.finfo if dtype.kind == "f" else ml_dtypes.finfo)(dtype)
+
+
 def is_element(value: bool | int | float, dtype: DType) -> bool:
     """Whether a Python number fits into a tensor."""
     target = _TO_NUMPY[dtype]
     if dtype == BOOL_DTYPE:
         return True
     if dtype.is_floating:
-        largest = float(ml_dtypes.finfo(target).max)
+        largest = float(float_limits(target).max)
         return not isfinite(value) or -largest <= value <= largest
     limits = np.iinfo(target)
     lowest = -limits.max if dtype == UINT8 and not isinstance(value, float) else limits.min

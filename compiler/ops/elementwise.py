@@ -112,12 +112,13 @@ class SpecializedOp:
         if not self.promoting_tensors or not self.keeps_floats:
             return None
         found = arguments[self.promoting_tensors[0]]
-        if not isinstance(found, np.ndarray) or found.dtype not in plain_floats():
+        dtype = plain_floats().get(found.dtype) if isinstance(found, np.ndarray) else None
+        if dtype is None:
             return None
         for index in self.promoting_tensors[1:]:
             if not isinstance(arguments[index], np.ndarray) or arguments[index].dtype is not found.dtype:
                 return None
-        return plain_floats()[found.dtype]
+        return dtype
 
     def _reject(self, arguments: Sequence[Any], promoted: DType) -> None:
         dtypes = {dtype_of(arguments[i]) for i in self.promoting if isinstance(arguments[i], np.ndarray)}
@@ -233,7 +234,10 @@ class Pointwise:
         """`evaluate`, with a shortcut where the whole op is one primitive: its NumPy function is called at once."""
         kernel = self._single_primitive()
         if kernel is None:
-            return self.evaluate
+            first, *rest = self.schema.arguments
+            is_unary = is_tensor(first.type) and first.required and not any(a.required for a in rest)
+            is_free = self._check is None and not self._elements
+            return _expression_shortcut(self) if is_unary and is_free else self.evaluate
         if isinstance(kernel, np.ufunc) and kernel.nin == 1:
             return _unary_shortcut(kernel, self)
         is_number = self.schema.arguments[1].type == NUMBER
@@ -287,6 +291,22 @@ def _unary_shortcut(function: Callable[..., Any], op: Pointwise) -> Callable[...
         if type(operand) is ndarray and operand.dtype in fast and not rest:
             result = function(operand)
             return result if type(result) is ndarray else np.asarray(result)
+        return evaluate(operand, *rest)
+
+    return shortcut
+
+
+def _expression_shortcut(op: Pointwise) -> Callable[..., Array]:
+    """Of one tensor and defaults there is one specialization, which need not be looked for."""
+    ndarray, evaluate = np.ndarray, op.evaluate
+    arguments = [SYMBOLIC, *op.defaults[1:]]
+    special: list[SpecializedOp] = []
+
+    def shortcut(operand: Any, *rest: Any) -> Array:
+        if type(operand) is ndarray and not rest:
+            if not special:
+                special.append(op.specialize(arguments))
+            return special[0].run((operand, *arguments[1:]))
         return evaluate(operand, *rest)
 
     return shortcut

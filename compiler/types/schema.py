@@ -132,9 +132,14 @@ _SCALARS: dict[str, Type] = {
     "Layout": INT,
 }
 _HEAD = re.compile(r"\s*([\w:]+?)(?:\.(\w+))?\(")
+_ARROW = re.compile(r"\s*->\s*(\()?")
 _ARGUMENT = re.compile(
     r"\s*(?:(?P<star>\*)|(?P<base>\w+)(?P<suffix>(?:\[\d*\]|\?)*)(?:\s+(?P<name>\w+)(?:=(?P<default>\[[^\]]*\]|\"[^\"]*\"|[^,()\s]+))?)?)\s*"
 )
+
+
+_KNOWN: dict[tuple[str, bool, str], Argument] = {}
+"""Arguments by their text: those of five hundred ops are two hundred different ones."""
 
 
 class SchemaError(ValueError):
@@ -148,7 +153,7 @@ def parse_schema(text: str) -> FunctionSchema:
     if not head:
         raise SchemaError(f"no name and '(' at the start of schema {text!r}")
     arguments, position = _parse_arguments(text, head.end())
-    arrow = re.compile(r"\s*->\s*(\()?").match(text, position)
+    arrow = _ARROW.match(text, position)
     if not arrow:
         raise SchemaError(f"expected '->' at {text[position:]!r} of schema {text!r}")
     if arrow.group(1):
@@ -169,7 +174,11 @@ def _parse_arguments(text: str, position: int) -> tuple[tuple[Argument, ...], in
         if match and match.group("star"):
             keyword_only = True
         elif match:
-            arguments.append(_argument(text, match, keyword_only, len(arguments)))
+            key = (match.group().strip(), keyword_only, "" if match.group("name") else str(len(arguments)))
+            known = _KNOWN.get(key)
+            if known is None:
+                known = _KNOWN[key] = _argument(text, match, keyword_only, len(arguments))
+            arguments.append(known)
         position = match.end() if match else position
         if position >= len(text) or text[position] not in ",)":
             raise SchemaError(f"unexpected {text[position : position + 20]!r} in schema {text!r}")

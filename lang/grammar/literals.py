@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ..patterns import pattern
+
 MAX_INT = 2**63 - 1
 """The largest int: values are 64 bits wide."""
 
 _DIGITS = r"[0-9](?:_?[0-9])*+"
-_INT = re.compile(r"0(?:_?0)*+|[1-9](?:_?[0-9])*+")
-_PREFIXED = re.compile(r"0(?:[xX](?:_?[0-9a-fA-F])++|[oO](?:_?[0-7])++|[bB](?:_?[01])++)")
-_FLOAT = re.compile(rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|{_DIGITS}[eE][+-]?{_DIGITS}")
-_COMPLEX = re.compile(rf"(?:{_FLOAT.pattern}|{_DIGITS})[jJ]")
+_INT = pattern(r"0(?:_?0)*+|[1-9](?:_?[0-9])*+")
+_PREFIXED = pattern(r"0(?:[xX](?:_?[0-9a-fA-F])++|[oO](?:_?[0-7])++|[bB](?:_?[01])++)")
+_FLOAT = pattern(rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?|{_DIGITS}[eE][+-]?{_DIGITS}")
+_COMPLEX = pattern(rf"(?:{_FLOAT.pattern}|{_DIGITS})[jJ]")
 
 
 class BadLiteralError(Exception):
@@ -57,7 +59,7 @@ def _short(text: str) -> str:
 
 
 _SIMPLE = {"\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_ESCAPE = re.compile(
+_ESCAPE = pattern(
     r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
     r"|N\{(?P<N>[^}]*)\}|(?P<other>.))",
     re.DOTALL,

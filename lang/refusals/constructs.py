@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ..imports import RELATIVE_IMPORT
+from ..patterns import pattern
 from .mistakes import BRACE
 from .refusal import Complaint, Refusal
 
@@ -42,7 +41,7 @@ _DECORATORS = {
 }
 """What to write instead of decorators, by a word of them."""
 
-_IMPORT = re.compile(
+_IMPORT = pattern(
     r"import torch( \. nn \. functional as F| \. nn as nn| \. jit)?|import (typing|math|warnings|collections)"
     r"|from torch import nn|from torch import (Tensor , nn|nn , Tensor)|import torch , math|import math , torch"
     r"|from collections import namedtuple"

@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
+from ..patterns import pattern
 from ..source import Source
 from .tokens import BRACKETS, ERROR, KEYWORDS, WORD, Token
 
 START, TEXT, OPEN, SPEC, CLOSE, END = KINDS = ("FSTART", "FTEXT", "FOPEN", "FSPEC", "FCLOSE", "FEND")
 
-_TEXT = re.compile(r"(?: [^{}\\] | \\N\{[^}]*\} | \\[^{}] | \\(?=[{}]) | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
-_RAW_TEXT = re.compile(r"(?: [^{}] | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
-_FORMAT_TEXT = re.compile(r"[^{}]*+", re.DOTALL)
-_ENDS_FIELD = re.compile(r"\s*[!:}]")
-_CONVERSION = re.compile(r"\s*(?:!\s*([A-Za-z]*)\s*)?")
+_TEXT = pattern(r"(?: [^{}\\] | \\N\{[^}]*\} | \\[^{}] | \\(?=[{}]) | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
+_RAW_TEXT = pattern(r"(?: [^{}] | \{\{ | \}\} )*+", re.DOTALL | re.VERBOSE)
+_FORMAT_TEXT = pattern(r"[^{}]*+", re.DOTALL)
+_ENDS_FIELD = pattern(r"\s*[!:}]")
+_CONVERSION = pattern(r"\s*(?:!\s*([A-Za-z]*)\s*)?")
 
 
 class TextScanner(Protocol):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_SHAPE = re.compile(r"\((\d*(?:,\d+)*),?\)")
-_INDEX = re.compile(r"index (-?\d+) is out of bounds for axis (\d+) with size (\d+)")
-_MASK = re.compile(r"boolean index did not match .* axis (\d+); size of axis is (\d+) but size of .* axis is (\d+)")
-_BROADCAST = re.compile(r".*could not be broadcast.*")
+from ...lang.patterns import pattern
+
+_SHAPE = pattern(r"\((\d*(?:,\d+)*),?\)")
+_INDEX = pattern(r"index (-?\d+) is out of bounds for axis (\d+) with size (\d+)")
+_MASK = pattern(r"boolean index did not match .* axis (\d+); size of axis is (\d+) but size of .* axis is (\d+)")
+_BROADCAST = pattern(r".*could not be broadcast.*")
 
 
 def _shapes(match: re.Match[str]) -> str:
@@ -25,6 +27,6 @@ WORDINGS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 def in_our_words(message: str) -> str:
     """The message, or what it means where it is one of NumPy's."""
-    for pattern, words in WORDINGS:
-        message = pattern.sub(words, message)
+    for usual, words in WORDINGS:
+        message = usual.sub(words, message)
     return message

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ...compiler.ops.arrays import Array, dtype_of, numpy_dtype, scalar_dtype
-from ...compiler.types.dtypes import DTYPES, DType
+from ...compiler.types.dtypes import BFLOAT16, DTYPES, DType
 from ...compiler.types.lazy_numpy import np
 from .containers import alike, parts
 from .describe import describe
@@ -33,9 +33,15 @@ def native() -> frozenset[np.dtype[Any]]:
     return frozenset(numpy_dtype(dtype) for dtype in DTYPES)
 
 
+@cache
+def _usual() -> frozenset[np.dtype[Any]]:
+    """Those of NumPy itself: what holds bfloat16 is loaded where an array is of none of them."""
+    return frozenset(numpy_dtype(dtype) for dtype in DTYPES if dtype != BFLOAT16)
+
+
 def to_array(value: Any) -> Array:
     """A tensor argument as a native NumPy array; Unsuitable for what is none."""
-    if type(value) is np.ndarray and value.dtype in native():
+    if type(value) is np.ndarray and (value.dtype in _usual() or value.dtype in native()):
         return value
     if isinstance(value, np.ndarray | np.generic):
         return _native(value)
@@ -52,9 +58,9 @@ def to_array(value: Any) -> Array:
 
 def all_native(values: Sequence[Any]) -> bool:
     """Whether `to_array` would return every value as it is: the usual case, made quick."""
-    dtypes = native()
-    for value in values:  # noqa: SIM110 - a generator would take as long as all the rest of a small call
-        if type(value) is not np.ndarray or value.dtype not in dtypes:
+    dtypes = _usual()
+    for value in values:
+        if type(value) is not np.ndarray or (value.dtype not in dtypes and value.dtype not in native()):
             return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,5 +73,17 @@ def test_a_check_unpacks_nothing_and_writes_no_other_format(tmp_path: Path) -> N
     code = f"import sys; sys.argv[1:] = [{str(file)!r}]; {run}"
     loaded = loaded_by(code)
     assert not loaded & {"scipy", "torch", "lark", "rich", "numpy.typing", "importlib.resources", "shutil", "zipfile"}
+    assert not loaded & {"numpy.random", "ml_dtypes", "gradscript.compiler.functionalize.driver"}
     assert "gradscript.authoring.cli.formats" not in loaded
     assert not {name for name in loaded if name.startswith("gradscript.authoring.repair")}
+
+
+def test_a_check_starts_no_threads_for_products(tmp_path: Path) -> None:
+    file = tmp_path / "mul.grad"
+    file.write_text(MUL)
+    run = "from gradscript.authoring.cli.main import main; main(['check', sys.argv[1]], standalone_mode=False)"
+    code = f"import sys, os; sys.argv[1:] = [{str(file)!r}]\n{run}\nprint(os.environ['OPENBLAS_NUM_THREADS'])"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    for given, expected in (({}, "1"), ({"OPENBLAS_NUM_THREADS": "2"}, "2")):
+        said = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120, env=environment | given)
+        assert said.split()[-1] == expected

@@ -23,6 +23,7 @@ from ....runtime.failures.failure import RuntimeFailure
 from ..evaluation import Subject
 from ..leaves import floating_leaves, is_floating
 from .dimensions import batched, sizes_to_try, tied_dimensions
+from .draws import Rng
 from .recipes import Entry, ExampleEntry, PlainEntry, Recipe, TensorEntry, tensor_entry
 from .samples import INDICES, MASKS, choices, holds_tensors, is_dtype, looks_like_data
 from .shapes import (
@@ -64,7 +65,7 @@ class InputSearch:
 
     def __init__(self, subject: Subject, seed: int = 0, given: Mapping[int, Entry] | None = None) -> None:
         self.subject = subject
-        self.rng = np.random.default_rng(seed)
+        self.rng = Rng(seed)
         self.arguments = subject.schema.arguments
         self.given: Mapping[int, Entry] = given or {}
         wanted = [i for i in range(len(self.arguments)) if i not in self.given]
@@ -360,9 +361,9 @@ class InputSearch:
         for _ in range(MAX_DRAWN):
             recipe = first
             for i in self.plain:
-                recipe = recipe.with_entry(i, PlainEntry(self.choices[i][self.rng.integers(len(self.choices[i]))]))
+                recipe = recipe.with_entry(i, PlainEntry(self.choices[i][self.rng.below(len(self.choices[i]))]))
             for i in absent:
-                if self.rng.random() < 0.5:
+                if self.rng.below(2):
                     recipe = recipe.with_entry(i, PlainEntry(None))
             yield recipe
 

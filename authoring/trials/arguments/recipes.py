@@ -10,7 +10,8 @@ import numpy as np
 from ....compiler.types.types import ListType, Type, strip_optional
 from ....lang.light_dataclasses import dataclass, replace
 from ..leaves import is_floating, map_arrays
-from .samples import DATA, DOMAINS, INDICES, Rng, like
+from .draws import Rng
+from .samples import DATA, DOMAINS, INDICES, like
 from .shapes import Shape, Shapes
 
 

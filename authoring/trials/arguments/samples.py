@@ -25,9 +25,8 @@ from ....compiler.types.types import (
     strip_optional,
 )
 from ..leaves import Array
+from .draws import Rng
 from .shapes import Shape
-
-Rng = np.random.Generator
 
 MAX_COUNT = 200
 """A larger number is not tried for an int: it may be a count."""
@@ -51,11 +50,11 @@ def looks_like_data(name: str) -> str | None:
 
 
 def _signs(rng: Rng, shape: Shape) -> Array:
-    return rng.choice(np.array([-1.0, 1.0]), shape)
+    return rng.signs(shape)
 
 
 def _spread(rng: Rng, shape: Shape, low: float, high: float) -> Array:
-    return np.asarray(rng.uniform(low, high, shape))
+    return rng.uniform(low, high, shape)
 
 
 def _rows(rng: Rng, shape: Shape) -> Array:
@@ -66,13 +65,13 @@ def _rows(rng: Rng, shape: Shape) -> Array:
 def _indices(rng: Rng, shape: Shape, count: int) -> Array:
     """Numbers below `count`, the largest of them always among them, each again where there is room."""
     numbers = count - 1 - np.arange(int(np.prod(shape))) % count
-    return np.asarray(rng.permutation(numbers).reshape(shape))
+    return rng.shuffled(numbers).reshape(shape)
 
 
 def _definite(rng: Rng, shape: Shape) -> Array:
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ValueError("no matrix")
-    root = rng.normal(size=shape)
+    root = rng.normal(shape)
     return np.asarray(root @ root.swapaxes(-1, -2) / shape[-1] + np.eye(shape[-1]))
 
 
@@ -90,7 +89,7 @@ DOMAINS: dict[str, Callable[[Rng, Shape], Array]] = {
     "index": lambda rng, shape: _indices(rng, shape, 2),
     "high index": lambda rng, shape: _indices(rng, shape, 3),
     "first index": lambda rng, shape: _indices(rng, shape, 1),
-    "bool": lambda rng, shape: np.asarray(rng.random(shape) < 0.6),
+    "bool": lambda rng, shape: np.asarray(rng.uniform(shape=shape) < 0.6),
     "all true": lambda rng, shape: np.ones(shape, bool),
     "all false": lambda rng, shape: np.zeros(shape, bool),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
-from random import Random
 from typing import TypeAlias
 
 from numpy import broadcast_shapes
@@ -146,6 +145,8 @@ def beside(given: Sequence[Shape], count: int) -> Iterator[Shapes]:
 def mixed(count: int) -> Iterator[Shapes]:
     """Ranks 1 to 4 with sizes 1 to 6 in an order without pattern, the same each time."""
     pool = ((2, 3), (3, 2), (3, 3), (5,), (2,), (2, 3, 4), (3, 4, 4), (1, 2, 4, 4), (2, 4, 5), (3, 5), (6, 4), (3,))
+    from random import Random  # which is slow to load, and seldom asked for
+
     draw = Random(count)
     for _ in range(MIXED):
         yield tuple(draw.choice(pool) for _ in range(count))

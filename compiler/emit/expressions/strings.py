@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ....lang import ast
+from ....lang.patterns import pattern
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...spelling.overloads import Argued
@@ -18,7 +19,7 @@ from ...types.types import STR, TupleType, is_tensor
 from ..emitter import Emitter, constant_of, described, is_constant
 from ..resolve import emit_resolved
 
-_PERCENT = re.compile(
+_PERCENT = pattern(
     r"%(?P<name>\([^)]*\))?(?P<flags>[#0\- +]*(?:\*|\d+)?(?:\.(?:\*|\d+))?)[hlL]?(?P<kind>.)?", re.DOTALL
 )
 _MAX_JOINED = 100_000

@@ -13,12 +13,12 @@ whatever emission makes of a statement. What a write changes there keeps the gra
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
 from ....lang import ast
 from ....lang.diagnostics import Diagnostics
+from ....lang.patterns import pattern
 from ....lang.rules.grad_modes import grad_mode
 from ....lang.source import Span
 from ...functionalize.unrecorded import detach_results, inline_call, is_plain_call
@@ -34,7 +34,7 @@ from ..annotations import dotted_name
 Region = tuple[int, int, bool]
 """Where a body starts and ends, and whether gradients flow from what is computed there."""
 
-_ENABLES = re.compile(r"\b(enable_grad|set_grad_enabled|inference_mode)\b")
+_ENABLES = pattern(r"\b(enable_grad|set_grad_enabled|inference_mode)\b")
 MAX_INLINED = 20_000
 """Nodes of functions called where no gradient flows; beyond, the results of a call are detached."""
 

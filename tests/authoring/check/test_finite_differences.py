@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from gradscript.authoring.trials.finite_differences import slope
+from gradscript.authoring.trials.finite_differences import MOST_NUMBERS, slopes
 
 Real = Callable[[float], float]
 
 
 def at(function: Real, point: float) -> tuple[float, float]:
-    found = slope(lambda t: np.array([function(point + t)]), np.array([function(point)]))
+    (found,) = slopes([lambda t: np.array([function(point + t)])], np.array([function(point)]))
     return float(found.value[0]), float(found.error[0])
 
 
@@ -58,3 +58,24 @@ def test_a_jump_is_noticed() -> None:
 def test_nan_is_infinitely_wrong() -> None:
     _, error = at(lambda x: float("nan"), 1.0)
     assert error == np.inf
+
+
+def test_functions_together_have_the_slopes_that_each_has_alone() -> None:
+    functions = [
+        lambda t: np.array([np.sin(t), np.abs(t)]),
+        lambda t: np.array([np.exp(t) - 1, t if t < 0.03 else 0.03]),
+        lambda t: np.array([0.0, np.nan if t > 0.05 else t]),
+    ]
+    at_zero = np.zeros(2)
+    together = slopes(functions, at_zero)
+    for function, found in zip(functions, together, strict=True):
+        (alone,) = slopes([function], at_zero)
+        assert np.array_equal(found.value, alone.value)
+        assert np.array_equal(found.error, alone.error)
+
+
+def test_many_outputs_are_gone_through_a_few_functions_at_a_time() -> None:
+    count = MOST_NUMBERS // 2 + 1
+    factors = [1.0, 2.0, 3.0]
+    found = slopes([lambda t, k=k: np.full(count, k * t) for k in factors], np.zeros(count))
+    assert [one.value[-1] for one in found] == pytest.approx(factors)
