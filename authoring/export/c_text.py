@@ -13,18 +13,21 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
+from ...compiler.autodiff.gradient import Gradient
 from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
 from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.ir.structure import spelled
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.passed import passed_sizes
 from ...compiler.ops.open_arrays import contiguous_strides
-from ...compiler.ops.registry import OPS
+from ...compiler.ops.registry import OPS, Trait
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
 from ...compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
 from ...compiler.scheduling.cpu import ProgramAxis as Programs
 from ...compiler.types.dtypes import DType
+from ...compiler.types.types import is_tensor
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
@@ -35,7 +38,14 @@ from .signature import ROWS, ExportSignature, SampleShape, signatures
 from .sizes import NotASize, Sizes, SizeTerm, at
 from .triton_kernels import renamed_like
 
-NOTE = "C has no ops of a library between kernels: leave matrix products and the like to the caller"
+NOTE = (
+    "C is made of functions of tensors whose branches and loops follow from shapes and numbers: choose by "
+    "`torch.where`, or leave the choice to the caller"
+)
+LIBRARY_NOTE = (
+    "C runs kernels alone, and no op of a library: export what stands in front of it and behind it, and call a library "
+    "between the two, or leave out `--c`: torch runs it there"
+)
 _TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
 _ARRAY = re.compile(r"^(\s*)(\w+) (\w+)\[(.+)\] __attribute__\(\(aligned\(\d+\)\)\);$")
 _PARAMETERS = {
@@ -71,7 +81,8 @@ def exported_c(function: Function, values: Sequence[Any], policy: str | int | Po
             continue
     span = reason.span if reason is not None and reason.span is not None and reason.span.source.text else None
     message = f"'{function.name}' cannot be exported as C: {reason or 'no kernels of one text serve all sizes'}"
-    raise CompileError([Diagnostic("E412", message, span or function.callee.graph.span, (NOTE,))])
+    note = (reason.note if reason is not None else "") or NOTE
+    raise CompileError([Diagnostic("E412", message, span or function.callee.graph.span, (note,))])
 
 
 @dataclass
@@ -81,6 +92,8 @@ class _Module:
     passes: Sequence[Passes]
     kernels: dict[str, CFunction] = field(default_factory=dict)
     prototypes: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
 
     def texts(self) -> dict[str, str]:
         self.sizes = Sizes(self.signature.symbols, in_c=True)
@@ -88,7 +101,9 @@ class _Module:
         name = self.function.name
         drivers = list(self._drivers())
         text = emit_c(self.kernels.values())
-        shapes = "\n".join(f" *     {line}" for line in self._shapes())
+        told = [*self._shapes(), f"results: {', '.join(self.results)}"]
+        told += [f"kept for the backward: {', '.join(self.kept)}"] if self.kept else []
+        shapes = "\n".join(f" *     {line}" for line in told)
         doc = (
             f"/* {name}: both passes in C, for float32 tensors that are contiguous.\n *\n{shapes}\n *\n"
             " * Results are written where the caller says. 0: done, 1: an index was out of range, 2: no memory. */"
@@ -106,18 +121,22 @@ class _Module:
             if isinstance(given, SampleShape):
                 sizes = [*([ROWS] if given.batched else []), *(size.text().replace("//", "/") for size in given.sizes)]
                 yield f"{argument.name}: ({', '.join(sizes)})"
+            elif not isinstance(given, float) or self.signature.settled:
+                yield f"{argument.name}: {given!r}, as it was given: the text is for that alone"
 
     def _drivers(self) -> Iterator[str]:
         first = self.passes[0]
         names = [a.name for a in self.function.schema.arguments]
-        yield self._driver("forward", [p.forward for p in self.passes], ())
+        forward = _Driver(self, f"{self.function.name}_forward", [p.forward for p in self.passes], ())
+        yield forward.text()
+        count = first.gradient.num_real_outputs if first.gradient is not None else len(first.forward.outputs)
+        self.results, self.kept = forward.written(0, count), forward.written(count)
         if first.backward is not None and first.gradient is not None:
-            gradient = first.gradient
-            backward = [p.backward for p in self.passes if p.backward is not None]
-            yield self._driver("backward", backward, [names[i] for i in gradient.output_vjps])
-
-    def _driver(self, which: str, programs: Sequence[Program], gradients: Sequence[str]) -> str:
-        return _Driver(self, f"{self.function.name}_{which}", programs, gradients).text()
+            gradients = [names[i] for i in first.gradient.output_vjps]
+            programs = [p.backward for p in self.passes if p.backward is not None]
+            backward = _Driver(self, f"{self.function.name}_backward", programs, gradients)
+            backward.take(forward, first.gradient)
+            yield backward.text()
 
 
 class _Driver:
@@ -127,6 +146,8 @@ class _Driver:
         self.gradients = gradients
         """What a backward gives the gradients of, by name."""
         self.copies: list[str] = []
+        self.pointers: set[str] = set()
+        """The parameters that it writes to, as they are declared."""
         self.module = module
         self.name = name
         self.programs = programs
@@ -145,6 +166,7 @@ class _Driver:
             else:
                 self._number(steps[0])
         sizes = [f"int64_t {name}" for name in self.module.names]
+        self.pointers = {text.partition(" ")[2] for text in parameters if not text.startswith("const ")}
         prototype = f"int32_t {self.name}({', '.join([*parameters, *sizes])})"
         self.module.prototypes.append(prototype)
         freed = [f"free({name});" for name in self.own]
@@ -176,6 +198,8 @@ class _Driver:
                 continue
             if output.name not in program.inputs and output.name not in written:
                 written.add(output.name)
+                if self.gradients:
+                    self._name(output.name, f"grad_{self.gradients[i]}")
                 found.append(f"{self._type(layout.dtype)} *{self._name(output.name)}")
             elif self.gradients:
                 found.append(self._copied(i, output.name, layout.dtype))
@@ -197,13 +221,31 @@ class _Driver:
             raise NoPlan(f"{dtype} has no type in C")
         return _TYPES[dtype.name]
 
-    def _name(self, of: str) -> str:
+    def _name(self, of: str, wanted: str = "") -> str:
         if of not in self.given:
-            name = re.sub(r"\W", "_", of)
+            name = re.sub(r"\W", "_", wanted or of)
             while name in _WORDS or name in self.module.names or name in self.given.values():
                 name += "_"
             self.given[of] = name
         return self.given[of]
+
+    def written(self, start: int, stop: int | None = None) -> list[str]:
+        """What outputs are written to, by the names of parameters."""
+        outputs = self.programs[0].outputs[start:stop]
+        names = [self.given.get(output.name, "") for output in outputs if isinstance(output, Ref)]
+        return [name for name in dict.fromkeys(names) if f"*{name}" in self.pointers]
+
+    def take(self, forward: _Driver, gradient: Gradient) -> None:
+        """Call what the forward was given, and what it wrote, as it does."""
+        program = forward.programs[0]
+        written = [output.name if isinstance(output, Ref) else "" for output in program.outputs]
+        theirs = [
+            *(program.inputs[i] for i in gradient.captured_inputs),
+            *(written[i] for i in gradient.captured_outputs),
+        ]
+        for ours, name in zip(self.programs[0].inputs[len(gradient.input_vjps) :], theirs, strict=True):
+            if isinstance(ours, str) and isinstance(name, str) and name in forward.given:
+                self.given[ours] = forward.given[name]
 
     # --- steps ---
 
@@ -266,10 +308,17 @@ class _Driver:
         texts = [self._name(a.name) if isinstance(a, Ref) else repr(a) for a in step.arguments]
         makes_tensor = op is None or any(result in self.programs[0].layouts for result in step.results)
         if makes_tensor or name not in (*_OPERATORS, "pow", "neg") or not step.results:
-            raise NoPlan(f"'{kind}' is an op of a library", step.node.span)
+            found = next((s.node for s in self.programs[0].steps if _is_computed_elsewhere(s)), step.node)
+            raise NoPlan(f"'{spelled(found) or found.kind}' is an op of a library", found.span, LIBRARY_NOTE)
         left, right = texts[0], texts[1] if len(texts) > 1 else ""
         text = {"pow": f"pow({left}, {right})", "neg": f"-{left}"}.get(name) or f"{left} {_OPERATORS[name]} {right}"
         self.lines.append(f"const double {self._name(step.results[0])} = {text};")
+
+
+def _is_computed_elsewhere(step: KernelStep | ExternStep) -> bool:
+    """Whether a step calls an op that computes something, and gives no view alone."""
+    op = OPS.of(step.node.schema) if isinstance(step, ExternStep) else None
+    return op is not None and not op.has(Trait.VIEW) and any(is_tensor(result.type) for result in op.schema.returns)
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,12 @@ _CHUNKS = ChunkLimits(
 
 
 class NoPlan(Exception):
-    """No kernels for arguments like these; `span` is the line, where there is one."""
+    """No kernels for arguments like these; `span` is the line, where there is one, and `note` what to do."""
 
-    def __init__(self, message: str, span: Any = None) -> None:
+    def __init__(self, message: str, span: Any = None, note: str = "") -> None:
         super().__init__(message)
         self.span = span
+        self.note = note
 
 
 @dataclass(frozen=True, slots=True)

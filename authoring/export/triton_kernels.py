@@ -248,7 +248,10 @@ def renamed_like(kernel: Kernel, first: Kernel) -> Kernel:
     if len(kernel.axes) != len(first.axes) or len(kernel.body) != len(first.body):
         raise NotASize("the samples have other kernels")
     names = {own.name: other.name for own, other in zip(kernel.axes, first.axes, strict=True)}
-    names |= dict(zip(passed_sizes(kernel), passed_sizes(first), strict=True))
+    passed, others = passed_sizes(kernel), passed_sizes(first)
+    if len(passed) != len(others):
+        raise NotASize("the samples have other sizes passed")
+    names |= dict(zip(passed, others, strict=True))
     if all(own == other for own, other in names.items()):
         return kernel
     axes = tuple(replace(axis, name=names[axis.name]) for axis in kernel.axes)

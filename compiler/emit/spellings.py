@@ -150,6 +150,9 @@ def _flag(e: Emitter, argument: Argued) -> bool | None:
     if isinstance(value, int | float):
         return bool(value)
     note = "write it out, or an `if` around two calls"
+    if isinstance(value, str) and argument.keyword in ("size_average", "reduce"):
+        # Python takes any text for True there, so that torch gives the mean.
+        note = f"torch has `size_average` and `reduce` in these places: by its name, `reduction={value!r}`"
     raise e.fail("E204", f"'{argument.keyword}' has to be True or False when the program compiles", argument.span, note)
 
 

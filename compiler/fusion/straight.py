@@ -7,9 +7,11 @@ from typing import Any
 
 from ...lang.source import NO_SPAN, Span
 from ..ir.graph import Graph
+from ..ir.kinds import sources
 from ..ir.node import Node, Value
 from ..ir.structure import spelled
 from ..ops.registry import OPS, Trait
+from ..types.types import is_tensor
 
 
 class Unfusable(Exception):
@@ -44,4 +46,19 @@ def why_left(node: Node, known: Mapping[Value, Any]) -> str:
     trips = known.get(node.inputs[0]) if node.kind == "prim::Loop" else None
     if type(trips) is int and known.get(node.blocks[0].outputs[0]) is True:
         return "a loop is not written out"
+    if node.kind == "prim::Loop" and not _reads_tensors(node.inputs[0], node.blocks[0].outputs[0]):
+        return "a loop goes on until a number that it computes says so; `for i in range(n)` counts its rounds"
     return f"{'a loop' if node.kind == 'prim::Loop' else 'a branch'} depends on what is in tensors"
+
+
+def _reads_tensors(*values: Value) -> bool:
+    """Whether some op takes a tensor on the way to one of these."""
+    pending, seen = [*values], set(values)
+    while pending:
+        value = pending.pop()
+        given = [*value.node.inputs, *sources(value), *(v for block in value.node.blocks for v in block.outputs)]
+        if any(is_tensor(v.type) for v in given):
+            return True
+        pending += [v for v in given if v not in seen]
+        seen.update(given)
+    return False

@@ -17,8 +17,10 @@ from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
 from ..types.floats import holds_open_float
-from ..types.types import UNDEFINED, TensorType, Type, is_subtype, is_tensor_list
+from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tensor_list
 
+_CONDITIONS = {"prim::If": 0, "prim::Loop": 1}
+"""Which input decides what runs."""
 MAX_ROUNDS = 4
 """A decided branch may decide others, and each round decides what the one before uncovered."""
 
@@ -39,6 +41,7 @@ def settle_shapes(
     """
     if all_defined:
         _drop_undefined(graph, arguments)
+    _decide(graph, arguments)
     left_out = () if unroll else (unroll_loops,)
     for _ in range(MAX_ROUNDS):
         known = propagate_shapes(graph, arguments)
@@ -58,6 +61,16 @@ def settle_rounds(graph: Graph, arguments: Sequence[Any]) -> None:
         settle_shapes(graph, arguments, unroll=False)
         if not write_out_loops(graph):
             return
+
+
+def _decide(graph: Graph, arguments: Sequence[Any]) -> None:
+    """Put what is known of flags among the inputs into the branches and the loops that they decide themselves."""
+    for value, given in zip(graph.inputs, arguments, strict=True):
+        decided = [use for use in value.uses if use.index == _CONDITIONS.get(use.user.kind)]
+        if isinstance(given, bool) and value.type == BOOL and decided:
+            known = Builder(graph, before=graph.body.param.next).constant(given)
+            for use in decided:
+                use.user.set_input(use.index, known)
 
 
 def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:

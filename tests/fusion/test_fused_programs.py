@@ -119,6 +119,19 @@ def test_branches_on_elements_are_refused() -> None:
         fuse(UNIT.data_dependent.graph, [layout_of(draw(3), settled=False)], lambda primitive, dtype: True)
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_flags_among_the_arguments_decide_branches(flag: bool) -> None:
+    text = "def f(x, flag: bool):\n    if flag:\n        return torch.sin(x)\n    return torch.exp(x)\n"
+    kernels = check_fused(gs.CompilationUnit(text).f, [draw(4, 5), flag])
+    assert any("sin" in str(kernel) for kernel in kernels) == flag
+
+
+def test_a_loop_that_numbers_end_is_told_from_one_that_tensors_end() -> None:
+    text = "def f(x, n: int):\n    while n > 0:\n        x = x * x\n        n -= 1\n    return x\n"
+    with pytest.raises(Unfusable, match="until a number that it computes says so"):
+        fuse(gs.CompilationUnit(text).f.graph, [layout_of(draw(3), settled=False), 3], lambda primitive, dtype: True)
+
+
 def test_long_chains_do_not_recurse() -> None:
     unit = gs.CompilationUnit("def f(x, y):\n" + "    x = torch.sin(x) * y\n" * 3000 + "    return x\n")
     (kernel,) = fuse(unit.f.graph, [layout_of(draw(8), settled=False)] * 2, lambda primitive, dtype: True).kernels

@@ -106,6 +106,8 @@ def test_a_tensor_of_a_tensor_is_a_copy_without_gradient(call: str) -> None:
         ("F.relu(x, True)", "E305", "argument 'x'"),
         ("F.relu(x * 1, flag)", "E204", "'inplace' has to be True or False"),
         ("F.mse_loss(x, x, flag)", "E204", "'size_average' has to be True or False"),
+        ("F.smooth_l1_loss(x, x, 'none', 2.0)", "E204", "by its name, `reduction='none'`"),
+        ("F.kl_div(x, x, 'sum')", "E204", "by its name, `reduction='sum'`"),
         ("torch.relu_(2.0)", "E203", "writes into a tensor"),
     ],
 )
