@@ -308,16 +308,17 @@ class _Driver:
         texts = [self._name(a.name) if isinstance(a, Ref) else repr(a) for a in step.arguments]
         makes_tensor = op is None or any(result in self.programs[0].layouts for result in step.results)
         if makes_tensor or name not in (*_OPERATORS, "pow", "neg") or not step.results:
-            found = next((s.node for s in self.programs[0].steps if _is_computed_elsewhere(s)), step.node)
+            others = (s for s in self.programs[0].steps if isinstance(s, ExternStep))
+            found = next((s.node for s in others if _is_computed_elsewhere(s)), step.node)
             raise NoPlan(f"'{spelled(found) or found.kind}' is an op of a library", found.span, LIBRARY_NOTE)
         left, right = texts[0], texts[1] if len(texts) > 1 else ""
         text = {"pow": f"pow({left}, {right})", "neg": f"-{left}"}.get(name) or f"{left} {_OPERATORS[name]} {right}"
         self.lines.append(f"const double {self._name(step.results[0])} = {text};")
 
 
-def _is_computed_elsewhere(step: KernelStep | ExternStep) -> bool:
+def _is_computed_elsewhere(step: ExternStep) -> bool:
     """Whether a step calls an op that computes something, and gives no view alone."""
-    op = OPS.of(step.node.schema) if isinstance(step, ExternStep) else None
+    op = OPS.of(step.node.schema)
     return op is not None and not op.has(Trait.VIEW) and any(is_tensor(result.type) for result in op.schema.returns)
 
 
