@@ -14,9 +14,18 @@ class GraphRun(Protocol):
     def run(self, values: Sequence[Any]) -> list[Any] | None:
         """The results, for one bound value per input; None where no kernels do it."""
 
-    def entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
+    def entry(
+        self,
+        values: Sequence[Any],
+        given: int,
+        by_ops: Callable[[], Callable[[list[Any]], list[Any]] | None],
+        *,
+        at_once: bool = False,
+    ) -> Any:
         """What runs the graph on values like these without Python in between, of which as many as are `given` may be
-        others; None where there is no such thing, or, unless `at_once`, but when it is asked for the second time."""
+        others; None where there is no such thing, or, unless `at_once`, but when it is asked for the second time.
+
+        `by_ops` gives what runs those that have no kernels, where a second run is no more than a repetition."""
 
 
 _MAKERS: list[Callable[[Graph], GraphRun]] = []

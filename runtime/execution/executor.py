@@ -170,7 +170,24 @@ class GraphExecutor:
 
     def kernel_entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
         """What runs the kernels for values like the first of these, where they are met again; None if nothing does."""
-        return None if self._kernels is None else self._kernels.entry(values, given, at_once=at_once)
+        if self._kernels is None:
+            return None
+        return self._kernels.entry(values, given, lambda: self._steps(values), at_once=at_once)
+
+    def _steps(self, values: Sequence[Any]) -> Callable[[list[Any]], list[Any]] | None:
+        """What runs values like these op by op; None where what fails must not run again."""
+        if not may_run_again(self.graph):
+            return None
+        plan = self.plan_of_last(values)
+        template = plan.template
+
+        def run(inputs: list[Any]) -> list[Any]:
+            HITS.add()
+            LAST.plan = plan
+            inputs += template
+            return execute(plan, inputs)
+
+        return run
 
     def explain(self, failure: RuntimeFailure, values: Sequence[Any]) -> RuntimeFailure:
         """The failure that the fallback plan gives, which knows the calls that led there; else the one at hand."""

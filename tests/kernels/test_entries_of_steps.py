@@ -162,3 +162,59 @@ def test_tensors_go_the_same_way(unit: gs.CompilationUnit) -> None:
             torch.testing.assert_close(have, want, rtol=1e-12, atol=1e-12)
         with torch.no_grad():
             assert torch.equal(unit.turned(x, w), unit.product(x, w).t())
+
+
+def test_what_has_no_kernels_or_control_flow_between_them_is_found_as_quickly() -> None:
+    unit = gs.CompilationUnit("""
+def places(x):
+    return torch.nonzero(x)
+
+def until(x, n: int):
+    y = x
+    while bool(y.sum() < 10.0) and n > 0:
+        y = y * 2 + 1
+        n = n - 1
+    return y
+
+def seeded(x, seed: int):
+    return x * 2 + seed
+
+def told(x):
+    print("once")
+    return torch.nonzero(x)
+""")
+    draw = np.random.default_rng(0)
+    xs = [draw.standard_normal(5) * (draw.random(5) < 0.5) for _ in range(8)]
+    for x in xs:
+        with gs.settings.backend("c"):
+            found = [unit.places(x), unit.until(x, 3), *(unit.seeded(x, n) for n in (-4, len(xs), 1 << 62))]
+        with gs.settings.backend("numpy"):
+            wanted = [unit.places(x), unit.until(x, 3), *(unit.seeded(x, n) for n in (-4, len(xs), 1 << 62))]
+        for have, want in zip(found, wanted, strict=True):
+            assert have.dtype == want.dtype
+            np.testing.assert_allclose(have, want, 1e-12)
+    if entry.types() is not None:
+        assert all(unit_function.calls for unit_function in (unit.places, unit.until, unit.seeded))
+        assert not unit.told.calls
+
+
+def test_numbers_of_more_than_64_bits_do_what_they_do_op_by_op() -> None:
+    unit = gs.CompilationUnit("def seeded(x, seed: int):\n    return x * 2 + seed\n")
+    x = np.arange(3.0)
+    for number in (1, 2, 3, True, 1 << 70, -(1 << 70), 4):
+        outcomes = []
+        for backend in ("c", "numpy"):
+            with gs.settings.backend(backend):
+                try:
+                    outcomes.append(unit.seeded(x, number).tolist())
+                except gs.RuntimeFailure as failure:
+                    outcomes.append(failure.code)
+        assert outcomes[0] == outcomes[1], number
+
+
+def test_what_prints_prints_once_a_call(capfd: pytest.CaptureFixture[str]) -> None:
+    told = gs.CompilationUnit("def told(x):\n    print('once')\n    return torch.nonzero(x)\n").told
+    with gs.settings.backend("c"):
+        for _ in range(6):
+            told(np.arange(3.0))
+    assert capfd.readouterr().out.count("once") == 6

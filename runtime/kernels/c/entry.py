@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..failure import KernelFailure
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
-from .program import CProgram, Straight
+from .program import CProgram, OutOfRange, Step, Straight, Stretch
 
 Call = Callable[..., Any]
 
@@ -106,54 +106,117 @@ def widths_of(types: Sequence[Type]) -> list[int | None]:
     return [_width(type) for type in types]
 
 
-def entry_of(program: CProgram, values: Sequence[Any], given: int, widths: Sequence[int | None]) -> Any:
+def entry_of(
+    program: CProgram,
+    values: Sequence[Any],
+    given: int,
+    widths: Sequence[int | None],
+    open_inputs: Collection[int] = (),
+) -> Any:
     """What runs a program on arguments like these; None where it takes or gives lists.
 
-    The first of the values, as many as are `given`, are asked for, the others are what they are. Results are tensors
-    and tuples of tensors, as `widths_of` says; what the program gives beyond them is left.
+    The first of the values, as many as are `given`, are asked for, the others are what they are; those of
+    `open_inputs` may be any ints. Results are tensors and tuples of tensors, as `widths_of` says; what the program
+    gives beyond them is left.
     """
     found = types()
     if found is None or None in widths or any(isinstance(v, list | tuple) for v in values):
         return None
     straight = program.straight
-    if straight is None:
-        return _entry_of_steps(found, program, values, given, widths)
-    slots = _places(straight, len(values))
     count = sum(abs(width) for width in widths if width is not None)
+    if straight is None:
+        if program.takes_lists or len(program.outputs) < count:
+            return None
+        run = _with_entries(found, program).run
+        return entry_of_steps(lambda inputs: run(inputs, thread_count()), program, values, given, widths, open_inputs)
+    slots = _places(straight, len(values))
     if slots is None or any(result not in slots for result in straight.results):
         return None
-    stretch, kernels = straight.stretch, straight.stretch.kernels
     return found.entry(
-        guards=tuple([_guard(value) for value in values[:given]]),
-        made=tuple([(slots[number], dtype, tuple(shape)) for number, shape, dtype in stretch.made]),
-        buffers=tuple([slots[number] for number in stretch.buffers]),
-        parameters=tuple([(slots[n], integer) for n, integer in zip(stretch.numbers, kernels.integers, strict=True)]),
+        guards=_guards(values[:given], open_inputs),
         outputs=tuple([slots[number] for number in straight.results[:count]]),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
         constants=tuple(straight.constants),
-        run=launcher_address(),
-        launches=ctypes.addressof(kernels.launches),
-        count=len(kernels.launches),
-        sizes=ctypes.addressof(kernels.sizes),
-        is_long=kernels.shares,
-        threads=thread_count,
-        allocate=ARENA.empty,
         owner=program,
         steps=None,
+        **_launched(straight.stretch, slots),
     )
 
 
-def _entry_of_steps(
-    found: Types, program: CProgram, values: Sequence[Any], given: int, widths: Sequence[int | None]
+def _launched(stretch: Stretch, slots: Mapping[int, int]) -> dict[str, Any]:
+    """What an entry is told of kernels, whose values are at these places."""
+    kernels = stretch.kernels
+    return {
+        "made": tuple([(slots[number], dtype, tuple(shape)) for number, shape, dtype in stretch.made]),
+        "buffers": tuple([slots[number] for number in stretch.buffers]),
+        "parameters": tuple(
+            [(slots[n], integer) for n, integer in zip(stretch.numbers, kernels.integers, strict=True)]
+        ),
+        "run": launcher_address(),
+        "launches": ctypes.addressof(kernels.launches),
+        "count": len(kernels.launches),
+        "sizes": ctypes.addressof(kernels.sizes),
+        "is_long": kernels.shares,
+        "threads": thread_count,
+        "allocate": ARENA.empty,
+    }
+
+
+def _with_entries(found: Types, program: CProgram) -> CProgram:
+    """The program with its kernels run by entries, which ask nothing."""
+    steps = [(_step(found, step), free) for step, free in program.steps]
+    return CProgram(program.constants, program.widths, program.made, steps, program.outputs, program.layouts)
+
+
+def _step(found: Types, step: Step) -> Step:
+    if not isinstance(step, Stretch):
+        return step
+    made = [number for number, _, _ in step.made]
+    given = [*dict.fromkeys(n for n in (*step.buffers, *step.numbers) if n not in made)]
+    slots = {number: place for place, number in enumerate((*given, *made))}
+    entry = found.entry(
+        guards=(_guard(KNOWN),) * len(given),
+        outputs=tuple([slots[number] for number in made]),
+        widths=(-1,) * len(made),
+        defaults=(),
+        constants=(),
+        owner=step,
+        steps=None,
+        **_launched(step, slots),
+    )
+    calls = found.calls()
+    calls.add(entry)
+
+    def run(slots: list[Any], threads: int) -> None:
+        step.move(slots)
+        results = calls(*[slots[number] for number in given])
+        if results is None:
+            raise OutOfRange
+        for number, result in zip(made, (results,) if len(made) == 1 else results, strict=True):
+            slots[number] = result
+
+    return run
+
+
+def entry_of_steps(
+    steps: Callable[[list[Any]], list[Any]],
+    owner: object,
+    values: Sequence[Any],
+    given: int,
+    widths: Sequence[int | None],
+    open_inputs: Collection[int] = (),
 ) -> Any:
-    """The same of a program that calls ops of the library too: it runs in Python, with nothing left to be asked."""
-    count = sum(abs(width) for width in widths if width is not None)
-    if program.takes_lists or len(program.outputs) < count:
+    """As `entry_of`, of what runs in Python, with nothing left to be asked. What it refuses goes the longer way.
+
+    `owner` lives as long.
+    """
+    found = types()
+    if found is None or None in widths or any(isinstance(value, list | tuple) for value in values):
         return None
-    run = program.run
+    count = sum(abs(width) for width in widths if width is not None)
     return found.entry(
-        guards=tuple([_guard(value) for value in values[:given]]),
+        guards=_guards(values[:given], open_inputs),
         made=(),
         buffers=(),
         parameters=(),
@@ -168,8 +231,8 @@ def _entry_of_steps(
         is_long=False,
         threads=thread_count,
         allocate=ARENA.empty,
-        owner=program,
-        steps=lambda inputs: run(inputs, thread_count()),
+        owner=owner,
+        steps=steps,
     )
 
 
@@ -184,6 +247,12 @@ def _width(type: Type) -> int | None:
     if isinstance(type, TupleType):
         return len(type.elements) if all(map(is_tensor, type.elements)) else None
     return -1 if is_tensor(type) else None
+
+
+def _guards(values: Sequence[Any], open_inputs: Collection[int]) -> tuple[Any, ...]:
+    """What arguments have to be for a program that was planned for these."""
+    any_int = ("integer", None, (), ())
+    return tuple([any_int if i in open_inputs else _guard(value) for i, value in enumerate(values)])
 
 
 def _guard(value: Any) -> tuple[str, Any, tuple[int, ...], tuple[int, ...]]:

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from ....compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ....compiler.fusion.unasked import open_seeds
 from ....compiler.ir.graph import Graph
-from ....compiler.types.types import INT, TupleType, Type
+from ....compiler.types.types import INT, TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
@@ -25,11 +25,14 @@ from .layouts import MAX_PROGRAMS, addressable, described, has_tuples
 from .program import IN_VAIN, CProgram
 
 if TYPE_CHECKING:
+    from .entry import Calls
     from .planning import CPlan, GraphPlanner
 
 TUPLES = "kernels take no tuple where None may stand, nor one in a list"
 """Why what is given one runs op by op."""
 _UNPLANNED: Any = object()
+ByOps = Callable[[list[Any]], list[Any]]
+"""What gives the results of ops, for one value per input."""
 
 
 class CGraph:
@@ -44,6 +47,7 @@ class CGraph:
         self._input_types = [value.type for value in graph.inputs]
         self._output_types = [value.type for value in graph.outputs][: -1 if graph.returns_closure else None]
         self._restored: dict[Hashable, CProgram | None] = {}
+        self._met: dict[Hashable, int] = {}
         self._kept = self._keeper()
         _GRAPHS.add(self)
 
@@ -55,6 +59,7 @@ class CGraph:
     def forget(self) -> None:
         """Drop what was planned."""
         self._restored.clear()
+        self._met.clear()
         for name in ("_planner", "_graph"):
             self.__dict__.pop(name, None)
 
@@ -78,20 +83,43 @@ class CGraph:
         """What a run gives that kernels ended."""
         return None
 
-    def entry(self, values: Sequence[Any], given: int, *, at_once: bool = False) -> Any:
-        """What runs it on values like these without Python in between; None where nothing does, or, unless `at_once`,
-        not yet.
+    def entry(
+        self, values: Sequence[Any], given: int, by_ops: Callable[[], ByOps | None], *, at_once: bool = False
+    ) -> Any:
+        """What runs it on values like these without Python in between, or with nothing left to be asked; None where
+        nothing does, or, unless `at_once`, not yet.
 
-        Of the values as many as are `given` may be others.
+        Of the values as many as are `given` may be others. `by_ops` gives what runs those that have no kernels.
         """
-        if self._open or any(isinstance(value, list | tuple) for value in values):
+        if any(isinstance(value, list | tuple) for value in values):
             return None
-        program = self._found(values, settled=False)
-        if not isinstance(program, CProgram) or not (at_once or program.meets_again()):
+        opened = open_seeds(values, self._open)
+        program = self._found(opened, settled=False)
+        if not at_once and not self._meets_again(opened):
             return None
-        from .entry import entry_of, widths_of
+        from .entry import entry_of, entry_of_steps, widths_of
 
-        return entry_of(program, values, given, widths_of(self._output_types))
+        widths = widths_of(self._output_types)
+        if isinstance(program, CProgram):
+            return entry_of(program, values, given, widths, self._open)
+        if any(isinstance(value, float) for value in values) or at_once:
+            # With floats that are known there may be a program.
+            return None
+        steps = by_ops()
+        if program is not None and steps is not None:
+            run = program.run
+            return entry_of_steps(lambda inputs: run(inputs, 0), program, values, given, widths, self._open)
+        if steps is None or any(width != -1 for width in widths):
+            return None
+        return entry_of_steps(steps, self, values, given, widths, self._open)
+
+    def _meets_again(self, values: Sequence[Any]) -> bool:
+        """Whether this is asked for the second time of such values."""
+        key = described(values, settled=False)
+        if len(self._met) >= MAX_PROGRAMS:
+            self._met.clear()
+        count = self._met[key] = self._met.get(key, 0) + 1
+        return count == 2
 
     def _program(self, values: Sequence[Any]) -> CProgram | CPlan | None:
         """What runs such values; where only known floats make a straight line, a program for these."""
@@ -157,10 +185,34 @@ class CGraph:
 class CGroup(CGraph):
     """A fusion group: what it cannot do by kernels, ops do one by one, and say what is wrong."""
 
+    # What takes values straight to kernels, once there are such.
+    _calls: Calls | None = None
+
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         """The results, for one value per input."""
+        found = self._calls(*values) if self._calls is not None else None
+        if found is not None:
+            return [*found] if type(found) is tuple else [found]
         results = self.run(values)
-        return run_plan(self._by_ops, values) if results is None else results
+        if results is None:
+            return run_plan(self._by_ops, values)
+        self._remember(values)
+        return results
+
+    def _remember(self, values: Sequence[Any]) -> None:
+        """Have what runs such values found at once."""
+        if not all(map(is_tensor, self._output_types)):
+            return
+        entry = self.entry(values, len(values), lambda: None)
+        if entry is not None:
+            from .entry import new_calls
+
+            self._calls = self._calls if self._calls is not None else new_calls()
+            self._calls.add(entry)
+
+    def forget(self) -> None:
+        super().forget()
+        self._calls = None
 
     @cached_property
     def _by_ops(self) -> ExecutionPlan:

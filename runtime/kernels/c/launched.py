@@ -18,7 +18,8 @@ from .library import Library
 
 
 class OutOfRange(Exception):
-    """An index that a kernel was given, or computed, lies out of range: what it wrote is of no use."""
+    """An index that a kernel was given, or computed, lies out of range, or an int has more than 64 bits: what it wrote
+    is of no use."""
 
 
 IN_VAIN = (OutOfRange, MemoryError)
@@ -66,7 +67,9 @@ class LaunchedKernels:
         given = self._numbers()
         for place, number, is_integer in zip(given, numbers, self.integers, strict=False):
             if is_integer:
-                place.integer = int(number)
+                place.integer = whole = int(number)
+                if place.integer != whole:
+                    raise OutOfRange
             else:
                 place.real = float(number)
         pointers = self._addresses(*map(_address, arrays))

@@ -13,6 +13,7 @@ import numpy as np
 from ....compiler.ops.registry import Op
 from ....lang.light_dataclasses import dataclass
 from ...values.arena import ARENA
+from ...values.float_errors import ignoring_float_errors
 from .launched import IN_VAIN, LaunchedKernels, OutOfRange
 
 __all__ = ["IN_VAIN", "CProgram", "Extern", "OutOfRange", "Slot", "Stretch"]
@@ -43,11 +44,15 @@ class Stretch:
     def __call__(self, slots: Slots, threads: int) -> None:
         for number, shape, dtype in self.made:
             slots[number] = ARENA.empty(shape, dtype)
+        self.move(slots)
+        arrays = [slots[number] for number in self.buffers]
+        self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
+
+    def move(self, slots: Slots) -> None:
+        """Have what is made in the memory of something else lie there."""
         for number, source, shape in self.moved:
             array = slots[source]
             slots[number] = array if array.shape == shape else array.reshape(shape)
-        arrays = [slots[number] for number in self.buffers]
-        self.kernels.run(arrays, [slots[number] for number in self.numbers], threads)
 
 
 class Extern:
@@ -58,7 +63,7 @@ class Extern:
     by one are to say what is wrong.
     """
 
-    __slots__ = ("_readers", "arguments", "failed", "is_single", "is_view", "op", "results", "tensors")
+    __slots__ = ("_evaluate", "_readers", "arguments", "failed", "is_single", "is_view", "op", "results", "tensors")
 
     def __init__(
         self,
@@ -79,12 +84,12 @@ class Extern:
         self.is_single = is_single
         self.failed = failed
         self._readers = [_reader(argument) for argument in arguments]
+        self._evaluate = ignoring_float_errors(op.evaluate)
 
     def __call__(self, slots: Slots, threads: int) -> None:
         arguments = [read(slots) for read in self._readers]
         try:
-            with np.errstate(all="ignore"):
-                result = self.op.evaluate(*arguments)
+            result = self._evaluate(*arguments)
         except MemoryError:
             raise
         except Exception as error:
@@ -119,7 +124,7 @@ class CProgram:
         constants: Sequence[Any],
         widths: Sequence[int | None],
         made: int,
-        steps: Sequence[tuple[Stretch | Extern, Sequence[int]]],
+        steps: Sequence[tuple[Step, Sequence[int]]],
         outputs: Sequence[Any],
         layouts: Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None],
     ) -> None:

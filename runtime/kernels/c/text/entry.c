@@ -27,9 +27,10 @@ typedef int gs_run(
 
 enum { DONE = 0, FAILED = -1, ELSEWHERE = 1 };
 
-/* What an argument has to be: an array of this layout, a float, an object itself; or what is known to be right. */
+/* What an argument has to be: an array of this layout, a float, an int of 64 bits, an object itself; or what is known
+   to be right. */
 typedef struct {
-    enum { ANYTHING, ARRAY, REAL, SAME } kind;
+    enum { ANYTHING, ARRAY, REAL, INTEGER, SAME } kind;
     PyObject *object; /* the dtype of an array, or what is to be the same */
     int ndim;
     npy_intp *sizes; /* then strides */
@@ -71,7 +72,7 @@ static int read_guard(PyObject *item, Guard *guard)
     PyObject *object, *sizes, *strides;
     const char *kind;
     if (!PyArg_ParseTuple(item, "sOO!O!", &kind, &object, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return FAILED;
-    guard->kind = kind[0] == 'a' ? ARRAY : kind[0] == 'r' ? REAL : kind[0] == 's' ? SAME : ANYTHING;
+    guard->kind = kind[0] == 'a' ? ARRAY : kind[0] == 'r' ? REAL : kind[0] == 'i' ? INTEGER : kind[0] == 's' ? SAME : ANYTHING;
     guard->object = Py_NewRef(object);
     guard->ndim = (int)PyTuple_GET_SIZE(sizes);
     guard->sizes = PyMem_Calloc(2 * (size_t)guard->ndim + 1, sizeof(npy_intp));
@@ -192,8 +193,13 @@ static inline int is_unasked(double value)
 
 static inline int fits(const Guard *guard, PyObject *value)
 {
+    int is_beyond = 0;
     switch (guard->kind) {
     case ANYTHING: return 1;
+    case INTEGER:
+        if (!PyLong_CheckExact(value)) return 0;
+        (void)PyLong_AsLongLongAndOverflow(value, &is_beyond);
+        return !is_beyond;
     case REAL: return PyFloat_CheckExact(value) && is_unasked(PyFloat_AS_DOUBLE(value));
     case SAME:
         if (value == guard->object) return 1;
