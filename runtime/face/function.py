@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -394,6 +395,9 @@ def _kernels_in_c(graph: Graph) -> CGraph:
 
 def _finds_compiler() -> bool:
     """Whether there is a compiler of C; where not, one notice says how to get one."""
+    if os.name != "posix":
+        # What is built is kept in folders that are opened as POSIX has it.
+        return False
     from ..kernels.c.compiler import has_compiler
 
     return has_compiler()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import click
 
+from ....runtime.settings.modes import settings
 from ..console import emit
 from ..loading import find_function, load_unit
 from ..options import FILE, JSON
@@ -31,7 +33,9 @@ def run(
     ctx.meta["gradscript.json"] = as_json
     function = find_function(load_unit(file), name)
     args, named = parse_arguments(function.schema, texts)
-    outputs, gradients = run_function(function, args, named, grad=grad)
+    # It runs once, which kernels are not built for unless somebody says so.
+    with settings.backend("numpy") if settings.backend == "auto" else nullcontext():
+        outputs, gradients = run_function(function, args, named, grad=grad)
     if out is not None:
         save(out, outputs)
     names = [argument.name for argument in function.schema.arguments]
