@@ -155,7 +155,7 @@ def program_data(program: CProgram) -> Data:
 
 
 def program_of(data: Data) -> CProgram | None:
-    """The program that was made data; None where a library of it is gone."""
+    """The program that was made data; None where a library of it, or an op, is gone."""
     steps: list[tuple[Stretch | Extern, Sequence[int]]] = []
     for kept, free in data["steps"]:
         step = _extern_of(kept) if "op" in kept else _stretch_of(kept)
@@ -212,10 +212,13 @@ def _stretch_of(data: Mapping[str, Any]) -> Stretch | None:
     return Stretch(LaunchedKernels(library, plan), made, moved, data["buffers"], data["numbers"])
 
 
-def _extern_of(data: Mapping[str, Any]) -> Extern:
+def _extern_of(data: Mapping[str, Any]) -> Extern | None:
+    try:
+        op = OPS.named(data["op"])
+    except KeyError:
+        return None
     arguments = [_argument_of(argument) for argument in data["arguments"]]
     is_view, is_single = data["is_view"], data["is_single"]
-    op = OPS.named(data["op"])
     return Extern(op, arguments, data["results"], data["tensors"], is_view=is_view, is_single=is_single)
 
 
