@@ -115,8 +115,28 @@ class Memory(Objects):
             for scope in self.scopes:
                 if cell in scope.stale:
                     return cell, scope.stale[cell]
-        if isinstance(place, View) and self.snapshot(place) is None and not self._is_in_position(place):
-            return self.own(place.root)[0], Write("a change of the list", self.builder.current_span)
+        return self._moved(place)
+
+    def _moved(self, place: Place, *, is_known: bool = True) -> tuple[Cell, Write] | None:
+        """The list in which an element is not where it was that the place is, or holds: what `is_known` of it is not
+        asked for. To write is to ask for the place alone."""
+        pending, seen = [place], set[Place]()
+        while pending:
+            given = pending.pop()
+            if given in seen or (is_known and self.snapshot(given) is not None):
+                continue
+            seen.add(given)
+            match given:
+                case View(root=root):
+                    if not self._is_in_position(given):
+                        return self.own(root)[0], Write("a change of the list", self.builder.current_span)
+                    pending.append(root)
+                case Root(cell):
+                    content = self.content(cell)
+                    if is_known and not isinstance(content, Whole):
+                        pending += content.places if isinstance(content, Slots) else (content.place,)
+                case Items() | Either() | ChosenPlace():
+                    pending += alternatives(given)
         return None
 
     def unknown(self, cell: Cell, write: Write) -> Abort:
@@ -262,8 +282,10 @@ class Memory(Objects):
             unknown = self.stale(place)
             if unknown is not None:
                 raise self.unknown(*unknown)
-            if not self._is_in_position(place):
-                raise self.unknown(cells[0], Write("a change of the list", write.span))
+        if not isinstance(place, Root):
+            unknown = self._moved(place, is_known=False)
+            if unknown is not None:
+                raise self.unknown(*unknown)
         self._assign(place, value)
         self.spoil(cells, write)
 

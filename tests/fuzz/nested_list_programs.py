@@ -30,22 +30,40 @@ from nested_list_texts import (
     tensor_text,
 )
 
+KNOWN = (
+    *("l = [a, b]", "n = [[a, b * 1], [x * 1, w * 3]]", "t = [(a, b), (x * 2, w * 0.5)]"),
+    *("h = [(l, a), (n[1], x * 3)]", "q = (l, n[0])", "d = [n, [l, [b]]]"),
+)
+GIVEN = (
+    ("l = [a, b]", "l = [e * 1 for e in given[0]]", "l = [e for e in [a, b] if e.sum() > 0.0137]"),
+    ("n = [[e * 1 for e in held] for held in given]",),
+    ("t = [(a, b), (x * 2, w * 0.5)]", "t = [(e, e * 1) for e in l]"),
+    ("h = [(l, a), (n[1], x * 3)]", "h = [(held, held[0]) for held in n]", "h = [(held, w * 2) for held in n]"),
+    ("q = (l, n[0])", "q = ends(n)"),
+    ("d = [n, [l, [b]]]", "d = [[held] for held in n]", "d = [n for held in n]", "d = [n]"),
+)
+"""The variables at the start: lists whose elements are known, and, one of each row, lists of unknown lengths."""
+CALL = "\n\ndef f(x, w):\n    return program(x, w, [[x * 1, w * 2], [w * 1, x * 3]])\n"
 
-def program(seed: int) -> str:
-    """The text of the program of a seed; its function is `f(x, w)`, of two square matrices."""
+
+def program(seed: int, *, given: bool = False) -> str:
+    """The text of the program of a seed; its function is `f(x, w)`, of two square matrices.
+
+    With `given` it calls one whose lists are made of such as it is given, which nobody knows the lengths of.
+    """
     p = Program(random.Random(seed))
-    for text in ("a = x.clone()", "b = w * 2", "r = a[0]", "l = [a, b]", "n = [[a, b * 1], [x * 1, w * 3]]"):
+    p.lines += ["    a = x.clone()", "    b = w * 2", "    r = a[0]"]
+    for text in map(p.rng.choice, GIVEN) if given else KNOWN:
         p.line(text)
-    p.line("t = [(a, b), (x * 2, w * 0.5)]")
-    p.line("h = [(l, a), (n[1], x * 3)]")
-    p.line("q = (l, n[0])")
-    p.line("d = [n, [l, [b]]]")
     p.kinds.update(a=TENSOR, b=TENSOR, r=ROW, l=LIST, n=NESTED, t=PAIRS, h=HELD, q=DUO, d=DEEP)
     for _ in range(p.rng.randint(4, 12)):
         _statement(p)
     names = p.rng.sample(list(p.kinds), min(len(p.kinds), p.rng.randint(2, 4)))
     results = [f"{name}[0]" if p.kinds[name] in (PAIRS, HELD) and p.rng.random() < 0.5 else name for name in names]
-    return HELPERS + "\ndef f(x, w):\n" + "\n".join(p.lines) + f"\n    return {', '.join(results)}\n"
+    body = "\n".join(p.lines) + f"\n    return {', '.join(results)}\n"
+    if not given:
+        return f"{HELPERS}\ndef f(x, w):\n{body}"
+    return f"{HELPERS}\ndef program(x, w, given: List[List[Tensor]]):\n{body}{CALL}"
 
 
 def _statement(p: Program) -> None:
