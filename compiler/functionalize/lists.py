@@ -224,6 +224,9 @@ def _hold_all(memory: Memory, elements: Sequence[Any], source: Root) -> None:
     """The list now holds what the one made of it does, whose own elements are gone with it."""
     if source.cell.elements is None:
         return
+    content = memory.content(source.cell)
+    if isinstance(content, Slots | Spread):
+        memory.collapse(source.cell, content)
     mine = source.cell.elements
     for cell in elements:
         if mine.repeats:

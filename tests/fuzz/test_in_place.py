@@ -420,6 +420,27 @@ def test_too_many_ways_through_a_function_are_not_walked() -> None:
     assert outcome(branches(60)).startswith("refused: ")
 
 
+@pytest.mark.parametrize("put", ["l.append(p)", "l.insert(0, p)", "l[0] = p", "l += [p]", "l.extend([p, p])"])
+@pytest.mark.parametrize(
+    "write", ["l[0].add_(1)", "l[-1].add_(1)", "p.add_(1)", "m[0].mul_(2)", "k = l[0]\n    k += 1"]
+)
+def test_what_went_into_one_of_two_lists_is_written(put: str, write: str) -> None:
+    text = f"""
+def f(x, w):
+    p = {{made}}
+    l = [x * 1]
+    m = [w * 1]
+    if x.sum() > 0.0137:
+        l = m
+    {put}
+    {write}
+    return l, m, p
+"""
+    assert outcome(text.format(made="x * 3")) == "equal"
+    # An argument is refused wherever it may be what is written into.
+    assert outcome(text.format(made="x")) == "equal" or "argument" in outcome(text.format(made="x"))
+
+
 BINDS = (
     "if x.sum() > 0.0137:\n        l = n[0]",
     "if x.sum() < 0.0137:\n        l = n[0]",
