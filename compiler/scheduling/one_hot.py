@@ -12,22 +12,27 @@ sum of the row: without this, a pass over all columns adds zeros.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 
-from ...lang.light_dataclasses import dataclass
+from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import axis
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, KernelConstant, Operand, Position, Reduce, Statement
 from ..kernel_ir.parts import fresh, names_of
 from ..kernel_ir.statements import without_unused
-from ..types.dtypes import BOOL, DType
+from ..types.dtypes import BOOL
+from ..types.sizes import is_open
 
 
 @dataclass(frozen=True, slots=True)
 class _Single:
-    """A value that is `number`, rounded by `casts`, where the position along an axis is `at`, and 0 elsewhere."""
+    """A value that is `number`, after `steps`, where the position along an axis is `at`, and 0 elsewhere.
+
+    Steps are conversions and products with a number, each of what the one before gives.
+    """
 
     number: Operand
     at: str
-    casts: tuple[DType, ...]
+    steps: tuple[Cast | Compute, ...]
 
 
 def pick_single_terms(kernel: Kernel) -> Kernel:
@@ -50,10 +55,12 @@ def _single(statement: Statement, defined: Mapping[str, Definition]) -> _Single 
     if not (isinstance(statement, Reduce) and statement.combine == "sum" and len(statement.over) == 1):
         return None
     (along,) = statement.over
-    chosen, casts = defined.get(str(statement.operand)), []
-    while isinstance(chosen, Cast) and chosen.dtype.is_floating:
-        casts.append(chosen.dtype)
-        chosen = defined.get(str(chosen.operand))
+    chosen = defined.get(str(statement.operand))
+    steps: list[Cast | Compute] = []
+    while chosen is not None and _leaves_zeros(chosen):
+        assert isinstance(chosen, Cast | Compute)
+        steps.append(chosen)
+        chosen = defined.get(str(chosen.operand if isinstance(chosen, Cast) else _factor(chosen)))
     if not isinstance(chosen, Compute) or chosen.primitive != "where" or chosen.operands[2] != KernelConstant(0):
         return None
     condition, number, _ = chosen.operands
@@ -63,8 +70,24 @@ def _single(statement: Statement, defined: Mapping[str, Definition]) -> _Single 
     for position, at in (hit.operands, hit.operands[::-1]):
         found = defined.get(str(position))
         if isinstance(found, Position) and found.index == axis(along) and isinstance(at, str) and at in defined:
-            return None if _varies(at, along, defined) else _Single(number, at, tuple(casts[::-1]))
+            return None if _varies(at, along, defined) else _Single(number, at, tuple(steps[::-1]))
     return None
+
+
+def _leaves_zeros(statement: Definition) -> bool:
+    """Whether what it makes of a zero is one, but for its sign, which no sum of several shows."""
+    if isinstance(statement, Cast):
+        return statement.dtype.is_floating
+    if not isinstance(statement, Compute):
+        return False
+    numbers = [o.value for o in statement.operands if isinstance(o, KernelConstant)]
+    is_scaled = statement.primitive == "mul" and len(numbers) == 1 and not is_open(numbers[0]) and isfinite(numbers[0])
+    return statement.dtype.is_floating and (is_scaled or statement.primitive == "neg")
+
+
+def _factor(statement: Compute) -> Operand:
+    """What is scaled."""
+    return next(operand for operand in statement.operands if not isinstance(operand, KernelConstant))
 
 
 def _varies(operand: Operand, along: str, defined: Mapping[str, Definition]) -> bool:
@@ -76,12 +99,18 @@ def _picked(statement: Reduce, single: _Single, kernel: Kernel, taken: set[str])
     low, high, inside = (fresh("v", taken), fresh("v", taken), fresh(f"{single.at}_inside", taken))
     axes = next(s.axes for s in kernel.body if isinstance(s, Definition) and s.name == single.at)
     size = KernelConstant(kernel.axis(along).size)
-    number, rounded = single.number, []
-    for dtype in single.casts:
-        rounded.append(Cast(fresh("v", taken), dtype, statement.axes, number))
-        number = rounded[-1].name
+    number = single.number
+    made: list[Statement] = []
+    for step in single.steps:
+        name = fresh("v", taken)
+        if isinstance(step, Cast):
+            made.append(Cast(name, step.dtype, statement.axes, number))
+        else:
+            operands = tuple(o if isinstance(o, KernelConstant) else number for o in step.operands)
+            made.append(replace(step, name=name, axes=statement.axes, operands=operands))
+        number = name
     return [
-        *rounded,
+        *made,
         Compute(low, BOOL, axes, "ge", (single.at, KernelConstant(0))),
         Compute(high, BOOL, axes, "lt", (single.at, size)),
         Compute(inside, BOOL, axes, "and", (low, high)),

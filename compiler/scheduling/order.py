@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..kernel_ir.kernel import Definition, Load, Reduce, Statement, Uniform
-from ..kernel_ir.statements import used_names
+from ..kernel_ir.statements import slice_of, used_names
 
 DRAWING = 3
 """32-bit words that a random number takes until it is known, besides its own."""
@@ -31,6 +31,25 @@ DRAWING = 3
 def frugal_order(body: Sequence[Statement], row: frozenset[str], serial: frozenset[str]) -> list[Statement]:
     """The statements of a body that is reduced along the axes of a row, and accumulated along serial axes."""
     return _accumulated_early(_heaviest_first(body, row), serial)
+
+
+def with_late_loads(body: Sequence[Statement], row: frozenset[str]) -> list[Statement]:
+    """The statements with loads along a row that no reduction of it needs where they are first used: a row that is held
+    waits for its reductions by itself."""
+    reduced = [name for s in body if isinstance(s, Reduce) and s.over & row for name in used_names(s)]
+    early = {s.name for s in slice_of(body, reduced) if isinstance(s, Load)}
+    waiting = {s.name: s for s in body if isinstance(s, Load) and s.axes & row and s.name not in early}
+    ordered: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Load) and statement.name in waiting:
+            continue
+        pending = [name for name in used_names(statement) if name in waiting]
+        for name in pending:
+            # And what tells it its place.
+            pending += [inner for inner in used_names(waiting[name]) if inner in waiting]
+        ordered += [waiting.pop(name) for name in [*waiting] if name in pending]
+        ordered.append(statement)
+    return ordered
 
 
 def _heaviest_first(body: Sequence[Statement], row: frozenset[str]) -> list[Statement]:

@@ -191,8 +191,21 @@ def _with_block(schedule: Schedule, factor: float) -> Schedule:
 def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> bool:
     """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
     each = -(-next_power(columns) // (WARP * limits.max_warps))
-    is_walked = bool(kernel.with_role("serial"))
-    return words_alive(kernel) * each <= (limits.registers if is_walked else limits.held_registers)
+    is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
+    return _held_words(kernel, next_power(columns), limits) * each <= (
+        limits.registers if is_shared else limits.held_registers
+    )
+
+
+def _held_words(kernel: Kernel, tile: int, limits: Limits) -> float:
+    """32-bit words of one point of a tile that are alive at once, with what shared memory has no room for."""
+    words = words_alive(kernel)
+    return max(words, loaded_words(kernel)) if _is_beyond_shared(kernel, tile, limits) else words
+
+
+def _is_beyond_shared(kernel: Kernel, tile: int, limits: Limits) -> bool:
+    """Whether a tile that is fetched while another is computed does not fit into shared memory."""
+    return tile * bytes_fetched(kernel, _names(kernel.with_role("serial"))) > limits.shared
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
@@ -250,7 +263,9 @@ def _looped(kernel: Kernel, columns: int, limits: Limits) -> LoopedRow:
     points, most = _block(kernel, limits)
     least = limits.tile if any(axis.dynamic for axis in reduction) else WARP
     block = min(points, max(columns, least))
-    while block > 256 and _looped_words(kernel) * block // (WARP * most) > limits.registers:
+    # As many warps as there may be have no more registers than values and addresses take.
+    registers = limits.held_registers if most == limits.max_warps else limits.registers
+    while block > 256 and _looped_words(kernel) * block // (WARP * most) > registers:
         block //= 2
     warps = max(min(next_power(block // (WARP * limits.elements_per_thread)), most), 1)
     stages = _stages(kernel, reduction, block, limits, block)
@@ -335,7 +350,7 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     columns, steps = next_power(extent(reduction)), _room(serial, limits.tile)
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
-    warps = _warps(rows * columns, limits, words_alive(kernel))
+    warps = _warps(rows * columns, limits, _held_words(kernel, rows * columns, limits))
     return Serial(warps, stages, rows, columns, most_registers=limits.most_registers)
 
 

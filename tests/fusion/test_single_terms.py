@@ -89,3 +89,23 @@ def test_spellings_of_it_are_known(old: str, new: str) -> None:
 def test_other_reductions_stay(old: str, new: str) -> None:
     kernel = kernel_of(TEXT.replace(old, new))
     assert pick_single_terms(kernel) == kernel
+
+
+SCALED = TEXT.replace(
+    "%s : float32 [i] = reduce sum %g over j",
+    "%h : float32 [i, j] = mul(%g, -0.5)\n  %n : float32 [i, j] = neg(%h)\n  %s : float32 [i] = reduce sum %n over j",
+)
+
+
+def test_numbers_that_are_scaled_are_so_once() -> None:
+    kernel = kernel_of(SCALED)
+    found = pick_single_terms(kernel)
+    verify_kernel(found)
+    assert not any(isinstance(statement, Reduce) for statement in found.body)
+    np.testing.assert_array_equal(run_kernel(found, INPUTS)["result"], run_kernel(kernel, INPUTS)["result"])
+
+
+@pytest.mark.parametrize("factor", ["inf", "nan", "%x"])
+def test_zeros_that_are_none_once_they_are_scaled_are_summed(factor: str) -> None:
+    kernel = kernel_of(SCALED.replace("-0.5", factor))
+    assert any(isinstance(statement, Reduce) for statement in pick_single_terms(kernel).body)

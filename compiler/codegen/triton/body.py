@@ -124,9 +124,21 @@ class TritonBody(TritonExpressions):
             return False
         if isinstance(statement, Cast) and statement.operand in self._loads_in_place:
             return False
-        if isinstance(statement, Reduce) and statement.combine in ("argmax", "argmin"):
+        if isinstance(statement, Reduce) and (statement.combine in ("argmax", "argmin") or self._is_late(statement)):
             return False
         return not isinstance(statement, Uniform) and len(text.text) <= INLINE
+
+    def _is_late(self, reduction: Reduce) -> bool:
+        """Whether more of the row would be loaded before a reduction that is written where its result is used."""
+        name = reduction.name
+        for statement in self.statements[self.statements.index(reduction) + 1 :]:
+            if isinstance(statement, Load) and statement.axes & reduction.over:
+                return True
+            if name in used_names(statement):
+                if not isinstance(statement, Definition) or not is_anonymous(statement.name):
+                    return False
+                name = statement.name
+        return False
 
     def _is_used_elsewhere(self, name: str) -> bool:
         """Whether straight code's value is used in a loop or after one; of a loop's own, all uses are there."""

@@ -25,9 +25,10 @@ from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Number, Statement
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
+from ...scheduling.order import with_late_loads
 from ...scheduling.padding import choose_others
 from ...scheduling.phases import phases_of
-from ...scheduling.schedule import WARP, Schedule
+from ...scheduling.schedule import WARP, Row, Schedule
 from ...types.dtypes import (
     BFLOAT16,
     BOOL,
@@ -168,6 +169,9 @@ def emit_for_open_sizes(kernel: Kernel, schedule: Schedule, width: int = WIDTH) 
     Raises: as `emit_triton`.
     """
     kernel = without_round_trips(kernel)
+    if isinstance(schedule, Row):
+        row = frozenset(axis.name for axis in kernel.with_role("reduction"))
+        kernel = kernel.with_body(with_late_loads(kernel.body, row))
     layout = layout_of(kernel, schedule)
     padded = [d.names for d in layout.dimensions if d.is_masked and d.kind != "program"]
     if padded:

@@ -1,0 +1,47 @@
+"""Rows of 16,384 and 32,768 columns spill no registers at the default schedule."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gradscript as gs
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT / "benchmarks")]
+
+from example_shapes import ARGUMENTS, Classes  # noqa: E402
+
+KERNELS = {
+    "rms_norm_llama_forward": 32_768,
+    "instance_norm_backward": 32_768,
+    "distillation_backward": 32_768,
+    "focal_loss_backward": 32_768,
+    "kl_divergence_forward": 16_384,
+    "generalized_jsd_forward": 32_768,
+}
+"""Functions and their passes, and columns: a weight beside the row, three loops over it, two rows held, a row of one
+number, two rows walked."""
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_spills(name: str) -> None:
+    function, _, half = name.rpartition("_")
+    unit = next(
+        unit
+        for unit in map(gs.load, sorted((ROOT / "examples" / "kernels").glob("*.grad")))
+        if function in unit.functions
+    )
+    listing = unit[function].kernels(*map(_zeros, ARGUMENTS[function](512, KERNELS[name])))
+    kernels = listing.forward if half == "forward" else listing.backward
+    assert kernels
+    for info in kernels:
+        assert info.compile("sm_90").spills == 0, info.name
+
+
+def _zeros(given: Any) -> Any:
+    return np.zeros(given.shape, np.int64 if isinstance(given, Classes) else np.float32)
