@@ -24,7 +24,8 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
-from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Store, Uniform
+from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Store, Uniform
+from ..kernel_ir.statements import slice_of, used_names
 from .order import DRAWING
 from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
@@ -245,7 +246,7 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
         return _column(kernel, lanes, limits)
     rows, columns = extent(parallel), next_power(extent(reduction))
     dynamic = any(axis.dynamic for axis in reduction)
-    streams = columns > limits.held and _is_read_once(kernel)
+    streams = columns > limits.held and (_is_read_once(kernel) or not _reduces_loads(kernel))
     if dynamic or streams or not fits_in_registers(kernel, columns, limits):
         return _looped(kernel, columns, limits)
     together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
@@ -298,6 +299,13 @@ def _is_rescaled(kernel: Kernel) -> bool:
 def _is_read_once(kernel: Kernel) -> bool:
     """Whether one loop over a row does: nothing along it is needed again once it is reduced."""
     return is_read_once(kernel.body, _names(kernel.with_role("reduction")))
+
+
+def _reduces_loads(kernel: Kernel) -> bool:
+    """Whether reductions of a row need memory along it: what follows from positions alone is found again for nothing."""
+    along = _names(kernel.with_role("reduction"))
+    reduced = [name for s in kernel.body if isinstance(s, Reduce) and s.over & along for name in used_names(s)]
+    return any(isinstance(s, Load) and s.axes & along for s in slice_of(kernel.body, reduced))
 
 
 def _parts(kernel: Kernel, tile: int, warps: int) -> int:
