@@ -302,7 +302,7 @@ def _is_read_once(kernel: Kernel) -> bool:
 
 
 def _reduces_loads(kernel: Kernel) -> bool:
-    """Whether reductions of a row need memory along it: what follows from positions alone is found again for nothing."""
+    """Whether reductions of a row need memory along it: what follows from positions alone costs nothing to repeat."""
     along = _names(kernel.with_role("reduction"))
     reduced = [name for s in kernel.body if isinstance(s, Reduce) and s.over & along for name in used_names(s)]
     return any(isinstance(s, Load) and s.axes & along for s in slice_of(kernel.body, reduced))
