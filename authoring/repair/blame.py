@@ -72,26 +72,35 @@ def blame_value(subject: Subject, trial: Trial, path: Path, others: Sequence[Tri
     if swapped is not None:
         blame: Blame | None = Blame(whole, swapped)
     else:
-        blame = _chosen(_best(Search(evidence, spans, whole, suspected), beside), changes)
+        best = _best(Search(evidence, spans, whole, suspected), beside)
+        runs = [trace for other in (evidence, *(search.evidence for search in beside)) for trace in other.traces[:1]]
+        chosen = _chosen(best, changes)
+        blame = Blame(chosen.span, _told(chosen, runs)) if chosen is not None else None
     blame = blame or Blame(_deepest(evidence, suspects, whole))
     possible = [evidence.traces[0].steps[step].node.span for step in suspects]
     return replace(blame, also=_elsewhere(blame, changes, [*possible, whole]))
 
 
-def _chosen(repair: Repair | None, changes: Sequence[StepRepair]) -> Blame | None:
+def _told(change: Repair | StepRepair, runs: Sequence[RunTrace]) -> str:
+    """What is said of a change: nothing where its place runs in several rounds, of which only one was changed."""
+    node = runs[0].steps[change.step].node if change.step >= 0 else None
+    return "" if any(sum(step.node is node for step in run.steps) > 1 for run in runs) else change.message
+
+
+def _chosen(repair: Repair | None, changes: Sequence[StepRepair]) -> Repair | StepRepair | None:
     """The likeliest of the changes that mend the gradient."""
     if repair is not None and repair.rank < PLAIN:
-        return Blame(repair.span, repair.message)
+        return repair
     # Wherever a sign is wrong on the way, it may be turned: it most likely is where most is computed.
     if repair is not None and repair.message.endswith(TURNED):
         turned = _likeliest([change for change in changes if change.message.endswith(TURNED)])
         if turned is not None and turned.span.line != repair.span.line:
-            return Blame(turned.span, turned.message)
-        return Blame(repair.span, repair.message)
+            return turned
+        return repair
     change = _likeliest(changes)
     if change is not None and (repair is None or change.rank < repair.rank):
-        return Blame(change.span, change.message)
-    return Blame(repair.span, repair.message) if repair is not None else None
+        return change
+    return repair
 
 
 def _elsewhere(blame: Blame, changes: Sequence[StepRepair], possible: Sequence[Span]) -> tuple[Span, ...]:

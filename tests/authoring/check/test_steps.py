@@ -111,3 +111,55 @@ def f_examples():
 """
     assert gs.check(gs.CompilationUnit(source.replace("OP", "*")).f).ok
     assert not gs.check(gs.CompilationUnit(source.replace("OP", "/")).f).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (
+            """
+def f(x, k: int):
+    assert k >= 1
+    outs = [x]
+    for i in range(k):
+        outs.append(outs[-1] * 0.5)
+
+    def backward(gs: List[Tensor]):
+        acc = torch.zeros_like(x)
+        f = 1.0
+        for g in gs:
+            acc = acc + g * f
+            f = 0.5
+        return acc, None
+
+    return outs, backward
+""",
+            ("acc = acc + g * f", "f = 0.5"),
+        ),
+        (
+            """
+def f(xs: List[Tensor], w):
+    total = torch.zeros_like(w)
+    for x in xs:
+        total = total + x * w
+
+    def backward(g):
+        acc = torch.zeros_like(w)
+        for x in xs:
+            acc = g * x
+        return [(g * w).sum_to_size(x.size()) for x in xs], acc.sum_to_size(w.size())
+
+    return total, backward
+""",
+            ("acc = g * x",),
+        ),
+    ],
+)
+def test_of_what_runs_in_every_round_no_change_of_one_round_is_told(text: str, written: tuple[str, ...]) -> None:
+    report = gs.check(gs.CompilationUnit(text).f)
+    (failure,) = report.failures
+    assert "is off by" in failure.message
+    assert "should be" not in failure.message and "lacks" not in failure.message
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() in written]
+    told = [span.line for span in (failure.span, *failure.also) if span is not None]
+    assert set(told) & set(lines)
