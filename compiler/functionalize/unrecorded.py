@@ -54,7 +54,7 @@ def _detach(builder: Builder, node: Node) -> bool:
         uses = value.uses
         if gives_elements(node):
             detached = builder.op("aten::_given_or_detached", node.inputs[0], value, name=value.name_hint)
-        elif op is not None and op.has(Trait.VIEW) and not op.has(Trait.COPIES):
+        elif op is not None and op.has(Trait.VIEW):
             view = VIEW if is_tensor(value.type) else "aten::_unrecorded_views"
             detached = builder.op(view, value, name=value.name_hint)
         else:

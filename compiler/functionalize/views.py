@@ -112,7 +112,7 @@ def _step(node: Node, writers: Mapping[str, Writer | None]) -> ViewOpStep | None
 
 def may_alias(op: Op) -> bool:
     """Whether the result of an op may be, or be a view of, one of its arguments."""
-    return op.has(Trait.MAY_ALIAS) or (op.has(Trait.VIEW) and not op.has(Trait.COPIES))
+    return op.has(Trait.MAY_ALIAS | Trait.VIEW)
 
 
 def by_numbers(step: Step) -> bool:

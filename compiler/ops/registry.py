@@ -69,8 +69,6 @@ class Trait(Flag):
     COMMUTATIVE = auto()
     VIEW = auto()
     """In torch the result shares memory with the first argument."""
-    COPIES = auto()
-    """Of a view: it is one here, where values never change, and a copy in torch."""
     MAY_ALIAS = auto()
     """In torch the result may be an argument itself, or a view of it: `x.to(dtype)`, `x.contiguous()`."""
     RANDOM = auto()

@@ -74,7 +74,8 @@ def emit_mutation(
 def copied_into(e: Emitter, node: ast.Syntax, old: Value, source: Argued) -> Value:
     """`source` as `old.copy_(source)` stores it: in old's shape and dtype."""
     cast = emit_resolved(e, node, "type_as", [source, Argued(old, node.span)], "method 'copy_'")
-    return emit_resolved(e, node, "expand_as", [Argued(cast, source.span), Argued(old, node.span)], "method 'copy_'")
+    whole = emit_resolved(e, node, "expand_as", [Argued(cast, source.span), Argued(old, node.span)], "method 'copy_'")
+    return e.value("aten::clone", node, whole)
 
 
 def _pop(e: Emitter, node: ast.Call, subject: Argued, arguments: Sequence[Argued]) -> Value:

@@ -274,4 +274,4 @@ def _filled(e: Emitter, node: ast.Syntax, part: Value, source: Argued) -> Value:
     if not is_tensor(source.value.type):
         raise e.fail("E301", f"a tensor cannot store {described(source.value.type)}", source.span)
     cast = e.value("aten::type_as", node, source.value, part)
-    return e.value("aten::expand_as", node, cast, part)
+    return e.value("aten::clone", node, e.value("aten::expand_as", node, cast, part))

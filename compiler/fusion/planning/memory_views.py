@@ -14,7 +14,7 @@ from ...types.types import TensorType
 from .placement import MemoryPlacement
 
 _KEEPS = (
-    *("aten::detach", "aten::_unrecorded_view", "aten::contiguous"),
+    *("aten::detach", "aten::_unrecorded_view"),
     *("prim::unchecked_cast", "prim::unchecked_unwrap_optional"),
 )
 _CONVERTS = ("aten::to.", "aten::type_as")
@@ -33,8 +33,23 @@ def same_as(memory: MemoryPlacement, value: Value) -> Value | None:
         is_same = reduction.copies or not reduction.accumulate.is_floating
         return defined[0] if is_whole and is_same and reduction.combine == "sum" else None
     alone = node.kind == "prim::AutogradAdd" and len(defined) == 1
+    if node.kind == "aten::contiguous":
+        return defined[0] if _lies_in_order(memory, defined[0]) else None
     keeps = node.kind in _KEEPS or node.kind.startswith(_CONVERTS)
     return defined[0] if alone or keeps or _views_whole(memory, node) else None
+
+
+def _lies_in_order(memory: MemoryPlacement, value: Value) -> bool:
+    """Whether a value lies contiguously, or will: what kernels store does, arguments and views of them need not."""
+    chain = [value]
+    while chain[-1] not in memory.placed and _is_drawn_view(memory, chain[-1].node):
+        chain.append(chain[-1].node.inputs[0])
+    if chain[-1] not in memory.placed:
+        return True
+    layout: Layout | None = memory.layouts.get(memory.placed[chain[-1]][0])
+    for view in reversed(chain[:-1]):
+        layout = _layout_of_view(memory, view.node, layout) if layout is not None else None
+    return layout is None or layout.strides == contiguous_strides(layout.shape)
 
 
 def _views_whole(memory: MemoryPlacement, node: Node) -> bool:

@@ -166,19 +166,19 @@ def _roll(self: Array, shifts: Sequence[int] | int, dims: Sequence[int] | int) -
 
 def _flip(self: Array, dims: Sequence[int]) -> Array:
     axes = wrap_dims(dims, self.ndim)
-    return np.flip(self, axes) if self.ndim else self
+    return np.flip(self, axes).copy()
 
 
 def _fliplr(self: Array) -> Array:
     if self.ndim < 2:
         raise RuntimeError(f"Input must be >= 2-d, but the shape is {self.shape}")
-    return np.fliplr(self)
+    return np.fliplr(self).copy()
 
 
 def _flipud(self: Array) -> Array:
     if self.ndim < 1:
         raise RuntimeError("Input must be >= 1-d")
-    return np.flipud(self)
+    return np.flipud(self).copy()
 
 
 def _rot90(self: Array, k: int, dims: Sequence[int]) -> Array:
@@ -187,7 +187,7 @@ def _rot90(self: Array, k: int, dims: Sequence[int]) -> Array:
         raise RuntimeError(
             f"rot90: two dims of a tensor of rank 2 or more make a plane, not {list(dims)} of {self.shape}"
         )
-    return np.rot90(self, k, axes)
+    return np.rot90(self, k, axes).copy()
 
 
 def _meshgrid(tensors: Sequence[Array], indexing: str = "ij") -> list[Array]:

@@ -203,10 +203,10 @@ def _unfold_backward(grad_in: Array, input_sizes: Sequence[int], dim: int, size:
     return cast(result.reshape(tuple(input_sizes)), dtype_of(grad_in))
 
 
-def _same(self: Array, memory_format: int | None = None) -> Array:
-    """A copy is the same value."""
+def _clone(self: Array, memory_format: int | None = None) -> Array:
+    """Memory of its own: a caller may write into the result or into the argument."""
     del memory_format
-    return self
+    return self.copy(order="K")
 
 
 def _contiguous(self: Array, memory_format: int) -> Array:
@@ -215,7 +215,7 @@ def _contiguous(self: Array, memory_format: int) -> Array:
 
 
 def _ravel(self: Array) -> Array:
-    return self.reshape(-1)
+    return np.ascontiguousarray(self).reshape(-1)
 
 
 def _atleast(rank: int) -> Callable[[Array], Array]:
@@ -338,8 +338,8 @@ declare(
 )
 declare(
     "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-    _same,
-    traits=_V | Trait.COPIES,
+    _clone,
+    traits=Trait.POINTWISE,
     result=rules.same(),
     shape=shapes.same("self"),
 )

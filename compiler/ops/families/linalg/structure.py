@@ -50,7 +50,7 @@ def _diag(self: Array, diagonal: int) -> Array:
     if self.ndim == 1:
         return _diag_embed(self, diagonal, -2, -1)
     if self.ndim == 2:
-        return np.diagonal(self, diagonal)
+        return np.diagonal(self, diagonal).copy()
     raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
 
 

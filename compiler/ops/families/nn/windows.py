@@ -70,7 +70,7 @@ def constant_pad(self: Array, pad: Sequence[int], value: Number) -> Array:
     if len(pad) % 2:
         raise RuntimeError(f"pad: widths stand in pairs, but there are {len(pad)}: {list(pad)}")
     if not any(pad):
-        return self
+        return self.copy()
     widths = [(0, 0)] * (self.ndim - len(pad) // 2) + pair_widths(pad)
     for size, (before, after) in zip(self.shape, widths, strict=True):
         if size + before + after < 0:

@@ -161,7 +161,7 @@ def _extreme_along(find: str) -> Callable[[Array, int, bool], tuple[Array, Array
 def pick(array: Array, dim: int, index: Array, keepdim: bool) -> tuple[Array, Array]:
     """Values at `index` (of size 1 in dimension `dim`) and the index, with or without that dimension."""
     if array.ndim == 0:
-        return array, index.reshape(())
+        return array.copy(), index.reshape(())
     axis = wrap_dim(dim, array.ndim)
     values = np.take_along_axis(array, index, axis)
     return (values, index) if keepdim else (values.squeeze(axis), index.squeeze(axis))
