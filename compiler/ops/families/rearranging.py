@@ -166,7 +166,7 @@ def _roll(self: Array, shifts: Sequence[int] | int, dims: Sequence[int] | int) -
 
 def _flip(self: Array, dims: Sequence[int]) -> Array:
     axes = wrap_dims(dims, self.ndim)
-    return np.flip(self, axes).copy()
+    return (np.flip(self, axes) if self.ndim else self).copy()
 
 
 def _fliplr(self: Array) -> Array:

@@ -339,7 +339,6 @@ declare(
 declare(
     "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
     _clone,
-    traits=Trait.POINTWISE,
     result=rules.same(),
     shape=shapes.same("self"),
 )
