@@ -11,22 +11,32 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 _LONGEST = 100
+LINES_COMPILED = 1500
+"""Whether a text stands is found by compiling it: of a long one fewer ways are tried, and the rest stays as it is."""
+FEWEST = 3
 _CHANGED = re.compile(r"( *)(\w+) = torch\.(append|_set_item)\((\w+), (.*)\)")
 
 
 def with_writes(text: str, stands: Callable[[str], bool]) -> str:
     """The text with writes into lists that nothing reads as they were, which is where it `stands` for what it was."""
+    left = max(FEWEST, LINES_COMPILED // (text.count("\n") + 1))
+
+    def still_stands(candidate: str) -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0 and stands(candidate)
+
     gathered = _gathered(text, lambda candidate: True)
     if gathered != text:
-        text = gathered if stands(gathered) else _gathered(text, stands)
+        text = gathered if still_stands(gathered) else _gathered(text, still_stands)
     lists = {match[4] for line in text.splitlines() if (match := _CHANGED.fullmatch(line)) is not None}
-    return _written_where(text, sorted(lists), stands)
+    return _written_where(text, sorted(lists), still_stands)
 
 
 def _written_where(text: str, lists: Sequence[str], stands: Callable[[str], bool]) -> str:
     """With the lists written that may be: all at once where that stands, else one half after the other."""
     written = _written(text, lists)
-    if not lists or stands(written):
+    if written == text or stands(written):
         return written
     if len(lists) == 1:
         return text

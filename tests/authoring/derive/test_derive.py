@@ -18,6 +18,7 @@ from gradscript.authoring.cli.main import main
 from gradscript.authoring.derive.comparison import compared
 from gradscript.authoring.derive.measuring import gradients, reference_of, weights_like
 from gradscript.authoring.derive.placing import replaced
+from gradscript.authoring.derive.writes import with_writes
 from gradscript.authoring.lint.linter import lint
 from gradscript.compiler.formulas.library import formula_names
 from gradscript.lang.source import Source
@@ -408,3 +409,11 @@ def test_errors_are_not_of_gradients_that_vanish() -> None:
     costs = found.to_dict()
     for whose in ("author", "derived"):
         assert 0 < costs[whose]["costs"]["error"] < 1e-6
+
+
+def test_of_a_long_text_few_ways_to_write_into_lists_are_tried() -> None:
+    lines = [f"    l{i} = torch.append(l{i}, x)" for i in range(600)]
+    text = "def f(x):\n" + "\n".join(lines) + "\n    return x\n"
+    tried: list[str] = []
+    assert with_writes(text, lambda candidate: bool(tried.append(candidate))) == text
+    assert len(tried) <= 3
