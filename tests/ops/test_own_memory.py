@@ -105,3 +105,48 @@ def _compare_tensors(function: Any, x: torch.Tensor, theirs: Any) -> None:
     for mine, torchs in zip(flat(function(x)), flat(theirs), strict=True):
         if mine.untyped_storage().data_ptr() == x.untyped_storage().data_ptr():
             assert torchs.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+TWICE = """
+def pair(x):
+    return x * 2, x * 2
+
+def listed(x):
+    return [x * 2, x * 2]
+
+def nested(x):
+    return [x * 2], x * 2
+
+def zeros(x):
+    return torch.zeros(3), torch.zeros(3)
+
+def chosen(x):
+    y = x * 2
+    z = x * 2
+    return y, (z if x.sum() > 0 else y)
+
+def one(x):
+    y = x * 2
+    return y, y
+
+def part(x):
+    y = x * 2
+    return y, y[0], y.clone()
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("name", ["pair", "listed", "nested", "zeros", "chosen", "one", "part"])
+def test_results_share_memory_with_each_other_where_torchs_do(name: str, backend: str) -> None:
+    scope: dict[str, Any] = {"torch": torch}
+    exec(TWICE, scope)
+    function = getattr(gs.CompilationUnit(TWICE), name)
+    theirs = flat(scope[name](torch.ones(3, 3)))
+    wanted = [a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for a in theirs for b in theirs]
+    with gs.settings.backend(backend):
+        for _ in range(4):
+            mine = flat(function(np.ones((3, 3), np.float32)))
+            assert [np.shares_memory(a, b) for a in mine for b in mine] == wanted
+        tensors = flat(function(torch.ones(3, 3)))
+        found = [a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for a in tensors for b in tensors]
+        assert found == wanted
