@@ -13,7 +13,7 @@ from typing import Any
 from ...lang.diagnostics import Abort
 from ..ir.node import Value
 from ..ops.registry import OPS
-from ..types.types import ListType, Type, is_subtype, is_tensor, unify
+from ..types.types import ListType, OptionalType, Type, is_subtype, is_tensor, unify
 from .objects import Objects
 from .places import (
     Cell,
@@ -224,7 +224,8 @@ class Memory(Objects):
                     continue
                 seen.add((leaf, whole))
                 if isinstance(leaf, View):
-                    pending.append((leaf.root, False))
+                    # An optional that is there is the object itself.
+                    pending.append((leaf.root, not leaf.of_element))
                 elif isinstance(leaf, Root):
                     content = self.content(leaf.cell)
                     if isinstance(content, Whole):
@@ -329,6 +330,11 @@ class Memory(Objects):
                 place.structure = self.structure(place.root)
             self.keep(place, value)
 
+    def _written_there(self, place: Place, value: Value) -> Value:
+        """The same of one of several places, of which others may hold None."""
+        is_there = isinstance(value.type, OptionalType) and not isinstance(type_of(place), OptionalType)
+        return self._written(place, self.builder.unwrap(value) if is_there else value)
+
     def _written(self, place: Place, value: Value) -> Value:
         """What stands in the base of a place once a value stands in the place."""
         while isinstance(place, View):
@@ -366,7 +372,7 @@ class Memory(Objects):
         """As `_assign`, where a condition holds alone: elsewhere there may be nothing that a view could be of."""
         base = place.root if isinstance(place, View) else place
         moved = isinstance(type_of(place), ListType)
-        written = partial(self._written, place, value)
+        written = partial(self._written_there, place, value)
         if isinstance(base, Either | ChosenPlace):
             type = type_of(base)
             whole = self._decide(condition, [written, partial(self.builder.uninitialized, type)], type)

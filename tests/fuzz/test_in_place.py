@@ -420,6 +420,26 @@ def test_too_many_ways_through_a_function_are_not_walked() -> None:
     assert outcome(branches(60)).startswith("refused: ")
 
 
+@pytest.mark.parametrize("put", ["l.append(p)", "l.insert(0, p)", "l[-1] = p"])
+@pytest.mark.parametrize("write", ["k[0].mul_(2)", "k.append(p)", "l[0].add_(1)", "for e in k:\n        e.mul_(2)"])
+def test_a_list_that_may_be_none_is_written(put: str, write: str) -> None:
+    text = f"""
+def f(x, w):
+    p = x * 3
+    l = [x * 1]
+    k = [w * 1, x * 5]
+    o: Optional[List[Tensor]] = None
+    if x.sum() > 0.0137:
+        o = k
+    if o is not None:
+        l = o
+    {put}
+    {write}
+    return l, k, p
+"""
+    assert outcome(text) == "equal"
+
+
 @pytest.mark.parametrize("put", ["l.append(p)", "l.insert(0, p)", "l[0] = p", "l += [p]", "l.extend([p, p])"])
 @pytest.mark.parametrize(
     "write", ["l[0].add_(1)", "l[-1].add_(1)", "p.add_(1)", "m[0].mul_(2)", "k = l[0]\n    k += 1"]
