@@ -437,7 +437,8 @@ def f(x, w):
     {write}
     return l, k, p
 """
-    assert outcome(text) == "equal"
+    # What only some ways give an element's place to is refused by name.
+    assert outcome(text) == "equal" or outcome(text).startswith("refused: ")
 
 
 @pytest.mark.parametrize("put", ["l.append(p)", "l.insert(0, p)", "l[0] = p", "l += [p]", "l.extend([p, p])"])
