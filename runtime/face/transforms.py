@@ -51,7 +51,8 @@ def vjp(
     `pullback(grad_out)` takes what the output is: an array, a tuple of them for several outputs, a list for a
     List[Tensor]; None anywhere for "no gradient". It returns a tuple with one gradient per argument that was given, in
     the order of the parameters, in the argument's shape and dtype: an array, a list for a List[Tensor], None for one
-    that is no floating tensor or that the output does not depend on. It may be called again.
+    that is no floating tensor or that the output does not depend on. It may be called again. Arguments are kept, not
+    copied: what is written into one meanwhile is what the pullback finds, as with `torch.func.vjp`.
 
     `policy` says what the pullback computes again instead of keeping it: "min_cut", "mirror", "recompute_all",
     "save_all" or a number of bytes to keep; op by op results are the same to the bit, in kernels
