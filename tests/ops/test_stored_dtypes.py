@@ -102,3 +102,19 @@ def test_a_number_of_a_tensor_whose_gradient_is_asked_for_is_refused_also_where_
     unit = gs.CompilationUnit("def f(x, v):\n    return torch.full_like(x, v).sum()\n")
     with pytest.raises(gs.RuntimeFailure, match="a number is wanted, and a tensor that requires a gradient"):
         gs.grad(unit.f, argnums=(0, 1))(np.ones(3), np.array(2.0))
+
+
+BEYOND = [1e30, -1e30, float("nan"), float("inf"), -float("inf"), 3e9, -3e9, 4e9, 70000.0, 300.5, -1.5, 1e19, -70000.7]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("to", ["int64", "int32", "int16", "int8", "uint8", "bool"])
+def test_floats_that_fit_no_int_become_what_torch_makes_of_them(to: str, backend: str) -> None:
+    function = gs.CompilationUnit(f"def f(x):\n    return x.to(torch.{to}), (x * 1).to(torch.{to})\n").f
+    for dtype in ("float64", "float32", "float16", "bfloat16"):
+        x = torch.tensor(BEYOND, dtype=torch.float64).to(getattr(torch, dtype))
+        for given in (x, x[5:6].clone(), x[:8].clone()):
+            wanted = given.to(getattr(torch, to)).numpy()
+            with gs.settings.backend(backend):
+                for found in function(given):
+                    np.testing.assert_array_equal(found.numpy(), wanted)

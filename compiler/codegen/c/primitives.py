@@ -247,7 +247,7 @@ def loaded_bool(element: Text) -> Text:
 
 
 def cast(operand: Text, dtype: DType, to: DType) -> Text:
-    """A value of one dtype in another, as torch converts: floats to integers by way of 64 bits."""
+    """A value of one dtype in another, as torch converts: floats to small integers by way of 32 bits."""
     if to == BOOL:
         return _COMPARISONS["ne"].apply([operand, literal(0, dtype)])
     if dtype == BOOL:
@@ -258,5 +258,6 @@ def cast(operand: Text, dtype: DType, to: DType) -> Text:
         return Text(f"gs_rounded_{to.name}({narrow}{operand.at(UNARY if narrow else ANY)})")
     if TYPES[dtype] == TYPES[to]:
         return operand
-    through = "(int64_t)" if dtype.is_floating and not to.is_floating and to != INT64 else ""
+    # What fits no int is as the processor has it, in torch as well.
+    through = "(int32_t)" if dtype.is_floating and not to.is_floating and to not in (INT32, INT64) else ""
     return Text(f"({TYPES[to]}){through}{operand.at(UNARY)}", UNARY)
