@@ -324,16 +324,17 @@ class Memory(Objects):
         base = place.root if isinstance(place, View) else place
         # Elements of a list in a list move too, and what was taken out of it before is not where it was.
         moved = isinstance(type_of(place), ListType)
+        value = self._there(place, value)
         self._assign_base(base, self._written(place, value), moved=moved)
         if isinstance(place, View):
             if moved and place.structure is not None:
                 place.structure = self.structure(place.root)
             self.keep(place, value)
 
-    def _written_there(self, place: Place, value: Value) -> Value:
-        """The same of one of several places, of which others may hold None."""
+    def _there(self, place: Place, value: Value) -> Value:
+        """A value to be written into one of several places, where others may hold None."""
         is_there = isinstance(value.type, OptionalType) and not isinstance(type_of(place), OptionalType)
-        return self._written(place, self.builder.unwrap(value) if is_there else value)
+        return self.builder.unwrap(value) if is_there else value
 
     def _written(self, place: Place, value: Value) -> Value:
         """What stands in the base of a place once a value stands in the place."""
@@ -372,7 +373,10 @@ class Memory(Objects):
         """As `_assign`, where a condition holds alone: elsewhere there may be nothing that a view could be of."""
         base = place.root if isinstance(place, View) else place
         moved = isinstance(type_of(place), ListType)
-        written = partial(self._written_there, place, value)
+
+        def written() -> Value:
+            return self._written(place, self._there(place, value))
+
         if isinstance(base, Either | ChosenPlace):
             type = type_of(base)
             whole = self._decide(condition, [written, partial(self.builder.uninitialized, type)], type)
@@ -380,8 +384,16 @@ class Memory(Objects):
                 self._assign_where(both, side, whole)
             return
         self._assign_base(
-            base, self._decide(condition, [written, partial(self._read, base)], type_of(base)), moved=moved
+            base, self._decide(condition, [written, partial(self._beside, base)], type_of(base)), moved=moved
         )
+
+    def _beside(self, place: Place) -> Value:
+        """What stands in one of several places of which another may be written. What was written before may have moved
+        what it holds."""
+        unknown = self._moved(place.root if isinstance(place, View) else place)
+        if unknown is not None:
+            raise self.unknown(*unknown)
+        return self._read(place)
 
     def _assign_cell(self, root: Root, value: Value, *, moved: bool) -> None:
         cell = root.cell
@@ -406,9 +418,10 @@ class Memory(Objects):
             position = self.builder.op("aten::remainder.int", place.index, len(slots))
             for i, slot in enumerate(slots):
                 is_it = self.builder.op("aten::eq.int", position, i)
-                self._assign(slot, self._select(is_it, value, slot, place.type))
+                sides = [partial(self._value, value), partial(self._beside, slot)]
+                self._assign(slot, self._decide(is_it, sides, place.type))
             return
-        before = self.builder.list([self._read(slot) for slot in slots], place.type)
+        before = self.builder.list([self._beside(slot) for slot in slots], place.type)
         after = self.builder.op(SET, before, place.index, value)
         for i, slot in enumerate(slots):
             self._assign(slot, self.builder.op(GET, after, i))

@@ -7,7 +7,7 @@ program knows the shape of each of its variables, so that nearly all that is wri
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 Shape = tuple[int, ...]
@@ -67,6 +67,8 @@ class Pair:
 
 
 Kind = Shape | List | Pair
+Statements = Sequence[tuple[Callable[["Program"], None], int]]
+"""What writes a statement, and how often it is chosen."""
 
 
 @dataclass
@@ -84,6 +86,7 @@ class Program:
     budget: int = 30
     modes: bool = False
     rebinds: bool = False
+    more: Statements = ()
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -103,10 +106,13 @@ class Program:
         return self.pick(lambda k: isinstance(k, tuple) and shape in (None, k))
 
 
-def program(seed: int, *, modes: bool = False, rebinds: bool = False) -> str:
+def program(
+    seed: int, *, modes: bool = False, rebinds: bool = False, more: Statements = (), parameters: str = "x, w"
+) -> str:
     """The text of the program of a seed; its function is `f(x, w)`, of two square matrices. With `modes`, some of it
-    is where no gradient flows; with `rebinds`, blocks bind several names anew to what shares memory."""
-    p = Program(random.Random(seed), modes=modes, rebinds=rebinds)
+    is where no gradient flows; with `rebinds`, blocks bind several names anew to what shares memory; with `more`,
+    those statements are among the others."""
+    p = Program(random.Random(seed), modes=modes, rebinds=rebinds, more=more)
     p.line("a = x.clone()")
     p.line("b = w * 2")
     p.kinds.update(a=(N, N), b=(N, N))
@@ -114,7 +120,7 @@ def program(seed: int, *, modes: bool = False, rebinds: bool = False) -> str:
     for _ in range(p.rng.randint(3, 11)):
         statement(p)
     returned = _results(p)
-    return HELPERS + "\n\ndef f(x, w):\n" + "\n".join(p.lines) + f"\n    return {', '.join(returned)}\n"
+    return HELPERS + f"\n\ndef f({parameters}):\n" + "\n".join(p.lines) + f"\n    return {', '.join(returned)}\n"
 
 
 def _results(p: Program) -> list[str]:
@@ -134,12 +140,12 @@ def statement(p: Program) -> None:
     if p.budget < 0:
         return
     statements = [*_STATEMENTS, *([(_no_grad, 4)] * p.modes), *([(_rebound, 4)] * p.rebinds)]
-    choices = statements if p.indent < 4 else [(f, w) for f, w in statements if f not in _NESTED]
+    choices = [*statements, *p.more] if p.indent < 4 else [(f, w) for f, w in statements if f not in _NESTED]
     functions, weights = zip(*choices, strict=True)
     p.rng.choices(functions, weights)[0](p)
 
 
-def _number(p: Program) -> str:
+def number(p: Program) -> str:
     return p.rng.choice(["0.5", "2", "1", "-1", "0.25", "3"])
 
 
@@ -151,7 +157,7 @@ def _operand(p: Program, shape: Shape) -> str:
     smaller = p.tensor(shape[1:]) if shape else None
     if smaller is not None and p.rng.random() < 0.5:
         return f"{smaller} * 0.5"
-    return _number(p)
+    return number(p)
 
 
 def _expression(p: Program, shape: Shape) -> str:
@@ -165,25 +171,25 @@ def _expression(p: Program, shape: Shape) -> str:
             f"{name} * 0.5",
             f"{name} + {other}",
             f"torch.tanh({name})",
-            f"{name} - {_number(p)}",
+            f"{name} - {number(p)}",
             f"{name}.clone()",
             f"fresh({name})",
             f"changed({name})",
-            f"({name} if {_condition(p)} else {other}) * 1",
-            f"{name} + {name}.add_({_number(p)})",
+            f"({name} if {condition(p)} else {other}) * 1",
+            f"{name} + {name}.add_({number(p)})",
             f"{name}.mul_(0.5) * {other}",
         ]
     )
 
 
-def _condition(p: Program) -> str:
+def condition(p: Program) -> str:
     """No threshold is a number that sums and products of the others meet: a tie is decided by how a sum is rounded."""
     name = p.tensor() or "a"
     over = f"bool({name}.max() > 2.0137)"
     return p.rng.choice([f"{name}.sum() > 0.0137", f"{name}.mean() < 1.0137", "x.sum() > 0.0137", over])
 
 
-def _bind(p: Program, text: str, kind: Kind, contiguous: bool = False) -> None:
+def bind(p: Program, text: str, kind: Kind, contiguous: bool = False) -> None:
     """A new name, or one of the same kind bound anew."""
     old = p.pick(lambda k: k == kind)
     name = old if old is not None and old not in p.fixed and p.rng.random() < 0.3 else p.name()
@@ -197,20 +203,20 @@ def _new(p: Program) -> None:
     assert name is not None
     shape = p.kinds[name]
     assert isinstance(shape, tuple)
-    _bind(p, _expression(p, shape), shape)
+    bind(p, _expression(p, shape), shape)
 
 
 def _alias(p: Program) -> None:
     name = p.pick(lambda k: True)
     assert name is not None
-    _bind(p, name, p.kinds[name], name in p.contiguous)
+    bind(p, name, p.kinds[name], name in p.contiguous)
 
 
 def _view(p: Program) -> None:
     name = p.tensor()
     assert name is not None
     text, shape = _view_of(p, name)
-    _bind(p, text, shape)
+    bind(p, text, shape)
 
 
 def _view_of(p: Program, name: str) -> tuple[str, Shape]:
@@ -275,7 +281,7 @@ def _maybe_alias(p: Program) -> None:
             f"{name}.detach()",
         ]
     )
-    _bind(p, text, shape)
+    bind(p, text, shape)
 
 
 def _write(p: Program) -> None:
@@ -289,13 +295,13 @@ def _write(p: Program) -> None:
     operand = _operand(p, shape)
     is_name = target.isidentifier() or target.endswith("]")
     options = [
-        f"{target}.mul_({_number(p)})",
+        f"{target}.mul_({number(p)})",
         f"{target}.add_({operand})",
         f"{target}.sub_({operand})",
         f"{target}.clamp_(-2, 2)",
         f"{target}.copy_({p.tensor(shape) or operand + ' * torch.ones_like(' + target + ')'})",
         f"{target}.zero_()",
-        f"{target}.fill_({_number(p)})",
+        f"{target}.fill_({number(p)})",
         f"{target}.tanh_()",
         f"{target}.add_(1).mul_(0.5)",
     ]
@@ -365,7 +371,7 @@ def _display(p: Program) -> None:
             (f"[{name}[0:] for _ in range(2)]" if shape else f"[{name}]", 2 if shape else 1),
         ]
     )
-    _bind(p, text, List(shape, count))
+    bind(p, text, List(shape, count))
 
 
 def _is_list(kind: Kind) -> bool:
@@ -395,17 +401,17 @@ def _list(p: Program) -> None:
         case 3:
             p.line(f"{name}[{i}] = {p.tensor(kind.element) or _expression(p, kind.element)}")
         case 4:
-            _bind(p, f"{name}[{i}]", kind.element)
+            bind(p, f"{name}[{i}]", kind.element)
         case 5 | 6 if p.indent == 1:
             _resize(p, name, kind)
         case 7:
-            _bind(p, f"[e * 2 for e in {name}]", kind)
+            bind(p, f"[e * 2 for e in {name}]", kind)
         case 8 if count is not None and count <= 3 and p.indent == 1:
             targets = [p.name() for _ in range(count)]
             p.line(f"{', '.join(targets)}{',' if count == 1 else ''} = {name}")
             p.kinds.update(dict.fromkeys(targets, kind.element))
         case _:
-            _bind(p, f"torch.stack({name})", (count, *kind.element)) if count is not None else None
+            bind(p, f"torch.stack({name})", (count, *kind.element)) if count is not None else None
     return None
 
 
@@ -448,9 +454,9 @@ def _tuple(p: Program) -> None:
         assert first is not None and second is not None
         kinds = Pair(p.kinds[first], p.kinds[second])  # type: ignore[arg-type]
         if p.rng.random() < 0.3:
-            _bind(p, f"swapped({second}, {first})", kinds)
+            bind(p, f"swapped({second}, {first})", kinds)
         else:
-            _bind(p, f"({first}, {second})", kinds)
+            bind(p, f"({first}, {second})", kinds)
         return
     kind = p.kinds[pair]
     assert isinstance(kind, Pair)
@@ -458,9 +464,9 @@ def _tuple(p: Program) -> None:
         case 0:
             p.line(f"{pair}[0].add_({_operand(p, kind.first)})")
         case 1:
-            _bind(p, f"{pair}[1]", kind.second)
+            bind(p, f"{pair}[1]", kind.second)
         case 2:
-            _bind(p, f"{pair}[0]", kind.first)
+            bind(p, f"{pair}[0]", kind.first)
         case _:
             first, second = p.name(), p.name()
             p.line(f"{first}, {second} = {pair}")
@@ -470,7 +476,7 @@ def _tuple(p: Program) -> None:
 # --- statements with statements inside ---
 
 
-def _body(p: Program, count: int, fixed: tuple[str, ...] = ()) -> None:
+def body(p: Program, count: int, fixed: tuple[str, ...] = ()) -> None:
     """Statements one level deeper; what they bind first is gone afterwards."""
     kinds, contiguous, held = dict(p.kinds), set(p.contiguous), set(p.fixed)
     p.fixed |= set(fixed)
@@ -486,11 +492,11 @@ def _body(p: Program, count: int, fixed: tuple[str, ...] = ()) -> None:
 
 
 def _if(p: Program) -> None:
-    p.line(f"if {_condition(p)}:")
-    _body(p, p.rng.randint(1, 3))
+    p.line(f"if {condition(p)}:")
+    body(p, p.rng.randint(1, 3))
     if p.rng.random() < 0.5:
         p.line("else:")
-        _body(p, p.rng.randint(1, 2))
+        body(p, p.rng.randint(1, 2))
 
 
 def _for(p: Program) -> None:
@@ -505,10 +511,10 @@ def _for(p: Program) -> None:
         assert isinstance(shape, tuple)
         p.line(f"for {name} in {tensor}:")
         p.kinds[name] = shape[1:]
-        _body(p, rng.randint(1, 3), (tensor,))
+        body(p, rng.randint(1, 3), (tensor,))
     elif kind == "range":
         p.line(f"for {name} in range({rng.randint(0, 3)}):")
-        _body(p, rng.randint(1, 3))
+        body(p, rng.randint(1, 3))
     else:
         _for_list(p, name, kind)
     p.kinds = {n: k for n, k in kinds.items() if n in p.kinds}
@@ -531,7 +537,7 @@ def _for_list(p: Program, name: str, kind: str) -> None:
         p.line(f"for {name}, {second} in zip({found}, {other}):")
         p.kinds[second] = p.kinds[other].element  # type: ignore[union-attr]
     p.kinds[name] = known.element
-    _body(p, p.rng.randint(1, 2), (found,))
+    body(p, p.rng.randint(1, 2), (found,))
 
 
 def _while(p: Program) -> None:
@@ -541,7 +547,7 @@ def _while(p: Program) -> None:
     p.indent += 1
     p.line(f"{counter} += 1")
     p.indent -= 1
-    _body(p, p.rng.randint(1, 2))
+    body(p, p.rng.randint(1, 2))
 
 
 def _rebound(p: Program) -> None:
@@ -555,7 +561,7 @@ def _rebound(p: Program) -> None:
     held = p.pick(lambda k: k == List(shape, 2))
     if second in (first, None) or {first, second} & p.fixed:
         return
-    head = rng.choice([f"if {_condition(p)}:", f"for _ in range({rng.randint(0, 2)}):", f"while {_condition(p)}:"])
+    head = rng.choice([f"if {condition(p)}:", f"for _ in range({rng.randint(0, 2)}):", f"while {condition(p)}:"])
     p.line(head)
     p.indent += 1
     p.line(f"{first} = {_expression(p, shape)}")
@@ -571,7 +577,7 @@ def _rebound(p: Program) -> None:
     p.indent -= 1
     p.contiguous -= {first, str(second)}
     target = f"{held}[{rng.randint(0, 1)}]" if held is not None and rng.random() < 0.5 else rng.choice([first, second])
-    p.line(rng.choice([f"{target} += {_number(p)}", f"{target}.mul_(0.5)", f"{target}[...] = {_number(p)}"]))
+    p.line(rng.choice([f"{target} += {number(p)}", f"{target}.mul_(0.5)", f"{target}[...] = {number(p)}"]))
 
 
 def _no_grad(p: Program) -> None:

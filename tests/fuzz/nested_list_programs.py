@@ -20,6 +20,7 @@ from nested_list_texts import (
     ROW,
     TENSOR,
     Program,
+    Statements,
     condition,
     index,
     item_text,
@@ -46,31 +47,33 @@ GIVEN = (
 CALL = "\n\ndef f(x, w):\n    return program(x, w, [[x * 1, w * 2], [w * 1, x * 3]])\n"
 
 
-def program(seed: int, *, given: bool = False) -> str:
+def program(seed: int, *, given: bool = False, more: Statements = (), arguments: bool = False) -> str:
     """The text of the program of a seed; its function is `f(x, w)`, of two square matrices.
 
-    With `given` it calls one whose lists are made of such as it is given, which nobody knows the lengths of.
+    With `given` it calls one whose lists are made of such as it is given, which nobody knows the lengths of. With
+    `more` those statements are among the others; with `arguments` it has lists as parameters too.
     """
-    p = Program(random.Random(seed))
+    p = Program(random.Random(seed), more=tuple(more))
     p.lines += ["    a = x.clone()", "    b = w * 2", "    r = a[0]"]
     for text in map(p.rng.choice, GIVEN) if given else KNOWN:
         p.line(text)
     p.kinds.update(a=TENSOR, b=TENSOR, r=ROW, l=LIST, n=NESTED, t=PAIRS, h=HELD, q=DUO, d=DEEP)
     for _ in range(p.rng.randint(4, 12)):
-        _statement(p)
+        statement(p)
     names = p.rng.sample(list(p.kinds), min(len(p.kinds), p.rng.randint(2, 4)))
     results = [f"{name}[0]" if p.kinds[name] in (PAIRS, HELD) and p.rng.random() < 0.5 else name for name in names]
     body = "\n".join(p.lines) + f"\n    return {', '.join(results)}\n"
     if not given:
-        return f"{HELPERS}\ndef f(x, w):\n{body}"
+        parameters = "x, w, k: List[Tensor], m: List[List[Tensor]]" if arguments else "x, w"
+        return f"{HELPERS}\ndef f({parameters}):\n{body}"
     return f"{HELPERS}\ndef program(x, w, given: List[List[Tensor]]):\n{body}{CALL}"
 
 
-def _statement(p: Program) -> None:
+def statement(p: Program) -> None:
     p.budget -= 1
     if p.budget < 0:
         return
-    choices = [(f, weight) for f, weight in _STATEMENTS if p.indent < 4 or f not in _BLOCKS]
+    choices = [(f, weight) for f, weight in (*_STATEMENTS, *p.more) if p.indent < 4 or f not in _BLOCKS]
     p.rng.choices([f for f, _ in choices], [weight for _, weight in choices])[0](p)
 
 
@@ -262,14 +265,14 @@ def _resize(p: Program) -> None:
         p.bind(f"{one}.pop({p.any_of('', '0')})", LIST)
 
 
-def _body(p: Program, bound: dict[str, str], walked: str = "") -> None:
+def body(p: Program, bound: dict[str, str], walked: str = "") -> None:
     """Statements one level deeper; what they bind first is gone afterwards."""
     kinds, before, held = dict(p.kinds), len(p.lines), set(p.walked)
     p.kinds.update(bound)
     p.walked |= {walked} - {""}
     p.indent += 1
     for _ in range(p.rng.randint(1, 3)):
-        _statement(p)
+        statement(p)
     if len(p.lines) == before:
         p.line("pass")
     p.indent -= 1
@@ -278,10 +281,10 @@ def _body(p: Program, bound: dict[str, str], walked: str = "") -> None:
 
 def _if(p: Program) -> None:
     p.line(f"if {condition(p)}:")
-    _body(p, {})
+    body(p, {})
     if p.rng.random() < 0.5:
         p.line("else:")
-        _body(p, {})
+        body(p, {})
 
 
 def _for(p: Program) -> None:
@@ -291,43 +294,43 @@ def _for(p: Program) -> None:
     match p.rng.randint(0, 11):
         case 0:
             p.line(f"for {name} in {nested}:")
-            _body(p, {name: LIST}, nested)
+            body(p, {name: LIST}, nested)
         case 1:
             p.line(f"for {name} in {held}:")
-            _body(p, {name: TENSOR}, held)
+            body(p, {name: TENSOR}, held)
         case 2:
             p.line(f"for {name}, {name}b in {pairs}:")
-            _body(p, {name: TENSOR, f"{name}b": TENSOR}, pairs)
+            body(p, {name: TENSOR, f"{name}b": TENSOR}, pairs)
         case 3:
             p.line(f"for {name}, {name}b in zip({nested}, {held}):")
-            _body(p, {name: LIST, f"{name}b": TENSOR}, nested)
+            body(p, {name: LIST, f"{name}b": TENSOR}, nested)
         case 4:
             p.line(f"for {name} in range({p.rng.randint(0, 3)}):")
-            _body(p, {})
+            body(p, {})
         case 5:
             p.line(f"for {name} in range(len({nested})):")
             p.indent += 1
             p.line(f"{nested}[{name}][0] {p.any_of('+=', '*=', '=')} {p.any_of('a', 'b')} * 0.5")
             p.indent -= 1
-            _body(p, {}, nested)
+            body(p, {}, nested)
         case 6:
             p.line(f"for {name}, {name}b in {p.of(HELD)}:")
-            _body(p, {name: LIST, f"{name}b": TENSOR}, p.of(HELD))
+            body(p, {name: LIST, f"{name}b": TENSOR}, p.of(HELD))
         case 7:
             p.line(f"for {name} in {p.of(DEEP)}:")
-            _body(p, {name: NESTED}, p.of(DEEP))
+            body(p, {name: NESTED}, p.of(DEEP))
         case 8:
             p.line(f"for i, {name} in enumerate({nested}):")
-            _body(p, {name: LIST}, nested)
+            body(p, {name: LIST}, nested)
         case 9:
             p.line(f"for {name} in reversed({nested}):")
-            _body(p, {name: LIST}, nested)
+            body(p, {name: LIST}, nested)
         case 10:
             p.line(f"for {name}, {name}b in zip({nested}, {p.of(NESTED)}[::-1]):")
-            _body(p, {name: LIST, f"{name}b": LIST}, nested)
+            body(p, {name: LIST, f"{name}b": LIST}, nested)
         case _:
             p.line(f"for {name} in {p.of(TENSOR)}:")
-            _body(p, {name: ROW}, "a tensor")
+            body(p, {name: ROW}, "a tensor")
 
 
 def _while(p: Program) -> None:
@@ -338,7 +341,7 @@ def _while(p: Program) -> None:
     p.indent += 1
     p.line(f"{name} += 1")
     p.indent -= 1
-    _body(p, {})
+    body(p, {})
 
 
 _STATEMENTS: list[tuple[Callable[[Program], None], int]] = [

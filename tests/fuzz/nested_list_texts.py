@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 TENSOR, ROW, LIST, NESTED, PAIRS = "tensor", "row", "list", "nested", "pairs"
@@ -54,6 +55,10 @@ def turned(lists: List[List[Tensor]]):
 """
 
 
+Statements = Sequence[tuple[Callable[["Program"], None], int]]
+"""What writes a statement, and how often it is chosen."""
+
+
 @dataclass
 class Program:
     """Text in the making, and what its variables are."""
@@ -66,6 +71,7 @@ class Program:
     budget: int = 24
     walked: set[str] = field(default_factory=set)
     """Variables that a loop runs over: nothing grows or shrinks inside."""
+    more: Statements = ()
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)

@@ -3,7 +3,8 @@
 What torch runs is compiled and equal, or refused by name (E305); nothing else happens. `PYTHONPATH=tests/fuzz python
 tests/fuzz/test_in_place.py 0 20000` runs more of them and prints what became of them; `rebinds` behind the numbers has
 blocks bind names anew to what shares memory, and `nested` has lists of lists (`nested_list_programs.py`), with `given`
-of lengths that nobody knows.
+of lengths that nobody knows. With `optional` variables may be None, and with `arguments` what a program was given goes
+into its lists (`optional_programs.py`, `optional_list_programs.py`).
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
+from typing import Any, Optional
 
 import gradscript as gs
 import in_place_programs as programs
 import nested_list_programs
 import numpy as np
+import optional_list_programs
+import optional_programs
 import pytest
 import torch
 from amounts import some
 from gradscript.compiler.ir.node import walk
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6], [-0.2, 0.9, 1.5]])
@@ -31,12 +36,23 @@ GRADIENT_SEEDS = range(5000, 5000 + some(60))
 REFUSED_AT_MOST = 0.05
 
 
-def eager(text: str, *, requires_grad: bool = False) -> tuple[Any, list[torch.Tensor]]:
-    """What Python with torch makes of a program: what it returns, and its arguments."""
-    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "List": list, "Tensor": torch.Tensor}
+def eager(text: str, *, requires_grad: bool = False) -> tuple[Any, list[Any], bool]:
+    """What Python with torch makes of a program: what it returns, its arguments, and whether it changed one."""
+    names = {"List": list, "Tensor": torch.Tensor, "Optional": Optional}
+    scope: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, **names}
     exec(compile(text, "<program>", "exec"), scope)
-    arguments = [torch.tensor(a, requires_grad=requires_grad) for a in (X, W)]
-    return scope["f"](*arguments), arguments
+    tensors = partial(torch.tensor, requires_grad=requires_grad)
+    arguments = pytree.tree_map(tensors, arguments_of(text))
+    given = pytree.tree_map(id, arguments)
+    result = scope["f"](*arguments)
+    changed = pytree.tree_map(id, arguments) != given
+    return result, arguments, changed or any(argument._version for argument in flat(arguments))
+
+
+def arguments_of(text: str) -> list[Any]:
+    """What a program is called with: two matrices, a list `k` of two, and a list `m` of lists."""
+    held = [X * 0.5 - W, W * X]
+    return [X, W] + [held] * ("def f(x, w, k" in text) + [[held[::-1], [X - W, W + 1]]] * ("m: List[List" in text)
 
 
 def flat(value: Any) -> list[Any]:
@@ -64,13 +80,12 @@ def _copied(value: Any, memory: int) -> Any:
 def outcome(text: str) -> str:
     """Of a program: `equal`, `refused` with the reason, or why it does not count; AssertionError for anything else."""
     try:
-        wanted, arguments = eager(text)
+        wanted, _, writes_into_arguments = eager(text)
     except (RuntimeError, IndexError):
         return "torch refuses it"
-    writes_into_arguments = any(argument._version for argument in arguments)
     expected = [tensor.detach().numpy().copy() for tensor in flat(wanted)]
     try:
-        found = flat(gs.CompilationUnit(text).f(X, W))
+        found = flat(gs.CompilationUnit(text).f(*arguments_of(text)))
     except gs.CompileError as error:
         code, message = re.findall(r"error\[(E\d+)\]: (.*)", str(error))[0]
         assert code == "E305", str(error)
@@ -101,11 +116,13 @@ def test_a_program_that_writes_gives_what_torch_gives_or_is_refused_by_name(star
 
 def written(seed: int, options: Iterable[str]) -> str:
     """The program of a seed, by the writer that the options name."""
-    return (
-        nested_list_programs.program(seed, given="given" in options)
-        if "nested" in options
-        else programs.program(seed, rebinds="rebinds" in options)
-    )
+    may_be_none, arguments = "optional" in options, "arguments" in options
+    if "nested" in options:
+        more = [*optional_list_programs.STATEMENTS] * may_be_none + [*optional_list_programs.GIVEN] * arguments
+        return nested_list_programs.program(seed, given="given" in options, more=more, arguments=arguments)
+    more = [(optional_programs.optional, 4)] * may_be_none + [(optional_programs.given, 4)] * arguments
+    parameters = "x, w, k: List[Tensor]" if arguments else "x, w"
+    return programs.program(seed, rebinds="rebinds" in options, more=more, parameters=parameters)
 
 
 def outcomes(seeds: Iterable[int], *options: str) -> Counter[str]:
@@ -133,6 +150,60 @@ def test_what_lists_of_lists_hold_is_moved_and_written() -> None:
 def test_lists_of_unknown_lengths_are_not_misread() -> None:
     """Of these many are refused: what an index means is known only when it runs."""
     assert outcomes(range(some(160)), "nested", "given")["equal"] >= some(160) // 10
+
+
+@pytest.mark.parametrize("options", [("optional",), ("optional", "nested")])
+def test_what_may_be_none_is_written_where_it_is_there(options: tuple[str, ...]) -> None:
+    found = outcomes(range(some(100)), *options)
+    assert found["refused"] <= 3 * REFUSED_AT_MOST * found["equal"]
+
+
+@pytest.mark.parametrize("options", [("arguments",), ("arguments", "nested")])
+def test_arguments_in_lists_are_never_written(options: tuple[str, ...]) -> None:
+    assert outcomes(range(some(80)), *options)["equal"] >= some(80) // 2
+
+
+@pytest.mark.parametrize("write", ["v[0] = -1", "v += 1", "v.mul_(0.5)", "l[0] = v\n        l[0] += 1"])
+def test_a_tensor_that_a_loop_may_have_bound_is_written(write: str) -> None:
+    text = f"""
+def f(x, w):
+    a = x.clone()
+    l = [w * 2, w * 3]
+    v: Optional[Tensor] = None
+    for _ in range({{rounds}}):
+        v = {{bound}}
+    if v is not None:
+        {write}
+    a.mul_(3)
+    l[1].add_(a)
+    return a, l
+"""
+    for rounds in range(3):
+        for bound in ("a.positive()", "l[1]", "l[-1]"):
+            assert outcome(text.format(rounds=rounds, bound=bound)) == "equal"
+
+
+def test_a_list_that_holds_what_another_may_have_held_is_written() -> None:
+    text = """
+def either(p: List[Tensor], q: List[Tensor]):
+    return p if len(p) > 1 else q
+
+
+def f(x, w):
+    a = x.clone()
+    b = w * 2
+    l = [a, b]
+    n = [[a, b * 1], [x * 1, w * 3]]
+    v = [n[1], l]
+    o: Optional[List[Tensor]] = None
+    for _ in range(2):
+        o = either(n[-1], n[0])
+    if o is not None and x.sum() > 0.0137:
+        v[1] = o
+        v[0][0], v[1][0] = v[1][0], v[0][0]
+    return b, l, n
+"""
+    assert outcome(text) == "equal" or outcome(text).startswith("refused: ")
 
 
 def test_an_element_of_a_list_in_a_tuple_is_not_looked_for_where_the_list_has_moved_it() -> None:
@@ -217,7 +288,7 @@ def f(x, w):
 def compare_gradients(text: str) -> bool:
     """Whether the gradients of the results' sum could be compared, and were equal."""
     try:
-        wanted, arguments = eager(text, requires_grad=True)
+        wanted, arguments, _ = eager(text, requires_grad=True)
         total = sum(tensor.sum() for tensor in flat(wanted) if tensor.requires_grad)
         if not isinstance(total, torch.Tensor):
             return False
