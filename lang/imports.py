@@ -30,7 +30,7 @@ class Imported:
 class Import:
     """One import: how many folders it goes up, the path from there, and the names.
 
-    Without a path (`from . import norms`) the names are files.
+    Without a path (`from . import norms`), or with that of a folder, the names are files.
     """
 
     up: int

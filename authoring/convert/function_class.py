@@ -68,7 +68,8 @@ def convert_class(node: ast.ClassDef, name: str) -> Converted:
         body, result = _with_setup(forward, setup, body, result, parameters)
     taken = {*parameters, *bound_names(body), *read_names(body)}
     body, result, kept = keep(body, result, ctx, taken)
-    closure = _closure(backward, kept, taken, _elements(result), len(parameters))
+    needed = len(parameters) - len(forward.args.defaults) - len(forward.args.kwonlyargs)
+    closure = _closure(backward, kept, taken, _elements(result), (needed, len(parameters)))
     result = _constants(result, kept)
     returned = ast.copy_location(ast.Return(_tuple([*_elements(result), ast.Name(BACKWARD, ast.Load())])), result)
     forward.name, forward.decorator_list, forward.returns = name, [], None
@@ -186,7 +187,7 @@ def _with_setup(
 # --- the backward ---
 
 
-def _closure(backward: Method, kept: Kept, taken: set[str], results: list[ast.expr], count: int) -> Method:
+def _closure(backward: Method, kept: Kept, taken: set[str], results: list[ast.expr], counts: tuple[int, int]) -> Method:
     ctx = _pop_first(backward)
     given = backward.args.vararg
     if given is not None:
@@ -207,7 +208,7 @@ def _closure(backward: Method, kept: Kept, taken: set[str], results: list[ast.ex
     for argument in backward.args.args:
         argument.arg, argument.annotation = clashes.get(argument.arg, argument.arg), None
     body = _settled(body, captured)
-    body = [_Returns(count).visit(statement) for statement in body]
+    body = [_Returns(*counts).visit(statement) for statement in body]
     backward.name, backward.decorator_list, backward.returns = BACKWARD, [], None
     backward.body = [*docstring, *_without_idle_none(body)]
     return backward
@@ -232,18 +233,31 @@ def _settled(statements: list[ast.stmt], captured: set[str]) -> list[ast.stmt]:
 
 
 class _Returns(ast.NodeTransformer):
-    """Gradients in a tuple, as many as there are inputs; torch takes a list, and more that are None."""
+    """Gradients in a tuple, as many as there are inputs; torch takes a list, and more that are None.
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    It takes fewer where `apply` is given fewer: the others have defaults.
+    """
+
+    def __init__(self, needed: int, count: int) -> None:
+        self._needed, self._count = needed, count
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
-        if not isinstance(node.value, ast.List | ast.Tuple):
+        if isinstance(node.value, ast.List | ast.Tuple):
+            elements = list(node.value.elts)
+        elif node.value is not None and self._needed == 1 < self._count and not _may_be_several(node.value):
+            elements = [node.value]
+        else:
             return node
-        elements = list(node.value.elts)
+        if self._needed <= len(elements) < self._count:
+            elements += [ast.Constant(None) for _ in range(self._count - len(elements))]
         while len(elements) > self._count and isinstance(elements[-1], ast.Constant) and elements[-1].value is None:
             elements.pop()
         return ast.copy_location(ast.Return(_tuple(elements)), node)
+
+
+def _may_be_several(value: ast.expr) -> bool:
+    """Whether an expression may be all gradients in one: a name, or what a function returns."""
+    return isinstance(value, ast.Name) or (isinstance(value, ast.Call) and isinstance(value.func, ast.Name))
 
 
 def _without_idle_none(statements: list[ast.stmt]) -> list[ast.stmt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator
 
@@ -36,6 +37,8 @@ class PythonFile:
     aliases: dict[str, str] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     """Those that are Functions."""
+    parents: dict[str, ast.ClassDef] = field(default_factory=dict)
+    """All of them, those too from which others only inherit."""
     functions: dict[str, Method] = field(default_factory=dict)
     scripted: list[str] = field(default_factory=list)
     constants: dict[str, ast.Assign] = field(default_factory=dict)
@@ -70,8 +73,8 @@ def read_python(text: str) -> PythonFile:
         match node:
             case ast.Import() | ast.ImportFrom():
                 _enter_import(found, node)
-            case ast.ClassDef() if any(found.dotted(base) == FUNCTION for base in node.bases):
-                found.classes[node.name] = node
+            case ast.ClassDef() if any(_is_function(found, base) for base in node.bases) or _has_passes(node):
+                _enter_class(found, node)
             case ast.FunctionDef():
                 found.functions[node.name] = node
                 if found.is_scripted(node):
@@ -82,6 +85,38 @@ def read_python(text: str) -> PythonFile:
                 plain = ast.copy_location(ast.Assign([node.target], value), node)
                 _enter_assignment(found, name, plain)
     return found
+
+
+def _is_function(found: PythonFile, base: ast.expr) -> bool:
+    return found.dotted(base) == FUNCTION or (isinstance(base, ast.Name) and base.id in found.parents)
+
+
+def _has_passes(node: ast.ClassDef) -> bool:
+    """Whether a class has both passes of a Function, whatever it calls its parent: that may come from another file."""
+    static = {
+        part.name
+        for part in node.body
+        if isinstance(part, ast.FunctionDef) and any(ast.unparse(d) == "staticmethod" for d in part.decorator_list)
+    }
+    return bool(node.bases) and {"forward", "backward"} <= static
+
+
+def _enter_class(found: PythonFile, node: ast.ClassDef) -> None:
+    """Enter a Function, with what it has from others of the file; one that lacks a pass may be a parent alone."""
+    own = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+    parents = [found.parents[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in found.parents]
+    whole = copy.copy(node)
+    whole.body = list(node.body)
+    for part in (part for parent in parents for part in parent.body):
+        if isinstance(part, ast.FunctionDef) and part.name not in own:
+            own.add(part.name)
+            whole.body.append(part)
+        elif isinstance(part, ast.Assign):
+            whole.body.insert(0, part)
+    for parent in parents:
+        if not {"forward", "backward"} <= {part.name for part in parent.body if isinstance(part, ast.FunctionDef)}:
+            found.classes.pop(parent.name, None)
+    found.parents[node.name] = found.classes[node.name] = whole
 
 
 def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:

@@ -277,7 +277,8 @@ def _no_match(
         span = node.span
         if mismatch.index is not None and mismatch.index < len(arguments):
             span = arguments[mismatch.index].span
-        return e.fail("E204", f"{what}: {mismatch.reason}", span, f"its signature is {schemas[0]}")
+        notes = (*_instead(what, arguments), f"its signature is {schemas[0]}")
+        return e.fail("E204", f"{what}: {mismatch.reason}", span, *notes)
     absent = _only_optional(e, schemas, arguments)
     if absent is not None:
         text = absent.span.text
@@ -304,6 +305,10 @@ def _instead(what: str, arguments: Sequence[Argued]) -> Iterator[str]:
     types = [argument.value.type for argument in arguments]
     if any(argument.keyword == "out" for argument in arguments):
         yield "there is no 'out': use what the call gives"
+    if any(argument.keyword == "requires_grad" for argument in arguments):
+        yield "leave it out: gradients are taken from outside, and flow to every argument"
+    if what == "operator 'in'" and types and is_tensor(types[0]):
+        yield "of a tensor: `bool((x == value).any())`"
     if what in ("operator '=='", "operator '!='") and NONE in types:
         yield "ask `x is None`, or `x is not None`"
     if what == "sum()" and types and isinstance(types[0], ListType) and is_tensor(types[0].element):

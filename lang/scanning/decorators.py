@@ -16,7 +16,8 @@ _IDLE = frozenset(("torch.jit.script", "torch.jit.export", "gs.script"))
 _IGNORED = frozenset(("torch.jit.ignore", "torch.jit.unused"))
 
 
-_MODES = {"torch.no_grad()": False, "torch.inference_mode()": False, "torch.enable_grad()": True}
+_SWITCHES = {"torch.no_grad": False, "torch.inference_mode": False, "torch.enable_grad": True}
+_MODES = {**_SWITCHES, **{f"{name}()": mode for name, mode in _SWITCHES.items()}}
 """What says of a whole function what `with` says of its lines."""
 
 
@@ -62,7 +63,9 @@ def _function(tokens: list[Token], index: int, result: Decorated) -> int:
     while tokens[index].kind == "@":
         end = _line_end(tokens, index)
         text = "".join(token.text for token in tokens[index + 1 : end])
-        names.append(text if text in _MODES else "".join(_dotted(tokens[index + 1 : end])))
+        dotted = "".join(_dotted(tokens[index + 1 : end]))
+        # `torch.inference_mode(False)` is no mode that is known.
+        names.append(text if dotted in _MODES else dotted)
         index = end + 1
         if index >= len(tokens):
             break

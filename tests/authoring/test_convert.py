@@ -110,6 +110,58 @@ def test_says_what_it_guessed_and_left_out() -> None:
     assert any("'lower' for a float" in line for line in said)
 
 
+PARENTS = """\
+import torch
+from elsewhere import Parent
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y * 3
+
+
+class Exp(Scaled):
+    @staticmethod
+    def forward(ctx, x, rate=3.0):
+        y = torch.exp(x * rate)
+        ctx.save_for_backward(y)
+        return y
+
+
+class Steeper(Exp):
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y * 5
+
+
+class Foreign(Parent):
+    @staticmethod
+    def forward(ctx, a, b, *, eps=1e-6):
+        ctx.eps = eps
+        ctx.save_for_backward(a, b)
+        return a / (b + eps)
+
+    @staticmethod
+    def backward(ctx, g):
+        a, b = ctx.saved_tensors
+        return g / (b + ctx.eps), -g * a / (b + ctx.eps) ** 2
+"""
+
+
+def test_passes_of_parents_and_gradients_of_what_apply_is_given() -> None:
+    found = gs.convert(PARENTS)
+    assert found.ok and found.names == {"Exp": "exp", "Steeper": "steeper", "Foreign": "foreign"}, found
+    unit = gs.CompilationUnit(found.text)
+    x = np.array([0.2, -0.4])
+    for name, slope in (("exp", 3), ("steeper", 5)):
+        (gradient, _) = gs.vjp(unit[name], x, 3.0)[1](np.ones(2))
+        np.testing.assert_allclose(gradient, slope * np.exp(3 * x), rtol=1e-12)
+    assert gs.check(unit["foreign"]).ok
+
+
 LEFT = {
     "mark_dirty": "def forward(ctx, x):\n        ctx.mark_dirty(x)\n        return x.add_(1)",
     "arguments: name each": "def forward(ctx, *xs):\n        return xs[0]",

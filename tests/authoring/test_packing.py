@@ -81,6 +81,24 @@ def folder(tmp_path: Path) -> Path:
 # --- stubs ---
 
 
+def test_functions_named_as_types(tmp_path: Path) -> None:
+    heads = {
+        "list": "x: List[Tensor], n: int",
+        "tuple": "x, p: Tuple[int, float]",
+        "int": "x, s: Optional[str] = None",
+        "Any": "x, d: Optional[Device] = None",
+        "_Tensor": "x, flag: bool = True",
+    }
+    unit = gs.CompilationUnit("\n".join(f"def {name}({head}):\n    return x, 1\n" for name, head in heads.items()))
+    (tmp_path / "named.pyi").write_text(stubs_of(unit, "named.grad"), encoding="utf-8")
+    used = "import named\n\ny, n = named.list([1.0], 2)\n"
+    used += "named.tuple(y, (n, 2.0))\nnamed.int(y, 'a')\nnamed._Tensor(y, False)\n"
+    (tmp_path / "used.py").write_text(used + "named.list(3, 'a')\n", encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "used.py"]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert told.count("error: Argument") == 2 and "Found 2 errors" in told, told
+
+
 def test_a_stub_has_the_signature_of_each_function(tmp_path: Path) -> None:
     unit = gs.CompilationUnit(SOURCE)
     (tmp_path / "unit.grad").write_text(SOURCE, encoding="utf-8")

@@ -332,12 +332,18 @@ try:
     gs.script(names['other'])
 except ValueError as error:
     print(error)
+exec(chr(10) * 2 + 'def helper(x): return x', names)
+try:
+    gs.script(names['helper'])
+except ValueError as error:
+    print(error)
 """
 
 
 @pytest.mark.parametrize("options", [["-c"], ["-W", "ignore", "-c"], ["-Ic"]])
 def test_script_of_what_python_is_given(options: list[str]) -> None:
     done = subprocess.run([sys.executable, *options, GIVEN], capture_output=True, text=True, check=True)
-    first, second = done.stdout.splitlines()
+    first, second, third = done.stdout.splitlines()
     assert first == "12.0 3.0 5.0"
+    assert third.startswith("Python keeps no source of 'helper'")
     assert second.startswith("Python keeps no source of 'other'")

@@ -32,6 +32,8 @@ def _write(folder: Path, **texts: str) -> None:
         ("from .square import (\n    square,  # kept\n)", "square"),
         ("from .deep.square import square", "square"),
         ("from .deep.inner.up import square", "square"),
+        ("from .deep import square", "square.square"),
+        ("from .deep.inner import up as u", "u.square"),
     ],
 )
 def test_imports(tmp_path: Path, line: str, call: str) -> None:

@@ -15,6 +15,8 @@ from ...types.types import (
     BOOL,
     NONE,
     OptionalType,
+    Type,
+    is_tensor,
     unify,
 )
 from ..bindings import mutated_names
@@ -160,6 +162,7 @@ def _emit_choice(
             "E304",
             f"the operands of `{node.op}` are {described(left.type)} and {described(right.type)}",
             node.span,
+            *_by_element(left.type, right.type),
             "Python gives one of them; give them one type, or make bools of them: `bool(x)`, `len(l) > 0`",
         )
     value = branch.add_output(type)
@@ -171,6 +174,10 @@ def _emit_choice(
     else:
         result.if_false = condition.if_false | test.if_false
     return value, result
+
+
+def _by_element(*types: Type) -> tuple[str, ...]:
+    return ("element by element: `~a`, `a & b`, `a | b`",) if any(map(is_tensor, types)) else ()
 
 
 def _emit_chain(e: Emitter, node: ast.Compare) -> Walk:

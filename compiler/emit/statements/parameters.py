@@ -8,7 +8,7 @@ from ....lang import ast
 from ....lang.diagnostics import Diagnostics
 from ...ir.builder import constant_type, default_fits
 from ...types.schema import NO_DEFAULT, Argument, Default
-from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, Type, strip_optional
+from ...types.types import FLOAT, INT, TENSOR, ListType, OptionalType, TupleType, Type, strip_optional
 from ..annotations import broadcast_size, resolve_type
 from ..constants import VaryingExpression, constant_value
 from ..emitter import described
@@ -38,10 +38,15 @@ def _parameter(node: ast.Parameter, diagnostics: Diagnostics, environment: Envir
     if node.default is not None:
         default = _converted(default, strip_optional(type))
         if not default_fits(default, type):
-            raise diagnostics.fail(
-                "E301", f"the default {node.default.span.text} is not {described(type)}", node.default.span
-            )
+            notes = [_NO_TUPLE.format(type)] if isinstance(strip_optional(type), TupleType) else []
+            message = f"the default {node.default.span.text} is not {described(type)}"
+            if notes:
+                message = f"{described(type)} has no default"
+            raise diagnostics.fail("E301", message, node.default.span, *notes)
     return Argument(node.name, type, default, node.keyword_only, fixed_size)
+
+
+_NO_TUPLE = "take an `Optional[{}] = None`, and test it; or a list"
 
 
 def _default(node: ast.Expr, diagnostics: Diagnostics, environment: Environment) -> Any:

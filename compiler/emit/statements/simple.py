@@ -75,7 +75,12 @@ def _assigned_value(e: Emitter, node: ast.Assign) -> Walk:
 
 def emit_aug_assign(e: Emitter, node: ast.AugAssign) -> Walk:
     if isinstance(node.target, ast.TupleExpr | ast.Attribute):
-        raise e.fail("E103", "an augmented assignment needs a name or a subscript", node.target.span)
+        raise e.fail(
+            "E103",
+            "an augmented assignment needs a name or a subscript",
+            node.target.span,
+            "values do not change: give the new one a name, `y = x * 2`",
+        )
 
     def updated(old: Value) -> Walk:
         value = yield e.expression(node.value)

@@ -57,11 +57,12 @@ class _Loading:
         """What the names of one import mean."""
         folder = path.parent.joinpath(*[".."] * line.up)
         taken: dict[str, Any] = {}
-        if not line.path:
+        stem = folder.joinpath(*line.path)
+        if not line.path or _is_of_files(stem, line, path.suffix):
             for imported in line.names:
-                taken[imported.called] = yield self._unit(line, folder / imported.name, path)
+                taken[imported.called] = yield self._unit(line, stem / imported.name, path)
             return taken
-        unit: CompilationUnit = yield self._unit(line, folder.joinpath(*line.path), path)
+        unit: CompilationUnit = yield self._unit(line, stem, path)
         constants = next(self._constants[known] for known, loaded in self._units.items() if loaded is unit)
         diagnostics = Diagnostics()
         for imported in line.names:
@@ -96,6 +97,11 @@ class _Loading:
         if known not in self._units:
             self._units[known] = yield self.load(found, str(found), None)
         return self._units[known]
+
+
+def _is_of_files(stem: Path, line: Import, suffix: str) -> bool:
+    """Whether a path is that of a folder, in which the names are files."""
+    return _file(stem, suffix) is None and any(_file(stem / imported.name, suffix) for imported in line.names)
 
 
 def _file(stem: Path, suffix: str) -> Path | None:

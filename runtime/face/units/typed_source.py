@@ -17,7 +17,7 @@ def source_lines(function: Callable[..., Any]) -> tuple[list[str], int]:
     if code.co_filename == "<string>":
         given = _given_to_python()
         lines = inspect.getblock(given.splitlines(keepends=True)[code.co_firstlineno - 1 :]) if given else []
-        if re.search(rf"\bdef\s+{code.co_name}\b", "".join(lines)):
+        if lines and _holds(given, code):
             return lines, code.co_firstlineno
         # It is of another text that was run under this name.
     try:
@@ -77,6 +77,24 @@ def _is_of(lines: Sequence[str], code: CodeType) -> bool:
     except (SyntaxError, ValueError):
         return False
     found = next((c for c in module.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name), None)
+    return _is_same(found, code)
+
+
+def _holds(text: str, code: CodeType) -> bool:
+    """Whether this code is of that text, in the very line: text that is run by `exec` has the same name."""
+    try:
+        pending = [compile(text, code.co_filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return False
+    while pending:
+        found = pending.pop()
+        if found.co_firstlineno == code.co_firstlineno and found.co_name == code.co_name and _is_same(found, code):
+            return True
+        pending += [constant for constant in found.co_consts if isinstance(constant, CodeType)]
+    return False
+
+
+def _is_same(found: CodeType | None, code: CodeType) -> bool:
     pairs = [(found, code)]
     while pairs:
         one, other = pairs.pop()
