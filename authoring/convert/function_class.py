@@ -68,8 +68,8 @@ def convert_class(node: ast.ClassDef, name: str) -> Converted:
         body, result = _with_setup(forward, setup, body, result, parameters)
     taken = {*parameters, *bound_names(body), *read_names(body)}
     body, result, kept = keep(body, result, ctx, taken)
-    needed = len(parameters) - len(forward.args.defaults) - len(forward.args.kwonlyargs)
-    closure = _closure(backward, kept, taken, _elements(result), (needed, len(parameters)))
+    required = len(parameters) - len(forward.args.defaults) - len(forward.args.kwonlyargs)
+    closure = _closure(backward, kept, taken, _elements(result), (required, len(parameters)))
     result = _constants(result, kept)
     returned = ast.copy_location(ast.Return(_tuple([*_elements(result), ast.Name(BACKWARD, ast.Load())])), result)
     forward.name, forward.decorator_list, forward.returns = name, [], None

@@ -277,8 +277,8 @@ def _no_match(
         span = node.span
         if mismatch.index is not None and mismatch.index < len(arguments):
             span = arguments[mismatch.index].span
-        notes = (*_instead(what, arguments), f"its signature is {schemas[0]}")
-        return e.fail("E204", f"{what}: {mismatch.reason}", span, *notes)
+        signature = f"its signature is {schemas[0]}"
+        return e.fail("E204", f"{what}: {mismatch.reason}", span, *_instead(what, arguments), signature)
     absent = _only_optional(e, schemas, arguments)
     if absent is not None:
         text = absent.span.text
