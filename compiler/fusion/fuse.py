@@ -14,7 +14,7 @@ from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout
-from ..ops.meta import UNKNOWN, Meta
+from ..ops.meta import UNKNOWN, Meta, OpenList
 from ..ops.registry import OPS, Trait
 from ..pipeline import run_recipe
 from ..recompute import Policy
@@ -211,6 +211,8 @@ def closed_gradient(gradient: Gradient, atoms: Sequence[int]) -> Gradient:
 def _closed(given: Given, atoms: Sequence[int]) -> Given:
     if isinstance(given, list):
         return [_closed(item, atoms) for item in given]
+    if type(given) is OpenList:
+        return [_closed(given.item, atoms)] * closed(given.length, atoms)
     return given.closed(atoms) if isinstance(given, Layout) else closed(given, atoms)
 
 
@@ -226,6 +228,8 @@ def _abstract(arguments: Sequence[Given]) -> list[Any]:
     def meta(given: Given) -> Any:
         if isinstance(given, list):
             return [meta(item) for item in given]
+        if type(given) is OpenList:
+            return OpenList(meta(given.item), given.length)
         return seen.setdefault(given.meta, given.meta) if isinstance(given, Layout) else given
 
     return [meta(given) for given in arguments]
@@ -282,6 +286,8 @@ def _planned(
 ) -> Program:
     """The program of a graph, which is changed. `results` are what its outputs are to be called, and `apart` what they
     were where a caller may write into them."""
+    if any(type(given) is OpenList and value.use_count for given, value in zip(arguments, graph.inputs, strict=True)):
+        raise Unfusable("a list has a length that is open")
     metas = _abstract(arguments)
     known = settle_for_kernels(graph, metas)
     require_straight(graph, known)

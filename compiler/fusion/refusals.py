@@ -22,7 +22,7 @@ from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ops.arrays import numpy_dtype
-from ..ops.meta import UNKNOWN, Meta
+from ..ops.meta import UNKNOWN, Meta, OpenList
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
 from ..types.floats import Expression, OpenFloat, evaluated
@@ -125,10 +125,12 @@ def _kind(given: Any) -> Any:
         return UNKNOWN
     if isinstance(given, Meta):
         return (Meta, Meta(tuple(map(at_hand, given.shape)), given.dtype))
+    if type(given) is OpenList:
+        return None
     if not isinstance(given, list | tuple):
         # Zeros differ in their signs, which equality does not see.
         return (float, repr(given)) if isinstance(given, float) else (type(at_hand(given)), at_hand(given))
-    if any(item is UNKNOWN or isinstance(item, list | tuple) for item in given):
+    if any(item is UNKNOWN or isinstance(item, list | tuple | OpenList) for item in given):
         return None
     return (type(given), tuple([_kind(item) for item in given]))
 

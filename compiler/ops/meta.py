@@ -39,6 +39,14 @@ class Meta:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, slots=True)
+class OpenList:
+    """A list whose length is an open size; its elements are all alike."""
+
+    item: Any
+    length: int
+
+
 class UnknownType:
     """The type of UNKNOWN: a value that depends on elements."""
 
@@ -56,7 +64,9 @@ def is_known(value: Any) -> bool:
         item = pending.pop()
         if item is UNKNOWN:
             return False
-        if isinstance(item, list | tuple):
+        if type(item) is OpenList:
+            pending.append(item.item)
+        elif isinstance(item, list | tuple):
             pending += item[:1] if are_alike(item) else item
     return True
 
@@ -73,6 +83,8 @@ def _is_equal(left: Any, right: Any) -> bool:
 
 def join(left: Any, right: Any) -> Any:
     """What two abstract values have in common. Lists nest as deep as a type in source does, so this recurses."""
+    if type(left) is OpenList or type(right) is OpenList:
+        return _join_open(left, right)
     if left is right or (type(left) is type(right) and not isinstance(left, list | tuple) and _is_equal(left, right)):
         return left
     if isinstance(left, list | tuple) and type(left) is type(right) and len(left) == len(right):
@@ -82,8 +94,16 @@ def join(left: Any, right: Any) -> Any:
     return UNKNOWN
 
 
+def _join_open(left: Any, right: Any) -> Any:
+    if type(left) is not type(right) or left.length != right.length:
+        return UNKNOWN
+    return OpenList(join(left.item, right.item), left.length)
+
+
 def is_defined(gradient: Any) -> bool | UnknownType:
     """Whether a gradient is there, by its abstract value; of a list, whether one of its elements is."""
+    if type(gradient) is OpenList:
+        return is_defined(gradient.item)
     if not isinstance(gradient, list):
         return UNKNOWN if gradient is UNKNOWN else gradient is not None
     found = [is_defined(item) for item in gradient]

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Node, Value
-from ..ops.meta import UNKNOWN, is_defined
+from ..ops.meta import UNKNOWN, OpenList, is_defined, join
 
 Abstract: TypeAlias = Any
 Simple: TypeAlias = Callable[[Node, list[Abstract]], Any]
@@ -27,7 +27,7 @@ GUARD = "prim::GradOf"
 class Filled:
     """What a list ends up as; what is carried into a first and a last round, and what the nodes give in these."""
 
-    result: list[Abstract]
+    result: Abstract
     carried: tuple[Abstract, Abstract]
     rounds: tuple[tuple[Node, Abstract, Abstract], ...]
 
@@ -56,6 +56,8 @@ class Fill:
         base, place, item = self.set.inputs
         start = entered if self.sum is None else known.get(base)
         step = _step(place, index, known)
+        if step is not None and type(start) is OpenList and all(_is_done(node, known) for node in self.ways):
+            return self._after_open(trips, entered, start, step, known.get(item), simple)
         if step is None or not isinstance(start, list) or not all(_is_done(node, known) for node in self.ways):
             return None
         sign, offset = step
@@ -72,6 +74,23 @@ class Fill:
             return None
         sets = [(node, each[0], each[1]) for node in (self.set, *self.ways)]
         return Filled(last, (entered, last if trips > 1 else entered), (*sets, (self.sum, first, last)))
+
+    def _after_open(
+        self, trips: int, entered: Abstract, start: OpenList, step: tuple[int, int], item: Abstract, simple: Simple
+    ) -> Filled | None:
+        """The same of a list of open length, of which the rounds set each element."""
+        sign, offset = step
+        if trips != start.length or offset != (0 if sign == 1 else start.length - 1):
+            return None
+        some, whole = OpenList(join(start.item, item), start.length), OpenList(item, start.length)
+        if self.sum is None:
+            return Filled(whole, (entered, whole), ((self.set, some, whole),))
+        first = self._sum(simple, entered, some)
+        last = self._sum(simple, self._sum(simple, entered, start), whole)
+        if type(first) is not OpenList or type(last) is not OpenList:
+            return None
+        sets = [(node, some, whole) for node in (self.set, *self.ways)]
+        return Filled(last, (entered, last), (*sets, (self.sum, first, last)))
 
     def _sum(self, simple: Simple, left: Abstract, right: Abstract) -> Abstract:
         results = simple(self.sum, [left, right]) if self.sum is not None else UNKNOWN
@@ -121,10 +140,10 @@ def _step(place: Value, index: Value, known: Mapping[Value, Abstract]) -> tuple[
         if node.kind not in ("aten::add.int", "aten::sub.int"):
             return None
         left, right = node.inputs
-        number, is_first = known.get(left), type(known.get(left)) is int
+        number, is_first = known.get(left), isinstance(known.get(left), int)
         if not is_first:
             number = known.get(right)
-        if type(number) is not int:
+        if not isinstance(number, int):
             return None
         is_taken = node.kind == "aten::sub.int"
         signs.append(-1 if is_taken and is_first else 1)

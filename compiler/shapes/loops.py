@@ -26,12 +26,14 @@ from ..ir.graph import Graph
 from ..ir.kinds import carried, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
-from ..ops.meta import UNKNOWN, Meta, is_known, join
+from ..ops.meta import UNKNOWN, Meta, OpenList, is_known, join
 from ..types.floats import OpenFloat
+from ..types.sizes import is_open
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
 from .fills import Fill, Filled, fills
 from .growth import growing_lists
 from .numbers import NumberRounds
+from .open_lists import item_of, joined_lists, length_of, repeated
 
 Abstract: TypeAlias = Any
 Results: TypeAlias = list[Abstract]
@@ -51,6 +53,7 @@ SAME = object()
 """What a round does to a value that stays as it is."""
 CUT = object()
 """What it does to a list that loses one of its elements, all of which are alike."""
+_OF_TENSORS = (Meta, OpenList, list, tuple)
 _NUMBERS = (INT, FLOAT, BOOL, NUMBER, STR)
 
 
@@ -125,6 +128,8 @@ def frozen(value: Abstract) -> Any:
     all."""
     if isinstance(value, list | tuple):
         return (type(value), *_runs(value))
+    if type(value) is OpenList:
+        return (OpenList, frozen(value.item), value.length)
     if type(value) is OpenFloat:
         return value.key
     return (type(value), repr(value)) if isinstance(value, float) else (type(value), value)
@@ -178,7 +183,11 @@ class _Loop:
                 self.visitor.known.update(self.seen)
                 return results
             self.seen = {}
-        results = yield self._one_by_one(trips, carried)
+        if is_open(trips) and self.body.is_counted:
+            # Each round would ask whether it is one.
+            results = yield self._joined(carried)
+        else:
+            results = yield self._one_by_one(trips, carried)
         self.visitor.known.update(self.seen)
         return results
 
@@ -221,7 +230,7 @@ class _Loop:
         if left and steps is None:
             return None
         if left and steps and any(step is not SAME for step in steps):
-            if any(step is CUT and len(value) < left for step, value in zip(steps, carried, strict=True)):
+            if any(step is CUT and length_of(value) < left for step, value in zip(steps, carried, strict=True)):
                 return None
             results = yield self._visit(UNKNOWN, self._without_numbers(_grown(carried, steps, left - 1)))
             if not isinstance(results, list):
@@ -270,7 +279,7 @@ class _Loop:
         if found is not None:
             return [found.get(value, result) for value, result in zip(given, carried, strict=True)]
         memory = self.visitor.memory
-        if memory.number_rounds < trips:
+        if is_open(trips) or memory.number_rounds < trips:
             return carried
         memory.number_rounds -= trips
         return None
@@ -283,7 +292,7 @@ class _Loop:
             if varies or value in filled or frozen(old) == frozen(new):
                 found.append(SAME)
             elif value in self.body.growing and _has_grown(old, new):
-                found.append(new[-1])
+                found.append(new.item if type(new) is OpenList else new[-1])
             elif value in self.body.growing and _is_cut(old, new):
                 found.append(CUT)
             else:
@@ -327,12 +336,14 @@ class _Loop:
 
 def _both(left: Abstract, right: Abstract, combine: Combine) -> Abstract:
     """What stands for a value in two rounds: of tensors and lists what `combine` says, of numbers what they share."""
-    holds_tensors = isinstance(left, Meta | list | tuple) or isinstance(right, Meta | list | tuple)
+    holds_tensors = isinstance(left, _OF_TENSORS) or isinstance(right, _OF_TENSORS)
     return combine(left, right) if holds_tensors else join(left, right)
 
 
 def _has_grown(before: Abstract, after: Abstract) -> bool:
     """Whether a list has become longer by one element, which is like the one before."""
+    if type(before) is OpenList and type(after) is OpenList:
+        return after.length == before.length + 1 and frozen(after.item) == frozen(before.item)
     if not (isinstance(before, list) and isinstance(after, list) and len(after) == len(before) + 1):
         return False
     kept = frozen(after[:-1]) == frozen(before)
@@ -341,6 +352,8 @@ def _has_grown(before: Abstract, after: Abstract) -> bool:
 
 def _is_cut(before: Abstract, after: Abstract) -> bool:
     """Whether a list has lost one of its elements, all of which are alike."""
+    if type(before) is OpenList and type(after) is OpenList:
+        return after.length == before.length - 1 and frozen(after.item) == frozen(before.item)
     if not (isinstance(before, list) and isinstance(after, list) and len(after) == len(before) - 1):
         return False
     return len(set(map(frozen, before))) == 1 and frozen(after) == frozen(before[:-1])
@@ -354,6 +367,10 @@ def _grown(carried: Results, steps: Sequence[Abstract], rounds: int) -> Results:
 def _after(value: Abstract, step: Abstract, rounds: int) -> Abstract:
     if step is SAME:
         return value
+    if is_open(rounds) or type(value) is OpenList:
+        if step is CUT:
+            return repeated(item_of(value), length_of(value) - rounds)
+        return joined_lists(value, repeated(step, rounds))
     return value[: len(value) - rounds] if step is CUT else [*value, *[step] * rounds]
 
 

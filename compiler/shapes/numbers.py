@@ -17,6 +17,7 @@ from ..ir.kinds import entering, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN
+from ..types.sizes import is_open
 from ..types.types import INT
 
 Abstract: TypeAlias = Any
@@ -69,7 +70,7 @@ class NumberRounds:
         self, trips: int, entered: Mapping[Value, Abstract], known: Known, simple: Simple
     ) -> dict[Value, Abstract] | None:
         nodes = self._nodes()
-        if nodes is None or trips * len(nodes) > MAX_STEPS:
+        if nodes is None or is_open(trips) or trips * len(nodes) > MAX_STEPS:
             return None
         numbers = {given: entered[given] for given, _ in self._pairs}
         for turn in range(trips):
@@ -119,9 +120,9 @@ def _growth(value: Value, start: Value, known: Known) -> Walk:
         if node.kind in ("aten::add.int", "aten::sub.int"):
             left, right = node.inputs
             sign = -1 if node.kind == "aten::sub.int" else 1
-            if type(known.get(right)) is int:
+            if _is_number(known.get(right)):
                 value, total = left, total + sign * known[right]
-            elif type(known.get(left)) is int and sign == 1:
+            elif _is_number(known.get(left)) and sign == 1:
                 value, total = right, total + known[left]
             else:
                 return None
@@ -138,7 +139,11 @@ def _growth(value: Value, start: Value, known: Known) -> Walk:
 def _growth_in_loop(loop: Node, index: int, known: Known) -> Walk:
     (body,) = loop.blocks
     trips, going = (known.get(value) for value in loop.inputs[:2])
-    if type(trips) is not int or going is not True or constant_of(body.outputs[0]) is not True:
+    if trips is None or not _is_number(trips) or going is not True or constant_of(body.outputs[0]) is not True:
         return None
     each = yield _growth(body.outputs[1 + index], body.inputs[1 + index], known)
     return None if each is None else max(trips, 0) * each
+
+
+def _is_number(value: Abstract) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

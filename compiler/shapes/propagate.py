@@ -21,12 +21,13 @@ from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
-from ..ops.meta import UNKNOWN, Meta, UnknownType, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Meta, OpenList, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
 from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
 from .infer import infer
 from .loops import Combine, Remembered, propagate_loop
+from .open_lists import added_lists, on_open_lists, takes_open_lists
 
 Abstract: TypeAlias = Any
 """Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""
@@ -106,6 +107,8 @@ class _Propagation:
                 return structural(node, inputs)
             if op is None or _tells(op):
                 return [UNKNOWN] * len(node.outputs)
+            if takes_open_lists(node, inputs):
+                return on_open_lists(node, inputs)
             return infer(op, inputs, [value.type for value in node.inputs])
         except Exception as error:
             return ShapeError(self.graph.title, node, inputs, error)
@@ -227,6 +230,8 @@ def _sum_of(left: Abstract, right: Abstract) -> Abstract:
         if left == right:
             return left
         return Meta(broadcast(left.shape, right.shape), promote(left.dtype, right.dtype))
+    if type(left) is OpenList:
+        return added_lists(left, right, _sum_of)
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         return [_sum_of(a, b) for a, b in zip(left, right, strict=True)]
     return UNKNOWN

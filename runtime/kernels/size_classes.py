@@ -6,7 +6,8 @@
 
 A size is open once two calls differ in it, and so is an argument that is an integer. Calls of one family are alike in
 all but sizes, strides and integers: in dtypes, in ranks, in whether elements lie in order, and in what else arguments
-are. In a class some sizes are open, and the others are what they are.
+are. In a class some sizes are open, and the others are what they are. So is the length of a list, once calls differ in
+it, if its elements are alike: what goes through it is a loop, whose rounds nobody counts.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from ...compiler.codegen.text import Unsupported
 from ...compiler.fusion.straight import Unfusable
 from ...compiler.fusion.unasked import is_unasked
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
-from ...compiler.ops.meta import UNKNOWN
+from ...compiler.ops.meta import UNKNOWN, OpenList
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.dtypes import DType
 from ...compiler.types.floats import NoKey
 from ...compiler.types.guards import LEAST, Guards, values_of_atoms
-from ...compiler.types.sizes import Symbols
+from ...compiler.types.sizes import Symbols, is_open
 from ...lang.light_dataclasses import dataclass, field
 from ..failures.failure import RuntimeFailure
 from .failure import KernelFailure
@@ -36,6 +37,8 @@ MAX_ALONE = 4
 """Of one family: plans with open sizes that were none, or turned out to be for the very sizes alone."""
 REFUSALS = (ShapeError, Unfusable, Unsupported, KernelFailure, RuntimeFailure, NoKey)
 """What stands against kernels for arguments: what the data has wrong, what is none for kernels, no compiler."""
+_NUMBERS = (int, float, bool)
+_MISSING = type(None).__name__
 MAX_CLOSED = 4096
 """What is kept of plans for given sizes, made from those for open ones."""
 
@@ -100,6 +103,25 @@ class Family(Generic[P]):
     """How often sizes were asked for as they are."""
 
 
+@dataclass(slots=True)
+class _Lengths:
+    """What is known of the lengths of the lists of calls that are alike in all else: the sizes of the first call, and
+    its lengths; whether others were met, None where that is no use."""
+
+    first: Sequence[int]
+    counts: Hashable
+    are_open: bool | None = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What calls of a family have in common, in which sizes they may differ, and whether in the lengths of lists."""
+
+    key: Hashable
+    sizes: Sequence[Any]
+    lengths: _Lengths | None
+
+
 class SizeClasses(Generic[P]):
     """Every family of calls of one function. `plan` makes a plan for what is known of arguments, with open sizes among
     it; what is one of the REFUSALS, the plan for the very sizes is to tell."""
@@ -108,20 +130,22 @@ class SizeClasses(Generic[P]):
         self._look = look
         # Those of floats that have to be known are apart.
         self._families: dict[bool, dict[Hashable, Family[P]]] = {False: {}, True: {}}
+        self._lengths: dict[Hashable, _Lengths] = {}
 
     def clear(self) -> None:
         """Forget all."""
+        self._lengths.clear()
         for families in self._families.values():
             families.clear()
 
     def find(self, values: Sequence[Any], settled: bool) -> tuple[P, list[int]] | None:
         """A plan with open sizes, and what they are for these values; None where each is planned for as it is."""
-        key, sizes = self._family_of(values, settled)
-        family = self._families[settled].get(key)
+        call = self._described(values, settled)
+        family = self._families[settled].get(call.key)
         if family is None:
             return None
         for found in family.classes:
-            atoms = found.atoms(sizes)
+            atoms = found.atoms(call.sizes)
             if atoms is not None:
                 return found.plan, atoms
         return None
@@ -130,32 +154,36 @@ class SizeClasses(Generic[P]):
         self, values: Sequence[Any], settled: bool, plan: Callable[[Sequence[Any], Symbols], P]
     ) -> tuple[P, list[int]] | None:
         """As `find`, with a new class where sizes vary that have not been open."""
-        key, sizes = self._family_of(values, settled)
+        call = self._described(values, settled)
         families = self._families[settled]
-        family = families.get(key)
+        family = families.get(call.key)
         if family is None:
             if len(families) >= MAX_FAMILIES:
                 del families[next(iter(families))]
-            families[key] = Family(sizes)
-            return None
-        family.varying |= {i for i, (a, b) in enumerate(zip(family.first, sizes, strict=True)) if _differ(a, b)}
-        made = self._open(family, values, sizes, settled, plan)
+            family = families[call.key] = Family(call.sizes if call.lengths is None else call.lengths.first)
+            if call.lengths is None:
+                return None
+        family.varying |= {i for i, (a, b) in enumerate(zip(family.first, call.sizes, strict=True)) if _differ(a, b)}
+        made = self._open(family, values, call, settled, plan)
         if made is None:
-            return None
+            if call.lengths is None or call.lengths.are_open:
+                return None
+            return self.find(values, settled) or self.plan(values, settled, plan)
         family.classes.insert(0, made)
-        atoms = made.atoms(sizes)
+        atoms = made.atoms(call.sizes)
         return None if atoms is None else (made.plan, atoms)
 
     def _open(
         self,
         family: Family[P],
         values: Sequence[Any],
-        sizes: Sequence[int],
+        call: _Call,
         settled: bool,
         plan: Callable[[Sequence[Any], Symbols], P],
     ) -> SizeClass[P] | None:
         if len(family.classes) >= MAX_CLASSES or family.alone >= MAX_ALONE:
             return None
+        sizes = call.sizes
         varying = [place for place in sorted(family.varying) if _may_be_open(sizes[place])]
         # Sizes that were equal so far are taken for one.
         alike = {place: (type(sizes[place]), family.first[place], sizes[place]) for place in varying}
@@ -168,27 +196,87 @@ class SizeClasses(Generic[P]):
         opened = list(sizes)
         for place, symbol in places.items():
             opened[place] = symbols.sizes[symbol]
+        known = self._known(values, iter(opened), settled, call.lengths is not None)
         try:
-            made = plan(self._known(values, iter(opened), settled), symbols)
+            made = plan(known, symbols)
         except REFUSALS:
+            if call.lengths is not None and any(type(one) is OpenList for one in known):
+                # Nothing goes through it for lists of any length: each length is a family of its own.
+                call.lengths.are_open = None
             # The plan for the sizes as they are is asked next, and tells.
             return None
         family.alone -= not symbols.noted.are_exact
         others = {place: size for place, size in enumerate(sizes) if place not in places}
         return SizeClass(made, symbols, symbols.noted, places, others)
 
-    def _family_of(self, values: Sequence[Any], settled: bool) -> tuple[Hashable, list[int]]:
+    def _described(self, values: Sequence[Any], settled: bool) -> _Call:
         """What calls of a family have in common, and the sizes in which they may differ."""
         key: list[Hashable] = []
         sizes: list[Any] = []
-        self._describe(values, settled, key, sizes)
-        return tuple(key), sizes
+        lengths = self._lengths_of(values, settled)
+        self._describe(values, settled, lengths is not None, key, sizes)
+        return _Call(tuple(key), sizes, lengths)
 
-    def _describe(self, values: Sequence[Any], settled: bool, key: list[Hashable], sizes: list[Any]) -> None:
+    def _lengths_of(self, values: Sequence[Any], settled: bool) -> _Lengths | None:
+        """What is known of the lengths of lists of such calls; None where there are none, or all were the same."""
+        if not any(type(value) is list and self._likeness(value) is not None for value in values):
+            return None
+        key: list[Hashable] = [settled]
+        sizes: list[Any] = []
+        self._describe(values, settled, True, key, sizes)
+        counts = _counts(values)
+        found = self._lengths.get(tuple(key))
+        if found is None:
+            if len(self._lengths) >= MAX_FAMILIES:
+                del self._lengths[next(iter(self._lengths))]
+            found = self._lengths[tuple(key)] = _Lengths(sizes, counts)
+        if found.are_open is False and found.counts != counts:
+            found.are_open = True
+        return found if found.are_open else None
+
+    def _likeness(self, items: Sequence[Any]) -> tuple[Hashable, bool] | None:
+        """What the elements of a list have in common, tensors or lists of such that differ in sizes at most, or
+        numbers, any of which may be missing, and whether they are alike; None for others."""
+        common = _shared([self._common(item) for item in items])
+        if common is None:
+            return None
+        is_alike = type(items[0]) not in _NUMBERS and all(self._are_same(items[0], item) for item in items[1:])
+        return common, is_alike
+
+    def _common(self, item: Any) -> Hashable:
+        """What an element of a list has in common with those that differ in sizes alone; None for what has no sizes.
+        Lists nest as deep as a type in source does, so this recurses."""
+        if item is None or type(item) in _NUMBERS:
+            return type(item).__name__
+        if isinstance(item, list):
+            inner = _shared([self._common(one) for one in item])
+            return (list, inner) if inner is not None or not item else None
+        seen = self._look(item)
+        return None if seen is None else _common(seen)
+
+    def _are_same(self, one: Any, other: Any) -> bool:
+        """Whether two tensors, or lists of some, are of the same sizes."""
+        if isinstance(one, list):
+            return isinstance(other, list) and len(one) == len(other) and all(map(self._are_same, one, other))
+        if one is None or other is None:
+            return one is other
+        return type(one) not in _NUMBERS and self._look(one) == self._look(other)
+
+    def _describe(
+        self, values: Sequence[Any], settled: bool, any_length: bool, key: list[Hashable], sizes: list[Any]
+    ) -> None:
         for value in values:
             if isinstance(value, list):
-                key += (list, len(value))
-                self._describe(value, settled, key, sizes)
+                likeness = self._likeness(value) if any_length else None
+                if likeness is None:
+                    key += (list, len(value))
+                    self._describe(value, settled, False, key, sizes)
+                    continue
+                # One element stands for all that are alike.
+                key += (list, *likeness)
+                sizes.append(len(value))
+                if likeness[1]:
+                    self._describe(value[:1], settled, True, key, sizes)
             elif isinstance(value, float):
                 # Zeros differ in their signs, which equality does not see.
                 key += (float, None if is_unasked(value, settled=False) else value.hex())
@@ -200,16 +288,21 @@ class SizeClasses(Generic[P]):
             elif (seen := self._look(value)) is None:
                 key.append((type(value), value))
             else:
-                key += (seen.others, seen.dtype, len(seen.shape), seen.strides is None)
+                key.append(_common(seen))
                 sizes += seen.shape
                 sizes += seen.strides or ()
 
-    def _known(self, values: Sequence[Any], sizes: Any, settled: bool) -> list[Any]:
+    def _known(self, values: Sequence[Any], sizes: Any, settled: bool, any_length: bool = False) -> list[Any]:
         """What is known of arguments, with sizes from an iterator in the place of their own."""
-        return [self._known_of(value, sizes, settled) for value in values]
+        return [self._known_of(value, sizes, settled, any_length) for value in values]
 
-    def _known_of(self, value: Any, sizes: Any, settled: bool) -> Any:
+    def _known_of(self, value: Any, sizes: Any, settled: bool, any_length: bool) -> Any:
         if isinstance(value, list):
+            likeness = self._likeness(value) if any_length else None
+            if likeness is not None:
+                length = next(sizes)
+                item = self._known_of(value[0], sizes, settled, True) if likeness[1] else UNKNOWN
+                return OpenList(item, length) if is_open(length) else [item] * length
             return self._known(value, sizes, settled)
         if type(value) is int or _is_asked(value, settled):
             return next(sizes)
@@ -245,6 +338,24 @@ class ClosedPlans(Generic[C]):
     def clear(self) -> None:
         """Forget all."""
         self._plans.clear()
+
+
+def _counts(values: Sequence[Any]) -> tuple[Any, ...]:
+    """How long lists among values are, and those in them."""
+    return tuple([(len(value), _counts(value)) for value in values if type(value) is list])
+
+
+def _shared(each: Sequence[Hashable]) -> Hashable:
+    """What elements have in common that have these, of which some may be missing; None for nothing."""
+    found = set(each)
+    if len(found) > 1:
+        found.discard(_MISSING)
+    return found.pop() if len(found) == 1 else None
+
+
+def _common(seen: SeenTensor) -> Hashable:
+    """What tensors that differ in sizes at most have in common."""
+    return seen.others, seen.dtype, len(seen.shape), seen.strides is None
 
 
 def _is_asked(value: Any, settled: bool) -> bool:

@@ -205,7 +205,8 @@ def supports(primitive: str, dtype: DType) -> bool:
 
 def power(exponent: Number) -> CSpelling | None:
     """A power that is a product, given a base that may be repeated."""
-    return _POWERS.get(exponent)
+    # An open size is asked; as a key it would be none of these whatever it is.
+    return next((found for known, found in _POWERS.items() if exponent == known), None)
 
 
 _POWERS: dict[Number, CSpelling] = {

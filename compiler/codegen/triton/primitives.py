@@ -227,7 +227,8 @@ def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: 
 
 def power(exponent: Number) -> TritonSpelling | None:
     """A power that is a product."""
-    return _POWERS.get(exponent)
+    # An open size is asked; as a key it would be none of these whatever it is.
+    return next((found for known, found in _POWERS.items() if exponent == known), None)
 
 
 def exact_inverse(divisor: float) -> float | None:

@@ -22,11 +22,14 @@ from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ...ops.registry import OPS
+from ...types.sizes import is_open
 from ...types.types import ListType, TensorType, VariableType
 
 LIST = "prim::ListConstruct"
 MAX_LENGTH = 1024
 """A list that would be longer is left as it is."""
+_REPEATS = frozenset(("prim::no_grads", "aten::mul.left_t", "aten::mul.right_"))
+"""Ops whose result is as long as a number says, which may be an open size."""
 _OF_ANYTHING = ListType(VariableType("t"))
 Lists = dict[Value, list[Value]]
 """What is in lists that ops give, in program order."""
@@ -62,6 +65,8 @@ def _fold(node: Node, lists: Lists) -> Node | None:
         return None
     arguments = [_argument(value, lists) for value in node.inputs]
     if any(argument is NOT_CONSTANT for argument in arguments):
+        return None
+    if node.kind in _REPEATS and any(map(is_open, arguments)):
         return None
     try:
         result = op.evaluate(*arguments)

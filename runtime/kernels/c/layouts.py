@@ -66,7 +66,8 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
         if isinstance(value, np.ndarray):
             key += (value.dtype, value.shape, value.strides)
         elif isinstance(value, list):
-            key += (list, described(value, settled))
+            # Lists that a loop has kept are long, and one element is as the other.
+            key += (list, len(value), *_described_apart(value, settled))
         elif isinstance(value, float):
             # Zeros differ in their signs, which equality does not see.
             key += (float, None if is_unasked(value, settled) else value.hex())
@@ -75,3 +76,9 @@ def described(values: Sequence[Any], settled: bool) -> Hashable:
         else:
             key.append((type(value), value))
     return tuple(key)
+
+
+def _described_apart(values: Sequence[Any], settled: bool) -> list[Hashable]:
+    """What a program depends on of the elements of a list; once where it is the same of all."""
+    each = [described([value], settled) for value in values]
+    return each[:1] if each and each.count(each[0]) == len(each) else each

@@ -12,6 +12,7 @@ from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Callee
 from ....compiler.kernel_ir.layout import Layout
+from ....compiler.ops.meta import OpenList
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
@@ -36,6 +37,8 @@ def _has_gradient(known: Any) -> bool:
     """Whether what is known of an argument says that it may have a gradient."""
     if isinstance(known, list):
         return any(map(_has_gradient, known))
+    if type(known) is OpenList:
+        return _has_gradient(known.item)
     return isinstance(known, Layout) and known.dtype.is_floating
 
 

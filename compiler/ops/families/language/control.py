@@ -20,7 +20,12 @@ from .properties import sum_to_size
 
 
 def _range_length(start: int, stop: int, step: int) -> int:
-    return len(range(start, stop, step))
+    """In arithmetic, which open sizes have, where `range` takes numbers."""
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    if step < 0:
+        start, stop, step = stop, start, -step
+    return (stop - start + step - 1) // step if start < stop else 0
 
 
 def _derive_index(index: int, start: int, step: int) -> int:
