@@ -8,6 +8,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from amounts import some, some_of
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.planned import PlannedProgram
@@ -53,6 +54,24 @@ def results_of(f: Any, given: list[Any]) -> list[Any] | str:
     return [*outputs, *plain, *flat]
 
 
+def in_torch() -> dict[str, Any]:
+    """The functions as Python has them, of torch's ops."""
+    names: dict[str, Any] = {"torch": torch, "List": list, "Tensor": torch.Tensor}
+    exec(TEXT, names)
+    return names
+
+
+def results_in_torch(f: Any, x: Any, w: Any, matrices: list[Any], n: int) -> list[Any]:
+    """The same of one output, as torch computes it op by op; None for what takes no part."""
+    leaves = [torch.from_numpy(one.copy()).requires_grad_() for one in (x, w, *matrices)]
+    y = f(leaves[0], leaves[1], leaves[2:], n)
+    seed = torch.from_numpy(np.linspace(-1, 1, y.numel()).reshape(y.shape))
+    found = [None if g is None else g.numpy() for g in torch.autograd.grad(y, leaves, seed, allow_unused=True)]
+    of_matrices = found[2:] if any(g is not None for g in found[2:]) else [None]
+    plain = y.detach().numpy()
+    return [plain, plain, *found[:2], *of_matrices, None]
+
+
 def bits(found: list[Any] | str) -> Any:
     if isinstance(found, str):
         return found
@@ -87,17 +106,17 @@ def test_results_are_those_of_a_plan_for_the_very_rounds_to_the_bit(name: str, m
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_results_are_those_of_ops_in_float64(name: str) -> None:
-    f = gs.CompilationUnit(TEXT)[name]
+def test_results_are_those_of_torch_in_float64(name: str) -> None:
+    f, of_torch = gs.CompilationUnit(TEXT)[name], in_torch()[name]
     for n in (*FIRST, *LATER):
         x, w, matrices, _ = arguments(n)
-        given = [x.astype(np.float64), w.astype(np.float64), [one.astype(np.float64) for one in matrices], n]
-        have = results_of(f, given)
-        with gs.settings.backend("numpy"):
-            wanted = results_of(f, given)
+        x, w, matrices = x.astype(np.float64), w.astype(np.float64), [one.astype(np.float64) for one in matrices]
+        have, wanted = results_of(f, [x, w, matrices, n]), results_in_torch(of_torch, x, w, matrices, n)
+        assert len(have) == len(wanted)
         for a, b in zip(have, wanted, strict=True):
-            assert (a is None) == (b is None)
+            assert a is not None or b is None
             if a is not None:
+                b = np.zeros_like(a) if b is None else b
                 np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10 * np.abs(b).max(initial=1.0))
 
 
