@@ -21,7 +21,7 @@ from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import replace_node
 from ..ops.dims import slice_bounds, wrap_dim
-from ..ops.meta import Meta
+from ..ops.meta import UNKNOWN, Meta, is_known
 
 MIN_RUN = 16
 """Elements of a part that stand side by side in memory."""
@@ -92,7 +92,10 @@ def _part(value: Value, known: Mapping[Value, Any]) -> _Part | None:
     meta, given = known.get(base), known.get(source)
     if not isinstance(meta, Meta) or not isinstance(given, Meta) or meta.dtype != given.dtype:
         return None
-    arguments: list[Any] = [known.get(number) for number in numbers]
+    arguments: list[Any] = [known.get(number, UNKNOWN) for number in numbers]
+    if not is_known(arguments):
+        # Where it belongs is told at each call.
+        return None
     if node.kind == "aten::select_scatter":
         dim, index = wrap_dim(arguments[0], meta.rank), arguments[1]
         start = index % meta.shape[dim]

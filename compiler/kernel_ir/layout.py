@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...lang.light_dataclasses import dataclass
-from ..ops.meta import Meta
+from ..ops.meta import Meta, is_known
 from ..ops.open_arrays import OpenArray, Unanswered, contiguous_strides, has_open_sizes, open_stand_in
 from ..ops.registry import Op
 from ..types.dtypes import DType
@@ -54,8 +54,11 @@ class StridedView:
 def views_of(op: Op, arguments: Sequence[Any], position: int, layout: Layout) -> list[StridedView] | None:
     """What a view op makes of the tensor at `position` among its arguments: one StridedView per tensor that it gives.
 
-    None where the result is no view, as of a reshape that must copy, or of an op that reads another tensor.
+    None where the result is no view, as of a reshape that must copy, or of an op that reads another tensor, and
+    where an argument is not known.
     """
+    if not is_known(arguments):
+        return None
     if not all(layout.shape) or any(stride < 0 for stride in layout.strides):
         return None
     if has_open_sizes([layout.shape, layout.strides, *arguments]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 from array_programs import check_fused
 
 GATES = """
@@ -70,3 +71,23 @@ def test_interleaved_halves(shape: tuple[int, ...]) -> None:
 def test_a_part_with_steps_is_put_back_where_it_was(part: str) -> None:
     source = f"def f(x, y):\n    z = x * 2\n    z[:, {part}] = y.sum() * z[:, {part}]\n    return z.sin()\n"
     check_fused(of(source), [draw(3, 40), draw(2)])
+
+
+@pytest.mark.parametrize("start", [None, 1, -4])
+@pytest.mark.parametrize("end", [None, 5, -1])
+def test_bounds_that_are_optional_are_known_at_each_call_alone(start: int | None, end: int | None) -> None:
+    """The second derivative adds up two gradients that are put where such bounds say."""
+    parameters = "x, y, g, start: Optional[int], end: Optional[int]"
+    source = (
+        f"def f({parameters}):\n    z = torch.slice_scatter(x, y, 0, start, end, 1)\n    return (z * z * g).sum()\n"
+    )
+    values = [draw(6, 3), draw(6, 3)[slice(start, end)], draw(6, 3)]
+    with gs.settings.backend("c"):
+        first, pull_back = gs.vjp(gs.grad(of(source), (0, 1)), *values, start, end)
+        second = pull_back((values[0], values[1]))[:3]
+    x, y, g = (torch.from_numpy(value).requires_grad_() for value in values)
+    z = torch.slice_scatter(x, y, 0, start, end, 1)
+    wanted = torch.autograd.grad((z * z * g).sum(), [x, y], create_graph=True)
+    again = torch.autograd.grad(wanted, [x, y, g], [x, y])
+    for have, want in zip((*first, *second), (*wanted, *again), strict=True):
+        np.testing.assert_allclose(have, want.detach(), atol=1e-12)

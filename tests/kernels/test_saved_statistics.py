@@ -5,6 +5,7 @@ from __future__ import annotations
 import gradscript as gs
 import numpy as np
 import pytest
+import torch
 
 ROWS, COLUMNS = 256, 512
 SOURCES = {
@@ -71,3 +72,15 @@ def test_two_numbers_a_row_are_saved(name: str) -> None:
     listing = gs.CompilationUnit(SOURCES[name])[name].kernels(*ARGUMENTS[name])
     assert listing.saved_bytes <= 2 * ROWS * 4
     assert len(listing.forward) == 1 and len(listing.backward) == (1 if name == "likelihood" else 2)
+
+
+def test_a_statistic_that_an_op_reads_as_a_sum_of_nothing_has_its_own_dtype() -> None:
+    """A product of the library is given halves: what is summed to the shape that it has lies where it did."""
+    loss = gs.CompilationUnit("def f(x, g):\n    return (torch.cov(x) * g).sum()\n")["f"]
+    x, g = np.random.default_rng(0).normal(size=(1, 5)).astype(np.float16), np.ones((), np.float16)
+    with gs.settings.backend("c"):
+        found = gs.grad(loss)(x, g)
+    wide = torch.from_numpy(x.astype(np.float64)).requires_grad_()
+    (wanted,) = torch.autograd.grad(torch.cov(wide), wide)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, wanted, atol=2e-3)

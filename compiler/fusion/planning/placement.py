@@ -16,6 +16,7 @@ from ...kernel_ir.layout import Layout, StridedView, views_of
 from ...ops.meta import Meta
 from ...ops.registry import OPS, Trait
 from ...types.dtypes import FLOAT32
+from ..elements.pointwise import add_gradients, cast, identity
 from ..elements.rule import Rule
 from ..statistics import statistics_of
 from .reductions import Reduction
@@ -88,16 +89,24 @@ class MemoryPlacement:
         return statistics_of(self._graph, self.known)
 
     def _stays_in_kernels(self, value: Value) -> bool:
-        """Whether kernels alone read a value, or views of it, so that nobody sees in what dtype it is."""
+        """Whether kernels alone read a value, views of it, or what is the same, so that nobody sees in what dtype it
+        is."""
         pending = [value]
         for found in pending:
             for use in found.uses:
                 op = OPS.of(use.user.schema)
-                if op is not None and op.has(Trait.VIEW):
+                if (op is not None and op.has(Trait.VIEW)) or self._passes_on(use.user, found):
                     pending += use.user.outputs
                 elif use.user not in self.rules and self.reductions.keys().isdisjoint(use.user.outputs):
                     return False
         return True
+
+    def _passes_on(self, node: Node, value: Value) -> bool:
+        """Whether what a node gives may lie where the value does: a sum of nothing, a conversion to what it is."""
+        if len(node.outputs) != 1 or self.known.get(node.output) != self.known[value]:
+            return False
+        reduction = self.reductions.get(node.output)
+        return not reduction.dims if reduction is not None else self.rules.get(node) in (identity, cast, add_gradients)
 
     def number(self, value: Value) -> tuple[str, int]:
         """The name of a number that is computed or given at run time, and after which step it is there."""
