@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ...lang.diagnostics import Diagnostics
 from ..ir.builder import Builder
-from ..types.types import ListType
+from ..types.types import ListType, strip_optional
 from .places import (
     Base,
     Cell,
@@ -17,7 +17,6 @@ from .places import (
     Items,
     Key,
     Place,
-    Plain,
     Root,
     Slots,
     Spread,
@@ -197,12 +196,23 @@ class Objects:
                 facts.repeats[elements.key] = None
 
     def structure(self, root: Base) -> object:
-        """Equal as long as no elements of a list that is one value moved, or of those that it may be."""
-        if isinstance(root, Either | ChosenPlace):
-            sides = (place.root if isinstance(place, View) else place for place in alternatives(root))
-            found = tuple(self.structure(side) for side in sides if not isinstance(side, Plain | Items))
-            return found if any(side is not None for side in found) else None
-        if not isinstance(root, Root) or not isinstance(root.cell.type, ListType):
-            return None
-        content = self.content(root.cell)
-        return content.structure if isinstance(content, Whole) else content
+        """Equal as long as no elements of a list moved, of those that it may be or that these hold."""
+        found: list[object] = []
+        pending: list[Place] = [root]
+        seen: set[Place] = set()
+        while pending:
+            place = pending.pop()
+            base = place.root if isinstance(place, View) else place
+            if base in seen:
+                continue
+            seen.add(base)
+            if isinstance(base, Either | ChosenPlace):
+                pending += alternatives(base)
+            elif isinstance(base, Root):
+                type = strip_optional(base.cell.type)
+                if not isinstance(type, ListType):
+                    continue
+                content = self.content(base.cell)
+                found.append(content.structure if isinstance(content, Whole) else content)
+                pending += content.places if isinstance(content, Slots) and holds_mutable(type.element) else ()
+        return tuple(found) or None

@@ -206,6 +206,50 @@ def f(x, w):
     assert outcome(text) == "equal" or outcome(text).startswith("refused: ")
 
 
+@pytest.mark.parametrize("move", ["o.insert(0, p)", "o.reverse()", "o[0], o[1] = o[1], o[0]", "o.pop(0)", "o[0] = p"])
+def test_an_element_of_a_list_that_may_be_none_is_what_it_was_before_the_list_changed(move: str) -> None:
+    text = f"""
+def f(x, w):
+    p = x * 3
+    l = [x * 1, w * 7]
+    k = [w * 1, x * 5]
+    o: Optional[List[Tensor]] = None
+    {{way}}
+        o = {{bound}}
+    if o is not None:
+        e = o[0]
+        {move}
+        e += 1
+        l[0].mul_(2)
+    return l, k, p, o[0] if o is not None else p
+"""
+    for way in ("if x.sum() > 0.0137:", "for i in range(x.shape[0] - 1):"):
+        for bound in ("l", "[w * 1, x * 5]", "k"):
+            found = outcome(text.format(way=way, bound=bound))
+            assert found == "equal" or found.startswith("refused: ")
+
+
+def test_a_list_is_not_asked_for_an_element_that_it_holds_by_another_name() -> None:
+    text = """
+def either(p: List[Tensor], q: List[Tensor]):
+    return p if len(p) > 1 else q
+
+
+def f(x, w):
+    a = x.clone()
+    b = w * 2
+    n = [[a, b * 1], [x * 1, w * 3]]
+    l = n[0]
+    o: Optional[List[List[Tensor]]] = None
+    if o is not None:
+        n = o
+    l[0] = either(n[0], n[0])[0]
+    n[-1] = n[-1]
+    return n, a
+"""
+    assert outcome(text) == "equal" or outcome(text).startswith("refused: ")
+
+
 def test_an_element_of_a_list_in_a_tuple_is_not_looked_for_where_the_list_has_moved_it() -> None:
     text = """
 def program(x, w, given: List[List[Tensor]]):
