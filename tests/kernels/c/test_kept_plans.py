@@ -62,6 +62,11 @@ def calls(x):
 def loss(x):
     return (x * torch.exp(x)).sum()
 
+def rounds(x, ws: List[Tensor]):
+    for w in ws:
+        x = torch.tanh(x @ w) + x
+    return x
+
 def pairs(x: Tuple[Tensor, Tensor]):
     return x[0] * x[1], (x[0], x[1] + 1)
 """
@@ -170,6 +175,26 @@ def test_other_arguments_are_planned_for(other: Any, planned: list[str]) -> None
     again = gs.CompilationUnit(SOURCE)
     np.testing.assert_allclose(again.swish(other), other / (1 + np.exp(-other)), 1e-5)
     assert planned
+
+
+def test_a_plan_kept_for_lists_of_open_length_is_for_its_own_length_alone(planned: list[str]) -> None:
+    def results(unit: Any, count: int) -> list[Any]:
+        y, pullback = gs.vjp(unit.rounds, X, ws[:count])
+        dx, dws = pullback(np.ones_like(y))
+        return [unit.rounds(X, ws[:count]), y, dx, *dws]
+
+    ws = [drawn(4, 4) for _ in range(12)]
+    first = gs.CompilationUnit(SOURCE)
+    for count in (9, 6, 12, 7):
+        results(first, count)
+    assert planned
+    for count in (7, 8, 5, 12, 1):
+        with gs.settings.backend("numpy"):
+            wanted = results(gs.CompilationUnit(SOURCE), count)
+        again = results(gs.CompilationUnit(SOURCE), count)
+        assert len(again) == len(wanted) == 3 + count
+        for have, want in zip(again, wanted, strict=True):
+            np.testing.assert_allclose(have, want, 1e-4, 1e-5)
 
 
 def test_what_a_called_function_does_belongs_to_the_text(planned: list[str]) -> None:
