@@ -215,7 +215,7 @@ def _contiguous(self: Array, memory_format: int) -> Array:
 
 
 def _ravel(self: Array) -> Array:
-    return np.ascontiguousarray(self).reshape(-1)
+    return self.reshape(-1)
 
 
 def _atleast(rank: int) -> Callable[[Array], Array]:
