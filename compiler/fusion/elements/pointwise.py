@@ -22,6 +22,8 @@ from ...types.types import INT, NUMBERS
 from .body import Body, register_dtype
 from .rule import Elements, Guards, Known, Place, as_dtype
 
+_EQUALITIES = ("eq", "ne")
+
 
 def _samples(node: Node, known: Known) -> list[Any]:
     """Arguments that stand for the real ones where only their dtypes and ranks matter."""
@@ -84,7 +86,8 @@ def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Gua
     for number, step in enumerate(special.steps):
         if step.op == PARAMETER:
             dtype = BOOL if step.kind == "bool" else compute
-            made.append((yield _argument(group, node.inputs[step.value], dtype, place, guards)))
+            operand = yield _argument(group, node.inputs[step.value], dtype, place, guards)
+            made.append(_as_stored(group, node, node.inputs[step.value], operand))
         elif step.op == CONSTANT:
             made.append(_literal(body, step.value, compute))
         elif step.op in LIMITS:
@@ -94,6 +97,17 @@ def pointwise(group: Elements, node: Node, which: int, place: Place, guards: Gua
             operands = [made[o] for o in step.operands]
             made.append(_primitive(body, hint if number == last else "", step.op, dtype, operands, result))
     return as_dtype(group, made[-1], compute if special.steps[-1].kind == "number" else BOOL, result)
+
+
+def _as_stored(group: Elements, node: Node, value: Value, operand: Operand) -> Operand:
+    """What is asked whether it is equal to another, as memory has it: among halves as kernels compute them, in float32,
+    the median of rounded ones need not be."""
+    op, found = OPS.of(node.schema), group.known.get(value)
+    if op is None or op.schema.base_name not in _EQUALITIES or not isinstance(found, Meta) or not found.dtype.is_half:
+        return operand
+    if isinstance(operand, KernelConstant):
+        return operand
+    return group.body.cast(group.body.cast(operand, found.dtype), register_dtype(found.dtype))
 
 
 def _primitive(body: Body, hint: str, name: str, dtype: DType, operands: Sequence[Operand], result: DType) -> Operand:
