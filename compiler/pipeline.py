@@ -165,8 +165,6 @@ def _verify_after(pass_: Pass, graph: Graph) -> None:
 
 inline_keeping_pairs: Pass = partial(inline_functions, keep_pairs=True)
 """Inlining before differentiation: calls of functions that carry a pair stay."""
-merge_all_but_results: Pass = partial(eliminate_common_subexpressions, keep_results=True)
-"""For what users call, who may write into a result; what halves keep for one another need not be there twice."""
 write_out_loops: Pass = partial(unroll_loops, in_part=False)
 """Loops that run a known few times: the gradient of one that does not is a loop as well, and small as it is."""
 
@@ -252,14 +250,14 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
     "propagate": (fold_constants, propagate_types, fold_constants, propagate_types, propagate_requires_grad),
     "optimize": (
         eliminate_dead_code,
-        merge_all_but_results,
+        eliminate_common_subexpressions,
         pool_constants,
         peephole,
         simplify_broadcasts,
         fold_constants,
         write_out_loops,
         hoist_invariants,
-        merge_all_but_results,
+        eliminate_common_subexpressions,
         check_in_place,
     ),
     "autodiff": (),
@@ -272,7 +270,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         unroll_loops,
         fold_constants,
         fold_lists,
-        merge_all_but_results,
+        eliminate_common_subexpressions,
     ),
     "batch": (batch_rounds, batch_matmuls, accumulate_slices),
     "fuse": (),
@@ -291,7 +289,7 @@ DEVICE: dict[str, tuple[Pass, ...]] = {
     "lower": RECIPES["settle_gradients"],
     "optimize": (
         remove_hints,
-        *(merge_all_but_results if pass_ is eliminate_common_subexpressions else pass_ for pass_ in SIMPLIFY),
+        *SIMPLIFY,
     ),
 }
 """The same stages for a graph that another device runs, whose kernels are planned from ops as they are."""

@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import dataclass, replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
-from ..ir.node import Node, Value
+from ..ir.node import Node
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN, Meta, OpenList
 from ..ops.registry import OPS, Trait
@@ -35,7 +35,6 @@ from .planning.planner import plan_program
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
-from .results import keep_apart, result_values
 from .saved import with_gradients_of_saved
 from .second_order import passes_own_backwards
 from .statistics import with_wide_statistics
@@ -126,7 +125,7 @@ class FusedPair:
 
 def fuse(graph: Graph, arguments: Sequence[Given], supports: Supports, split: Split = split_reductions) -> Program:
     """The program of a graph for arguments of these layouts. Unfusable where it is no straight line for them."""
-    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split, apart=result_values(graph))
+    return _planned(_own_copy(graph), arguments, supports, graph.name, split=split)
 
 
 def fuse_groups(graph: Graph, arguments: Sequence[Given]) -> Parts | None:
@@ -282,10 +281,8 @@ def _planned(
     name: str,
     results: Sequence[str] = (),
     split: Split = split_reductions,
-    apart: Sequence[Value] = (),
 ) -> Program:
-    """The program of a graph, which is changed. `results` are what its outputs are to be called, and `apart` what they
-    were where a caller may write into them."""
+    """The program of a graph, which is changed. `results` are what its outputs are to be called."""
     if any(type(given) is OpenList and value.use_count for given, value in zip(arguments, graph.inputs, strict=True)):
         raise Unfusable("a list has a length that is open")
     metas = _abstract(arguments)
@@ -294,7 +291,6 @@ def _planned(
     known = _to_parts(graph, metas, decompose, known=known)
     if join_slices(graph, known):
         known = settle_for_kernels(graph, metas)
-    known = {**known, **{new: known.get(old, UNKNOWN) for new, old in keep_apart(graph, apart)}}
     # What open floats decided is decided; kernels are given what they are.
     known = {value: without_open_floats(found) for value, found in known.items()}
     _call(graph, results)
