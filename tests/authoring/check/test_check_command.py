@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import gradscript as gs
 import pytest
+from amounts import whole_only
 from click.testing import CliRunner, Result
 from gradscript.authoring.cli.main import main
+from gradscript.stdlib_grads import formula_files, path_of
 
 RIGHT = "def double(x):\n    def backward(g):\n        return g * 2\n\n    return x * 2, backward\n"
 WRONG = RIGHT.replace("g * 2", "g * 3").replace("double", "treble")
@@ -133,9 +134,10 @@ def test_github(folder: Path) -> None:
     assert "`3` should be 2%0Atried with" in error
 
 
-def test_files_of_the_library_are_compiled_as_the_library_is() -> None:
-    # Its functions call those of other files, and the examples beside them give what a search does not find.
-    library = Path(gs.__file__).parent / "stdlib_grads"
-    result = invoke(str(library / "primitives.grad"), str(library / "convolution.grad"), "conv_weight", "--json")
+# Its functions call those of other files, and the examples beside them give what a search does not find.
+@pytest.mark.parametrize("name", formula_files())
+@whole_only
+def test_the_library_is_right(name: str) -> None:
+    result = invoke(str(path_of(name)), "--json")
     assert result.exit_code == 0, result.stdout
-    assert "conv_weight" in result.stdout
+    assert json.loads(result.stdout)["ok"]
