@@ -254,11 +254,11 @@ def _atom_range(atom: Atom, sizes: Sizes) -> Range:
         return -inf, inf
     low, high = atom.index.range(sizes)
     if isinstance(atom, Quotient):
-        return _floored(low, atom.divisor), _floored(high, atom.divisor)
+        return floored(low, atom.divisor), floored(high, atom.divisor)
     return 0, min(high, atom.divisor - 1) if low >= 0 else atom.divisor - 1
 
 
-def _floored(end: float, divisor: int) -> float:
+def floored(end: float, divisor: int) -> float:
     """Python's inf // n is no number."""
     return end if end in (-inf, inf) else end // divisor
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT32, INT64, DType
 from .in_place import may_take_place
-from .index import AxisAtom, Index, Quotient
+from .index import Atom, AxisAtom, Index, Quotient, Remainder, floored
 from .kernel import (
     Cast,
     Compute,
@@ -115,7 +115,7 @@ class _KernelVerifier:
         shape = list(zip(self.buffers[buffer].shape, self.buffers[buffer].strides, strict=True))
         low = sum((size - 1) * stride for size, stride in shape if stride < 0)
         high = sum((size - 1) * stride for size, stride in shape if stride > 0)
-        conditions = tuple(part for condition in conditions for part in _followed(condition))
+        conditions = _followed(conditions)
         ranges = within(self.kernel.sizes, conditions)
         if ranges is not None and not index.values and all(self.kernel.axis(a).size for a in axes):
             found = list(_bounds(index, conditions, ranges))
@@ -181,17 +181,30 @@ class _KernelVerifier:
         _require(self.axes_of(store.operand) <= axes, "each point writes an element of its own")
 
 
-def _followed(condition: Condition) -> list[Condition]:
-    """A condition, and what it says of the numbers inside where it is one of a quotient: 1 <= i // 3 < 4 of i."""
-    found = [condition]
-    while len(condition.index.terms) == 1:
-        ((coefficient, atom),) = condition.index.terms
-        if abs(coefficient) != 1 or not isinstance(atom, Quotient):
-            break
-        ends = [coefficient * (end - condition.index.constant) for end in (condition.low, condition.high - 1)]
-        condition = Condition(atom.index, atom.divisor * min(ends), atom.divisor * (max(ends) + 1))
-        found.append(condition)
-    return found
+def _followed(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Conditions, and what those of quotients say of the numbers inside: 1 <= i // 3 < 4 of i.
+
+    With one of the remainder it is more: of i % 3 < 2 and i // 3 < 4 follows i < 11.
+    """
+    found = list(conditions)
+    for condition in found:
+        match _of_one_atom(condition):
+            case (Quotient(inner, divisor), first, last):
+                low, high = 0, divisor - 1
+                for atom, least, greatest in filter(None, map(_of_one_atom, conditions)):
+                    if atom == Remainder(inner, divisor):
+                        low, high = max(low, least), min(high, greatest)
+                found.append(Condition(inner, divisor * first + low, divisor * last + high + 1))
+    return tuple(found)
+
+
+def _of_one_atom(condition: Condition) -> tuple[Atom, int, int] | None:
+    """The atom that a condition speaks of, where it is one, and the least and greatest that it may be."""
+    if len(condition.index.terms) != 1 or abs(condition.index.terms[0][0]) != 1:
+        return None
+    ((coefficient, atom),) = condition.index.terms
+    ends = [coefficient * (end - condition.index.constant) for end in (condition.low, condition.high - 1)]
+    return atom, min(ends), max(ends)
 
 
 def _bounds(
@@ -205,7 +218,23 @@ def _bounds(
             ends = [factor * condition.low, factor * (condition.high - 1)]
             for low, high in _bounds(rest, conditions[number + 1 :], ranges):
                 yield low + min(ends), high + max(ends)
-    yield index.range(ranges)
+    least: float = index.constant
+    greatest = least
+    for coefficient, atom in index.terms:
+        around = [coefficient * end for end in _bounds_of_atom(atom, conditions, ranges)]
+        least, greatest = least + min(around), greatest + max(around)
+    yield least, greatest
+
+
+def _bounds_of_atom(
+    atom: Atom, conditions: tuple[Condition, ...], ranges: Mapping[str, tuple[int, int]]
+) -> tuple[float, float]:
+    """The range of an atom; a quotient's is that of the number inside, of which conditions may speak."""
+    if not isinstance(atom, Quotient) or not conditions:
+        return Index(((1, atom),)).range(ranges)
+    found = [*_bounds(atom.index, conditions, ranges)]
+    least, greatest = max(low for low, _ in found), min(high for _, high in found)
+    return floored(least, atom.divisor), floored(greatest, atom.divisor)
 
 
 def _multiple(part: Index, index: Index) -> int:
@@ -221,16 +250,12 @@ def within(sizes: Mapping[str, int], conditions: tuple[Condition, ...]) -> dict[
     """The positions along each axis that conditions leave, where they speak of one axis each; None for no positions."""
     ranges = {name: (0, size - 1) for name, size in sizes.items()}
     for condition in conditions:
-        offset = condition.index.constant
-        if not condition.index.terms and not condition.low <= offset < condition.high:
+        if not condition.index.terms and not condition.low <= condition.index.constant < condition.high:
             return None
-        if len(condition.index.terms) != 1:
-            continue
-        coefficient, atom = condition.index.terms[0]
-        if abs(coefficient) == 1 and isinstance(atom, AxisAtom):
-            ends = sorted(coefficient * (end - offset) for end in (condition.low, condition.high - 1))
-            low, high = ranges[atom.name]
-            ranges[atom.name] = (max(low, ends[0]), min(high, ends[1]))
+        match _of_one_atom(condition):
+            case (AxisAtom(name), first, last):
+                low, high = ranges[name]
+                ranges[name] = (max(low, first), min(high, last))
     return ranges if all(low <= high for low, high in ranges.values()) else None
 
 

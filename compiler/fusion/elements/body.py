@@ -161,7 +161,11 @@ class Body:
         self.statements.append(Store(buffer, index, operand))
 
     def both(self, left: Operand, right: Operand) -> Operand:
-        """Whether two conditions hold."""
+        """Whether two conditions hold, of which each may be known."""
+        if isinstance(left, KernelConstant):
+            return right if left.value else left
+        if isinstance(right, KernelConstant):
+            return left if right.value else right
         return self.compute("", "and", BOOL, [left, right])
 
     def within(self, index: Index, low: int | None, high: int | None) -> Operand:
@@ -171,7 +175,7 @@ class Body:
         parts += [] if high is None else [self.compute("", "lt", BOOL, [position, KernelConstant(high)])]
         result: Operand = KernelConstant(True)
         for part in parts:
-            result = part if isinstance(result, KernelConstant) else self.both(result, part)
+            result = self.both(result, part)
         return result
 
     def where(self, condition: Operand, yes: Operand, no: Operand, dtype: DType) -> Operand:

@@ -89,7 +89,7 @@ def slice_scatter(group: Elements, node: Node, which: int, place: Place, guards:
     if step > 1:
         remainder = offset.modulo(step, group.sizes)
         fits = group.body.compute("", "eq", BOOL, [group.body.position(remainder), KernelConstant(0)])
-        inside = fits if isinstance(inside, KernelConstant) else group.body.both(inside, fits)
+        inside = group.body.both(inside, fits)
         within = (*within, Condition(remainder, 0, 1))
     inner = (*place[:dim], offset.divided(step, group.ranges(within)), *place[dim + 1 :])
     return (yield _inside_or(group, node, inside, (source, inner), within, place, guards))
@@ -130,7 +130,8 @@ def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
     shape, widths = group.known[node.inputs[0]].shape, arguments["pad"] or []
     value = arguments["value"]
     dtype = register_dtype(group.known[node.output].dtype)
-    inner, within, inside = list(place), list(guards), KernelConstant(True)
+    inner, within = list(place), list(guards)
+    inside: Operand = KernelConstant(True)
     for number in range(len(widths) // 2):
         dim = len(shape) - 1 - number
         before, after = widths[2 * number], widths[2 * number + 1]
@@ -138,7 +139,7 @@ def pad(group: Elements, node: Node, which: int, place: Place, guards: Guards) -
         if before > 0 or after > 0:
             within.append(Condition(inner[dim], 0, shape[dim]))
             found = group.body.within(inner[dim], 0 if before > 0 else None, shape[dim] if after > 0 else None)
-            inside = found if isinstance(inside, KernelConstant) else group.body.both(inside, found)  # type: ignore[assignment]
+            inside = group.body.both(inside, found)
     operand = yield group.element(node.inputs[0], tuple(inner), tuple(within))
     return group.body.where(inside, operand, group.body.cast(KernelConstant(value or 0), dtype), dtype)
 
