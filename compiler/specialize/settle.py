@@ -17,7 +17,7 @@ from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
 from ..types.floats import holds_open_float
-from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tensor_list
+from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tensor, is_tensor_list
 
 _CONDITIONS = {"prim::If": 0, "prim::Loop": 1}
 """Which input decides what runs."""
@@ -97,6 +97,8 @@ def _write(graph: Graph, known: Mapping[Value, Any], all_defined: bool) -> bool:
             if node.blocks:
                 before[value] = value.type
             _settle_type(value, known.get(value))
+        if all_defined and node.schema is not None and len(node.outputs) > 1:
+            changed |= _leave_out(node, known)
         if node.kind == "prim::GradOf":
             changed |= all_defined and _open(node, known)
         elif node.kind == "prim::grad_zeros":
@@ -141,6 +143,16 @@ def _open(node: Node, known: Mapping[Value, Any]) -> bool:
     for value in used:
         value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
     return True
+
+
+def _leave_out(node: Node, known: Mapping[Value, Any]) -> bool:
+    """Put a prim::AutogradZero in the place of each tensor that an op is told to leave out of its results."""
+    absent = [v for v in node.outputs if v.use_count and v in known and known[v] is None and is_tensor(v.type)]
+    assert node.owner is not None
+    for value in absent:
+        builder = Builder(node.owner, node, node.span)
+        value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+    return bool(absent)
 
 
 def _make_zeros(node: Node, known: Any) -> bool:

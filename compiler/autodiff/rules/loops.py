@@ -17,10 +17,10 @@ from ...analysis.definedness import is_sure, may_be_uninitialized
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.kinds import entering
-from ...ir.node import Node, Value, copy_node, copy_nodes, walk
+from ...ir.node import Block, Node, Value, copy_node, copy_nodes, walk
 from ...ir.structure import SEGMENT, STAGE
 from ...ops.registry import OPS, Trait
-from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor
+from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor, unify
 from ..gradient import Gradient
 from ..reverse import Reverse, gradient_type
 from .branches import Differentiate, body_graph, owner, run_backward, zero
@@ -61,9 +61,11 @@ class Round:
     def outside_input(self, o: int) -> int:
         return 1 + self.carried + o
 
-    def kept_types(self) -> list[Type]:
+    def kept_types(self, block: Block) -> list[Type]:
+        """Of what is kept of each round. The body, `block`, may say less of what it is given than is known here."""
         f = self.gradient.f
-        return [f.inputs[i].type for i in self.kept_inputs] + [f.outputs[i].type for i in self.kept_outputs]
+        given = [(f.inputs[i].type, block.inputs[i].type) for i in self.kept_inputs]
+        return [unify(*both) or both[0] for both in given] + [f.outputs[i].type for i in self.kept_outputs]
 
     def gradient_types(self) -> list[Type]:
         """Of the gradients of the state, then of the values from outside."""
@@ -224,7 +226,7 @@ class LoopRule:
     def _run_again(self, builder: Builder, count: Value, first: Value, state: Sequence[Value]) -> KeptOfRounds:
         """The rounds of a segment, and the lists of what their backwards need."""
         round = self.round
-        empty = new_lists(builder, round.kept_types())
+        empty = new_lists(builder, round.kept_types(self.node.blocks[0]))
         loop = builder.node("prim::Loop", [count, builder.constant(True), *state, *empty], blocks=1)
         (block,) = loop.blocks
         step = block.add_input(INT)
@@ -311,7 +313,7 @@ def _gathering_rounds(builder: Builder, node: Node, round: Round) -> tuple[Node,
     # Where nothing but the trip count ends the loop, it need not count.
     is_counted = _is_true(condition) and _is_true(round.gradient.f.outputs[0])
     counts = [] if is_counted else [builder.constant(0)]
-    empty = new_lists(builder, round.kept_types())
+    empty = new_lists(builder, round.kept_types(node.blocks[0]))
     loop = builder.node("prim::Loop", [trips, condition, *initial, *counts, *empty], blocks=1)
     index, state = _parameters(loop, node)
     loop.blocks[0].param.span = node.blocks[0].param.span

@@ -69,11 +69,12 @@ def embedding(group: Elements, node: Node, which: int, place: Place, guards: Gua
 
 
 def reads_by_integers(node: Node, known: Known) -> bool:
-    """Whether the index is one: what is none, torch refuses."""
+    """Whether the index is one: what is none, torch refuses. A tensor of no dimensions has none to read along."""
     assert node.schema is not None
     named = {a.name: known.get(v) for a, v in zip(node.schema.arguments, node.inputs, strict=True)}
-    index = named.get("index", named.get("indices"))
-    return isinstance(index, Meta) and index.dtype in (INT32, INT64)
+    index, source = named.get("index", named.get("indices")), known.get(node.inputs[0])
+    reads = isinstance(index, Meta) and index.dtype in (INT32, INT64)
+    return reads and isinstance(source, Meta) and source.rank > 0
 
 
 def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: Guards) -> Walk:
@@ -95,7 +96,7 @@ def scatter_one(group: Elements, node: Node, which: int, place: Place, guards: G
 def scatters_one(node: Node, known: Known) -> bool:
     tensor, dim, index, source = node.inputs[:4]
     found, whole = known.get(index), known.get(tensor)
-    if not isinstance(found, Meta) or not isinstance(whole, Meta) or not found.rank:
+    if not isinstance(found, Meta) or not isinstance(whole, Meta) or not found.rank == whole.rank > 0:
         return False
     number = wrap_dim(known[dim], found.rank)
     others = [d for d in range(found.rank) if d != number]

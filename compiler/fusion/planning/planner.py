@@ -37,6 +37,8 @@ from .roles import TAKES, NodeRoles, Supports, has_tensor
 MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
 Given = Layout | Sequence[Layout] | None
+OURS = "its kernels could not be planned, by a mistake of gradscript's; what it computes is right all the same"
+"""Why there are none where no rule says so. The error behind it, its cause, is for who mends that."""
 
 
 def plan_program(
@@ -94,8 +96,9 @@ class Planner:
         except (InvalidKernel, Unsplittable, IndexError, RuntimeError, TypeError, ValueError) as error:
             # What the data has wrong is told by the ops themselves, run one by one. So run, too, what no kernel is
             # made of by a mistake of ours, rather than with elements out of bounds.
-            sources = error.sources if isinstance(error, InvalidKernel | Unsplittable) else ()
-            raise Unfusable(f"{type(error).__name__}: {error}", *sources[:1]) from error
+            if isinstance(error, InvalidKernel | Unsplittable):
+                raise Unfusable(str(error), *error.sources[:1]) from error
+            raise Unfusable(OURS) from error
         layouts = self.memory.layouts
         return in_place(Program(self.name, self._inputs, layouts, steps, outputs, self.constants, self.graph.title))
 

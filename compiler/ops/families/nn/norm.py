@@ -225,9 +225,8 @@ def _native_layer_norm_shapes(a: Arguments) -> Shapes:
 
 def _native_layer_norm_backward_shapes(a: Arguments) -> Shapes:
     inner = tuple(a["normalized_shape"])
-    wanted = a["output_mask"]
-    found = (a.shape("input"), inner, inner)
-    return [shape if asked else None for shape, asked in zip(found, wanted, strict=True)]
+    found = (a.shape("input"), inner if a["weight"] is not None else None, inner if a["bias"] is not None else None)
+    return [shape if asked else None for shape, asked in zip(found, a["output_mask"], strict=True)]
 
 
 def _ends_in_normalized_shape(a: Arguments) -> None:
