@@ -1,6 +1,7 @@
 """Measure, and print one table. `--keep` also writes it to benchmarks/results/, under today's date.
 
-A number is kept against a limit or against a peer of the same run; none of them is a test.
+A number is kept against a limit or against a peer of the same run; none of them is a test. Calls run op by op: what
+kernels in C take is measured by benchmarks/cpu.py.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import torch
 from harness import Row, Work, medians, table
 from sources import SWIGLU, SWIGLU_LOSS, SWIGLU_TORCHSCRIPT, long_function, many_functions
 
+gs.settings.backend = "numpy"
 RESULTS = Path(__file__).parent / "results"
 STATEMENTS = (5_000, 10_000, 20_000)
 SHAPE = (64, 64)

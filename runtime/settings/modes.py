@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from threading import Lock
 from types import TracebackType
@@ -28,7 +29,7 @@ SLICE_EVERYTHING: ContextVar[bool] = ContextVar("autodiff_debugging", default=Fa
 CHECK_CAPTURES: ContextVar[bool] = ContextVar("capture_checking", default=False)
 AUTOTUNE: ContextVar[bool] = ContextVar("autotuning", default=False)
 BACKENDS = ("auto", "numpy", "c")
-BEGINS = "numpy"
+BEGINS = "auto"
 """The backend where nobody has chosen one."""
 BACKEND: ContextVar[str | None] = ContextVar("backend", default=None)
 NUM_THREADS: ContextVar[int | None] = ContextVar("num_threads", default=None)
@@ -289,8 +290,8 @@ settings = Settings(
         lambda: BEGUN.chosen,
         """What runs calls on arrays, and on torch tensors on the CPU: "auto", "numpy", op by op, or "c", fused kernels.
 
-        "numpy" is what holds from the start. "auto" is "c" where there is a compiler of C, else "numpy", of which one
-        notice tells.
+        "auto" is what holds from the start: "c" where there is a compiler of C, else "numpy", of which one notice
+        tells. "c" also tells of what runs op by op all the same, and why.
         Kernels are built when a function is first called on arguments of some shapes, and kept in the cache directory,
         as is what was planned. What has no kernels runs op by op. $GRADSCRIPT_BACKEND says with which one a process
         begins.
@@ -306,3 +307,9 @@ settings = Settings(
     ),
 )
 """`gs.settings`."""
+
+
+def by_ops_unless_asked() -> AbstractContextManager[object]:
+    """Op by op in a `with`, where nobody has chosen a backend: for what runs a few times, which kernels take longer to
+    be built for."""
+    return settings.backend("numpy") if settings.backend == "auto" else nullcontext()

@@ -50,7 +50,7 @@ def findings() -> list[Availability]:
         _kernels(),
         _headers(),
         _cache(),
-        Availability("backend", str(settings.backend) in BACKENDS, f"{settings.backend}, of {', '.join(BACKENDS)}"),
+        _backend(),
         Availability("threads", True, f"{thread_count()} (gs.settings.num_threads or OMP_NUM_THREADS says how many)"),
     ]
 
@@ -85,7 +85,17 @@ def _kernels() -> Availability:
         answer = load_module("int gs_answer(void)\n{\n    return 42;\n}\n", ["gs_answer"]).gs_answer()
     except KernelFailure as error:
         return Availability("kernels in C", False, str(error))
-    return Availability("kernels in C", answer == 42, 'gs.settings.backend = "c", or GRADSCRIPT_BACKEND=c, runs them')
+    return Availability("kernels in C", answer == 42, "what the compiler makes runs here")
+
+
+def _backend() -> Availability:
+    """What calls run on here, and what else there is."""
+    chosen = str(settings.backend)
+    others = f"gs.settings.backend or GRADSCRIPT_BACKEND chooses among {', '.join(BACKENDS)}"
+    if chosen not in BACKENDS:
+        return Availability("backend", False, f"{chosen!r} is none: {others}")
+    runs = "by kernels in C" if chosen != "numpy" and compiler() is not None else "op by op"
+    return Availability("backend", True, f"{chosen}: calls on the CPU run {runs}; {others}")
 
 
 def _headers() -> Availability:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 
 import click
 
-from ....runtime.settings.modes import settings
+from ....runtime.settings.modes import by_ops_unless_asked
 from ..console import emit
 from ..loading import find_function, load_unit
 from ..options import FILE, JSON
@@ -33,8 +32,8 @@ def run(
     ctx.meta["gradscript.json"] = as_json
     function = find_function(load_unit(file), name)
     args, named = parse_arguments(function.schema, texts)
-    # It runs once, which kernels are not built for unless somebody says so.
-    with settings.backend("numpy") if settings.backend == "auto" else nullcontext():
+    # It runs once.
+    with by_ops_unless_asked():
         outputs, gradients = run_function(function, args, named, grad=grad)
     if out is not None:
         save(out, outputs)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import gradscript as gs
 import pytest
 from click.testing import CliRunner
 from gradscript.authoring.cli.commands import doctor
 from gradscript.authoring.cli.main import main
+from gradscript.runtime.kernels.c.compiler import Compiler
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +45,20 @@ def test_without_headers_it_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(doctor, "missing_headers", lambda: "include/Python.h")
     found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["Python headers"]
     assert not found["ok"] and "python3-dev" in found["found"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "there", "told"),
+    [
+        ("auto", True, "auto: calls on the CPU run by kernels in C"),
+        ("auto", False, "auto: calls on the CPU run op by op"),
+        ("c", True, "c: calls on the CPU run by kernels in C"),
+        ("numpy", True, "numpy: calls on the CPU run op by op"),
+    ],
+)
+def test_it_says_what_calls_run_on(monkeypatch: pytest.MonkeyPatch, backend: str, there: bool, told: str) -> None:
+    if not there or doctor.compiler() is None:
+        monkeypatch.setattr(doctor, "compiler", lambda: Compiler(("cc",), "cc") if there else None)
+    with gs.settings.backend(backend):
+        found = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["backend"]
+    assert found["ok"] and found["found"].startswith(told)

@@ -16,7 +16,6 @@ from gradscript.runtime.execution.function_executor import choose_aggregation
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c import pair_planning, planning
 from gradscript.runtime.kernels.c.kept import KeptPlans
-from gradscript.runtime.settings.modes import BEGUN
 
 pytestmark = pytest.mark.skipif(compilers.compiler() is None, reason="there is no compiler of C")
 SOURCE = """
@@ -308,7 +307,3 @@ def test_where_the_cache_cannot_be_written_calls_run_all_the_same(tmp_path: Path
         both_passes(gs.CompilationUnit(SOURCE), "swish")
     finally:
         (tmp_path / "plans").chmod(0o700)
-
-
-def test_what_a_process_begins_with_is_auto() -> None:
-    assert BEGUN.comes_to("auto") == "c"
