@@ -218,12 +218,28 @@ def _bounds(
             ends = [factor * condition.low, factor * (condition.high - 1)]
             for low, high in _bounds(rest, conditions[number + 1 :], ranges):
                 yield low + min(ends), high + max(ends)
+    for gathered in _gathered(index) if conditions else ():
+        yield from _bounds(gathered, conditions, ranges)
     least: float = index.constant
     greatest = least
     for coefficient, atom in index.terms:
         around = [coefficient * end for end in _bounds_of_atom(atom, conditions, ranges)]
         least, greatest = least + min(around), greatest + max(around)
     yield least, greatest
+
+
+def _gathered(index: Index) -> Iterator[Index]:
+    """The same number with multiples back in a quotient, of which conditions speak: 32*c + r//2 is (64*c + r)//2."""
+    for term in index.terms:
+        times, atom = term
+        if isinstance(atom, Quotient):
+            taken = [(c, a) for c, a in index.terms if isinstance(a, AxisAtom) and c % times == 0]
+            if taken:
+                whole = Quotient(
+                    atom.index + Index(tuple((c // times * atom.divisor, a) for c, a in taken)), atom.divisor
+                )
+                rest = tuple(other for other in index.terms if other != term and other not in taken)
+                yield Index(((times, whole),)) + Index(rest, index.constant)
 
 
 def _bounds_of_atom(

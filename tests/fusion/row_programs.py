@@ -51,6 +51,12 @@ MATRIX = (
     "{m}.clamp(-1.0, 1.0) * {any}",
     "{m} - ({m} * {row}).sum(-1, keepdim=True) * {row}",
     "torch.exp({m} * 0.1) / torch.exp({m} * 0.1).sum()",
+    "{m} - {m}.mean({dims}, keepdim=True)",
+    "{m} * ({m}.square().mean({dims}, keepdim=True) + 0.1).rsqrt()",
+    "{m} / ({m}.abs().sum({dims}, keepdim=True) + 1)",
+    "{m}.transpose(0, -1).reshape({m}.shape)",
+    "F.layer_norm({m}.reshape([-1, {m}.size(0)]), [{m}.size(0)]).reshape({m}.shape)",
+    "({m}.reshape([-1, {m}.size(0)]) - {m}.reshape([-1, {m}.size(0)]).mean({flat}, keepdim=True)).reshape({m}.shape)",
     "torch.sort({m}, -1)[0]",
     "{m}.cumsum(-1)",
 )
@@ -123,6 +129,8 @@ FLAT_ONLY = (
     "F.cross_entropy({m}, labels, reduction='sum') / (labels > 0).sum().clamp(min=1)",
     "F.nll_loss(F.log_softmax({m}, -1), labels)",
 )
+SEVERAL = {2: ([0], [1], [0, 1]), 3: ([0], [1], [0, 1], [0, 2], [1, 2], [0, 2])}
+"""Dimensions that are reduced together, by rank: of images and sequences each channel's."""
 KINDS = {"m": MATRIX, "column": COLUMN, "row": ROW, "number": NUMBER}
 SMALL = (1, 2, 3, 5, 7, 8, 15, 16, 17)
 LARGE = (
@@ -198,6 +206,10 @@ class _Writer:
     def _slot(self, slot: str, dims: list[str]) -> str:
         if slot == "dim":
             return self._random.choice(dims)
+        if slot == "dims":
+            return str(self._random.choice(SEVERAL[self._rank]))
+        if slot == "flat":
+            return self._random.choice(("0", "1"))
         if slot == "outer":
             return str(list(range(self._rank - 1)))
         if slot == "any":

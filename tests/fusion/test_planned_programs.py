@@ -53,7 +53,7 @@ SIZES = ((1, 1), (17, 15), (33, 1025), (64, 20_000), (4097, 7), (2, 131_072), (9
 
 
 def _sample(name: str, shape: tuple[int, ...]) -> RowProgram:
-    lines = [line.strip() for line in SAMPLES[name].strip().splitlines()]
+    lines = [line.strip() for line in (SAMPLES | CHANNELS)[name].strip().splitlines()]
     return RowProgram("def f(x, y, w, b, c, labels):\n    " + "\n    ".join(lines) + "\n", shape)
 
 
@@ -69,6 +69,26 @@ def test_samples_give_what_torch_gives(name: str) -> None:
     for seed, shape in enumerate(((1, 1), (5, 3), (17, 16), (2, 17), (3, 1))):
         with few_elements() as split:
             assert not difference(_sample(name, shape), split, seed)
+
+
+CHANNELS = {
+    "each channel normalised": "return F.batch_norm(x, None, None, None, None, True) * y",
+    "rows cut from others, and channels summed": """
+        cut = x.reshape([-1, x.size(0)])
+        return (F.layer_norm(cut, [x.size(0)]).reshape(x.shape) * y).sum([0, 2]) + c
+    """,
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_channels_have_kernels_whatever_their_chunks_cut(name: str) -> None:
+    program = _sample(name, ())
+    for shape in ((8, 3, 18), (8, 3, 16), (64, 3, 16_385), (16, 7, 16_383), (257, 1, 2)):
+        for split in SPLITS.values():
+            assert planned(RowProgram(program.source, shape), split).forward.kernels
+    with few_elements() as split:
+        for seed, shape in enumerate(((4, 3, 5), (3, 2, 8), (17, 1, 2))):
+            assert not difference(RowProgram(program.source, shape), split, seed)
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))

@@ -59,7 +59,14 @@ def pointwise_fits(node: Node, known: Known, supports: Callable[[str, DType], bo
         return False
     if compute.is_half:
         return False
-    return all(supports(name, compute) for step in special.steps if step.operands for name in _names(step.op, compute))
+    kinds = [step.kind for step in special.steps]
+    for step in special.steps:
+        # What is decided within an op on floats, as whether one is infinite and positive, is decided of bools.
+        decides = bool(step.operands) and all(kinds[operand] == "bool" for operand in step.operands)
+        dtype = BOOL if decides else compute
+        if step.operands and not all(supports(name, dtype) for name in _names(step.op, dtype)):
+            return False
+    return True
 
 
 def _names(op: str, compute: DType) -> list[str]:
