@@ -11,8 +11,6 @@ from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Callee
-from ....compiler.kernel_ir.layout import Layout
-from ....compiler.ops.meta import OpenList
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
@@ -31,15 +29,6 @@ from .planned import PlannedProgram
 
 MAX_SHAPES = 64
 """Of one function; beyond, the one that came first is forgotten."""
-
-
-def _has_gradient(known: Any) -> bool:
-    """Whether what is known of an argument says that it may have a gradient."""
-    if isinstance(known, list):
-        return any(map(_has_gradient, known))
-    if type(known) is OpenList:
-        return _has_gradient(known.item)
-    return isinstance(known, Layout) and known.dtype.is_floating
 
 
 class PairPlanner:
@@ -66,17 +55,21 @@ class PairPlanner:
         with PLANNING, collection_paused():
             if key in self._pairs:
                 return self._pairs[key]
-            found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(settled)))
+            found = self._closed.close(key, self._classes.plan(values, settled, self._open_pair(values, settled)))
             if found is not None:
                 return found
             if len(self._pairs) >= MAX_SHAPES:
                 del self._pairs[next(iter(self._pairs))]
             return self._pairs.setdefault(key, self._made(values, settled))
 
-    def _open_pair(self, settled: bool) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
+    def _open_pair(
+        self, values: Sequence[Any], settled: bool
+    ) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
+        # Of a list of tensors that are not alike nothing is known but what the values say, here as in every such call.
+        wanted = [is_floating(value) for value in values]
+
         def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair | OpenParts:
             absent = tuple([i for i, value in enumerate(given) if value is None])
-            wanted = [_has_gradient(known) for known in given]
             gradient = pair_gradient(specialize_optionals(self.graph, absent), given, wanted)
             try:
                 return OpenPair(planned_pair(gradient, given, supports, split_for_cpu), symbols, settled=settled)
