@@ -9,9 +9,11 @@ def f(x):                     def f(x):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ...compiler.analysis.definedness import there
+from ...compiler.analysis.given import surely_there
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph
@@ -23,8 +25,10 @@ from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead
 from ...compiler.passes.simplification.fold_constants import fold_constants
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
-from .lists import take_by_index, write_lists
+from .lists import take_by_index, write_lists, write_zeros
 from .rounds import ask_again
+
+Result = TypeVar("Result")
 
 
 def joined(callee: Callee) -> Graph:
@@ -50,7 +54,8 @@ def written(graph: Graph) -> Graph:
     while ask_again(closure):
         pass
     _settle(graph, closure)
-    while write_lists(parameters, closure):
+    write_zeros(closure)
+    while write_lists(parameters, closure, _given(closure, lambda: surely_there(graph))):
         _settle(graph, closure)
     _write_zeros(parameters, closure)
     _settle(graph, closure)
@@ -70,12 +75,17 @@ def _settle(graph: Graph, closure: Block) -> None:
 
 
 def _follow(graph: Graph, closure: Block) -> bool:
-    """Replace what asks for gradients that the closure is given: all of them are there."""
+    """Replace what asks for gradients that the closure is given."""
+    return _given(closure, lambda: follow_lists(graph))
+
+
+def _given(closure: Block, asked: Callable[[], Result]) -> Result:
+    """What is found where all gradients that the closure takes are there."""
     types = [value.type for value in closure.inputs]
     for value in closure.inputs:
         value.type = there(value.type)
     try:
-        return follow_lists(graph)
+        return asked()
     finally:
         for value, type in zip(closure.inputs, types, strict=True):
             value.type = type
@@ -158,7 +168,7 @@ def _places_of(closure: Block, value: Value) -> tuple[set[int], bool]:
 
 def _handed_on(user: Node, index: int) -> list[Value]:
     """What is the same value, or a sum with it, where it is used."""
-    if user.kind == "prim::AutogradAdd":
+    if user.kind in ("prim::AutogradAdd", "aten::add.Tensor"):
         return [user.output]
     if is_loop(user):
         place = next((place for place in carried(user) if place.initial is user.inputs[index]), None)

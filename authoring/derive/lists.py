@@ -21,20 +21,39 @@ _Part = dict[Value, None]
 """Lists that become each other, through sums, branches and loops."""
 
 
-def write_lists(parameters: Sequence[Value], closure: Block) -> bool:
-    """Write one gradient of a list in which some may be missing, parameters' last; False where there is none."""
+def write_lists(parameters: Sequence[Value], closure: Block, there: set[Value]) -> bool:
+    """Write one gradient of a list in which some may be missing, parameters' last; False where there is none.
+
+    Of those that are `there` none is missing.
+    """
     returned = dict(zip(closure.outputs, parameters, strict=True))
     starts = [node.output for node in walk(closure.nodes) if node.kind == _MISSING and node.output.use_count]
     starts += [value for value in closure.outputs if value.type == _TENSORS]
-    parts = [_part_of(start, closure) for start in starts]
+    parts = [_part_of(start, closure, there) for start in starts if start not in there]
     parts.sort(key=lambda part: any(value in returned for value in part))
     for part in parts:
         of = _primal(part, returned)
-        if of is None or not _is_around(of, closure) or any(map(_is_of_lists, part)):
+        waits = any(_is_of_others(value) for value in part if value not in there)
+        if of is None or not _is_around(of, closure) or waits:
             continue
         if _write(part, of, closure):
             return True
     return False
+
+
+def write_zeros(closure: Block) -> None:
+    """Write zeros for what is left out of a list: like that element, or like each of several."""
+    for node in [node for node in walk(closure.nodes) if node.kind == "prim::grad_zeros"]:
+        assert node.owner is not None
+        b = Builder(node.owner, node, node.span)
+        (given,) = node.inputs
+        if given.node.kind == "prim::ListConstruct" and len(given.node.inputs) == 1 and given.type == _TENSORS:
+            zeros = b.op("aten::zeros_like", *given.node.inputs)
+            for use in [use for use in node.output.uses if use.user.kind == ITEM]:
+                replace_node(use.user, [zeros])
+        elif given.type == _TENSORS:
+            primal = given.node.inputs[0] if given.node.kind == "prim::grad_shapes" else given
+            replace_node(node, [_listed(b, [primal], "aten::zeros_like")])
 
 
 def take_by_index(closure: Block) -> None:
@@ -62,12 +81,12 @@ def _is_taken_apart(place: Carried) -> bool:
     return all(user.kind == ITEM and constant_of(user.inputs[1]) == -1 for user in others)
 
 
-def _part_of(start: Value, closure: Block) -> _Part:
+def _part_of(start: Value, closure: Block, there: set[Value]) -> _Part:
     found: _Part = {start: None}
     waiting = [start]
     while waiting:
         value = waiting.pop()
-        following = [*_made_of(value), *_becomes(value, closure)]
+        following = [] if value in there else [*_made_of(value), *_becomes(value, closure)]
         waiting += [v for v in following if v not in found]
         found |= dict.fromkeys(following)
     return found
@@ -80,11 +99,37 @@ def _is_of_lists(value: Value) -> bool:
     return not is_same and any(isinstance(given.type, ListType) for given in node.inputs)
 
 
+def _is_of_others(value: Value) -> bool:
+    """Whether it is made of the gradient of another list, be it on one side of a branch."""
+    sides, seen = [value], {value}
+    while sides:
+        side = sides.pop()
+        if _is_filled(side.node) or not _stays_whole(side) or (side.node.kind != "prim::If" and _is_of_lists(side)):
+            return True
+        following = [v for v in sources(side) if v not in seen] if side.node.kind == "prim::If" else []
+        sides += following
+        seen.update(following)
+    return False
+
+
 def _made_of(value: Value) -> list[Value]:
     node = value.node
+    if _is_of_others(value):
+        return []
     if node.kind == PARAM or open_flow_of(node) is not None:
         return sources(value) if _stays_whole(value) else []
+    return _added_to(node)
+
+
+def _added_to(node: Node) -> list[Value]:
+    """The lists that one is more than: of which it is the sum, or of which an item was added to."""
     return [*node.inputs] if node.kind == _ADD else [node.inputs[0]] if node.kind == SET_ITEM else []
+
+
+def _is_filled(node: Node) -> bool:
+    """Whether zeros are written over one gradient, as that of another list has them: what was there was replaced."""
+    is_set = node.kind == SET_ITEM and node.inputs[0].node.kind != _MISSING
+    return is_set and node.inputs[2].node.kind == "aten::zeros_like"
 
 
 def _becomes(value: Value, closure: Block) -> list[Value]:
@@ -96,10 +141,10 @@ def _becomes(value: Value, closure: Block) -> list[Value]:
 
 def _handed(user: Node, index: int, closure: Block) -> list[Value]:
     if user.kind == _ADD or (user.kind == SET_ITEM and index == 0):
-        return [user.output]
+        return [] if _is_filled(user) else [user.output]
     is_flow = user.kind == RETURN or open_flow_of(user) is not None
     handed = handed_to(user, index) if is_flow and user is not closure.ret else []
-    return handed if all(map(_stays_whole, handed)) else []
+    return handed if all(_stays_whole(v) and not _is_of_others(v) for v in handed) else []
 
 
 def _stays_whole(value: Value) -> bool:
@@ -111,9 +156,9 @@ def _stays_whole(value: Value) -> bool:
     waiting, seen = [place.result], {place.result}
     while waiting:
         made = waiting.pop()
-        if _is_of_lists(made):
+        if _is_of_lists(made) or _is_filled(made.node):
             return False
-        following = sources(made) if made.node.kind == "prim::If" else []
+        following = sources(made) if made.node.kind == "prim::If" else _added_to(made.node)
         waiting += [v for v in following if v not in seen]
         seen.update(following)
     return True
@@ -126,8 +171,15 @@ def _primal(part: _Part, returned: dict[Value, Value]) -> Value | None:
         found |= {use.user.inputs[1]: None for use in value.uses if use.user.kind == _FILLED and use.index == 0}
         count = value.node.inputs[1].node if value.node.kind == _MISSING else None
         found |= {count.inputs[0]: None} if count is not None and count.kind == "aten::len.t" else {}
-    lists = [value for value in found if value.type == _TENSORS]
+    lists = list(dict.fromkeys(_copied(value) for value in found if value.type == _TENSORS))
     return lists[0] if len(lists) == 1 else None
+
+
+def _copied(value: Value) -> Value:
+    """The list that one is a copy of."""
+    while value.node.kind in ("aten::list.t", "aten::copy.t"):
+        value = value.node.inputs[0]
+    return value
 
 
 def _is_around(value: Value, closure: Block) -> bool:

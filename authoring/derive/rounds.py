@@ -19,6 +19,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import is_tensor
 
 _ITEM = "aten::__getitem__.t"
+_WRITES = frozenset(("aten::_set_item.t", "aten::_set_slice.t", "aten::_without.t"))
 _DEEPEST = 4
 """Computations in each other that are made again for one item."""
 
@@ -63,6 +64,30 @@ def keep_early(closure: Block) -> None:
         if _is_free(item.node) and item.use_count == 1 and all(_is_early(v, block) for v in item.node.inputs):
             behind = item.node.unlink().insert_after(_opening(block))
         added.unlink().insert_after(behind)
+
+
+def take_early(closure: Block) -> None:
+    """Take what is kept of a list before an element of that is written, so that the list may keep its name."""
+    for value in captures(closure):
+        taken, block = value.node, value.node.owner
+        if taken.kind not in (_ITEM, "aten::slice.t") or block is None:
+            continue
+        written = [use.user for use in taken.inputs[0].uses if use.user.kind in _WRITES and use.index == 0]
+        for writer in written:
+            made = {given.node for given in taken.inputs[1:] if given.node.kind != "prim::Constant"}
+            if writer.owner is block and made <= {given.node for given in writer.inputs} and _precedes(writer, taken):
+                for given in taken.inputs[1:]:
+                    if given.node.kind == "prim::Constant" and given.node.owner is block:
+                        given.node.unlink().insert_before(writer)
+                taken.unlink().insert_before(writer)
+                taken.inputs[0].name_hint = taken.inputs[0].name_hint or writer.output.name_hint
+
+
+def _precedes(first: Node, second: Node) -> bool:
+    node: Node | None = first
+    while node is not None and node is not second:
+        node = node.next
+    return node is second
 
 
 def _is_count(place: Carried) -> bool:

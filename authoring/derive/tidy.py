@@ -21,7 +21,7 @@ from ...compiler.unparse.infix import InfixOperators
 from ...lang.trampoline import Walk, run
 from .facts import ShapeFacts, facts_of
 from .joined import closures_of, parameters_of
-from .rounds import keep_early, kept_of
+from .rounds import keep_early, kept_of, take_early
 
 _LONG = 5
 """Operations in one expression that may be parted."""
@@ -49,6 +49,7 @@ def tidy(graph: Graph, names: Iterable[str]) -> None:
     _name_items(closure)
     _order_all(closure)
     keep_early(closure)
+    take_early(closure)
     for block in (graph.body, *around):
         _name_kept(block, closure, known)
         _return_last(block)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...lang.diagnostics import CompileError
 from ..analysis.definedness import there
+from ..formulas.library import formula
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph
 from ..ir.node import Value, copy_nodes
@@ -39,6 +40,9 @@ from .differentiate import differentiate
 from .flatten import flatten_signature, taken_apart
 from .gradient import Gradient
 
+_FILLED = "filled_"
+"""What stands before the name of an op in that of its formula for lists of gradients that are all there."""
+
 
 class NoGradient(ValueError):
     """A function has no derivative; the reason is the text."""
@@ -51,7 +55,7 @@ def derived_halves(callee: Callee) -> tuple[Callee, Callee]:
     """
     schema = callee.schema
     try:
-        gradient = differentiate(flatten_signature(callee.graph), temporaries=False)
+        gradient = differentiate(_filled(flatten_signature(callee.graph)), temporaries=False)
     except CompileError as error:
         raise NoGradient(f"'{schema.name}' has no gradient: {error.message}") from error
     if not gradient.output_vjps or not gradient.input_vjps:
@@ -63,6 +67,19 @@ def derived_halves(callee: Callee) -> tuple[Callee, Callee]:
         Callee(FunctionSchema(schema.name, "", schema.arguments, _results(forward)), forward),
         Callee(FunctionSchema(backward.name, "", taken, _results(backward)), backward),
     )
+
+
+def _filled(source: Graph) -> Graph:
+    """A copy that calls the formulas for lists of gradients that are all there, where an op has such a one."""
+    graph = source.copy()
+    graph.functions = dict(graph.functions)
+    for node in list(graph.all_nodes()):
+        found = formula(node.schema, [v.type for v in node.inputs], _FILLED) if node.schema is not None else None
+        if found is not None:
+            graph.functions[node.kind] = found
+            node.attrs = {"callee": node.kind}
+            node.kind, node.schema = "prim::CallFunction", None
+    return graph
 
 
 def _results(graph: Graph) -> tuple[Argument, ...]:

@@ -171,9 +171,9 @@ def formula_name(schema: FunctionSchema, prefix: str = "") -> str | None:
     return None
 
 
-def formula(schema: FunctionSchema, types: Sequence[Type] = ()) -> Callee | None:
+def formula(schema: FunctionSchema, types: Sequence[Type] = (), prefix: str = "") -> Callee | None:
     """What differentiates an op, in a call with arguments of these types; None if the library has no formula for it."""
-    name = formula_name(schema)
+    name = formula_name(schema, prefix)
     return compile_formula(name + _OF_LISTS * _depth(schema, types)) if name is not None else None
 
 

@@ -13,8 +13,9 @@ from ..analysis.definedness import Definedness, State, post_order
 from ..ir.builder import Builder
 from ..ir.graph import Callee, Graph, with_closure
 from ..ir.kinds import carried, is_loop
+from ..ir.node import Node
 from ..ir.rewrite import replace_node
-from ..link import Linker, calls_of, reachable
+from ..link import Linker, reachable
 from ..ops.registry import OPS
 from ..passes.gradients.open_grad_of import open_grad_of
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
@@ -55,11 +56,10 @@ def _with_ops(callee: Callee) -> Callee:
 
 def with_ops(graph: Graph) -> Graph:
     """A copy with the ops in the place of calls of the library's formulas for them; itself where it has none."""
-    formulas = {called for called, _ in calls_of(graph) if "::" in called}
-    if not formulas:
+    if not any(map(_calls_formula, graph.all_nodes())):
         return graph
     graph = graph.copy()
-    for node in [node for node in graph.all_nodes() if node.attrs.get("callee") in formulas]:
+    for node in [node for node in graph.all_nodes() if _calls_formula(node)]:
         kind = node.attr("callee")
         schema = OPS.named(kind).schema
         assert node.owner is not None
@@ -67,6 +67,10 @@ def with_ops(graph: Graph) -> Graph:
         made = Builder(node.owner, node, node.span).node(kind, node.inputs, types, schema=schema)
         replace_node(node, made.outputs)
     return graph
+
+
+def _calls_formula(node: Node) -> bool:
+    return node.kind == "prim::CallFunction" and "::" in node.attr("callee")
 
 
 def spelled(graph: Graph) -> Graph:

@@ -12,6 +12,7 @@ from ...ir.builder import Builder
 from ...ir.graph import GradPair
 from ...ir.node import Block, Node, Value, copy_node, walk
 from ...ir.structure import GRADIENT_OF
+from ...ops.registry import OPS
 from ...types.schema import FunctionSchema
 from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
 from ..reverse import Reverse, gradient_type, materialize
@@ -42,6 +43,10 @@ class PairRule:
         for index, result in zip(wanted, results, strict=True):
             reverse.add(self.node.inputs[index], result)
 
+    def _schema(self) -> FunctionSchema | None:
+        """Of the op, also where the node calls its formula."""
+        return OPS.named(self.name).schema if "::" in self.name else self.node.schema
+
     def _point_at_call(self, builder: Builder) -> None:
         """What goes wrong in the backward of a library formula is reported at the user's line, not the formula's."""
         for node in walk(builder.block.nodes):
@@ -60,7 +65,7 @@ class PairRule:
         self, builder: Builder, reverse: Reverse, gradients: Sequence[Value], wanted: Sequence[int]
     ) -> list[Value]:
         outputs = [self.node.outputs[i] for i in self.pair.grad_outputs]
-        if len(gradients) > 1 or (isinstance(gradients[0].type, ListType) and not moves_values(self.node)):
+        if len(gradients) > 1 or (isinstance(gradients[0].type, ListType) and not moves_values(self._schema())):
             gradients = [materialize(builder, g, v) for g, v in zip(gradients, outputs, strict=True)]
         if self.pair.second is not None:
             results = call_backward(
@@ -118,9 +123,9 @@ def _has_size(gradient: Value, primal: Value) -> bool:
     return size.kind == "aten::size" and size.inputs[0] is primal
 
 
-def moves_values(node: Node) -> bool:
+def moves_values(schema: FunctionSchema | None) -> bool:
     """Whether an op only moves the elements of lists about: gradients of elements may be undefined then."""
-    types = [strip_optional(result.type) for result in node.schema.returns] if node.schema is not None else []
+    types = [strip_optional(result.type) for result in schema.returns] if schema is not None else []
     return any(isinstance(type.element if isinstance(type, ListType) else type, VariableType) for type in types)
 
 
