@@ -114,6 +114,9 @@ def _call_name(e: Emitter, node: ast.Call, function: ast.Name) -> Walk:
             raise e.fail("E204", f"{name}() takes numbers, not a Tensor", node.span, f"write {_OF_NUMBERS[name]}")
         over_rows = bool(arguments) and is_tensor(arguments[0].value.type) and name in OVER_ROWS
         arguments = with_float_base(e, node, arguments) if name == "pow" else arguments
+        while name in _OF_NUMBERS and len(arguments) > 2:
+            chosen = emit_resolved(e, node, name, arguments[:2], f"{name}()")
+            arguments = [Argued(chosen, node.span), *arguments[2:]]
         return emit_resolved(e, node, OVER_ROWS[name] if over_rows else BUILTINS[name], arguments, f"{name}()")
     if name == "uninitialized" and len(node.args) == 1 and not node.keywords:
         # What no path reads: printed source has it where a branch leaves a variable unset.

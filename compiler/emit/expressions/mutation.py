@@ -21,6 +21,8 @@ from ..stores import emit_overwrite, emit_update, emit_write
 
 _LIST_OPS = {"append": "append", "extend": "extend", "insert": "insert", "reverse": "reverse", "sort": "sorted"}
 _FILLS = {"zero_": "zeros_like", "fill_": "full_like"}
+_IN_PLACE_ALONE = {"fill_diagonal_": "_fill_diagonal"}
+"""Methods that torch has in place alone, and the ops of ours that make the new value."""
 _DRAWN = {
     "normal_": "torch.randn_like(y) * std + mean",
     "log_normal_": "torch.exp(torch.randn_like(y) * std + mean)",
@@ -50,12 +52,12 @@ def emit_mutation(
     name = function.name
     if name == "pop":
         return _pop(e, node, subject, arguments)
-    functional = _LIST_OPS.get(name) or _FILLS.get(name) or name.rstrip("_")
+    functional = _LIST_OPS.get(name) or _FILLS.get(name) or _IN_PLACE_ALONE.get(name) or name.rstrip("_")
     if name == "fill_" and arguments and is_tensor(arguments[0].value.type):
         functional = "fill"
     if name in _REFUSED:
         raise e.fail("E202", f"in-place method '{name}' is not in the language", function.name_span, _REFUSED[name])
-    if name == "copy_":
+    if name == "copy_" and 1 <= len(arguments) <= 2:
         new = copied_into(e, node, subject.value, arguments[0])
     elif not OPS.overloads(functional):
         notes = did_you_mean(name[:-1], OPS.names())

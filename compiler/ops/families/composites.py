@@ -37,6 +37,7 @@ for _schema, _aliases in (
     ),
     # --- shapes ---
     ("aten::diagflat(Tensor self, int offset=0) -> Tensor", ()),
+    ("gs::_fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor", ()),
     ("aten::block_diag(Tensor[] tensors) -> Tensor", ()),
     *(
         (f"aten::{name}.{overload}(Tensor self, {argument}) -> Tensor[]", ())
