@@ -145,6 +145,10 @@ def _added(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
         return left
     if not is_tensor(right.type):
         return None
+    if _is_zero(right) and facts.broadcast([facts.shape(left), facts.shape(right)]) == facts.shape(left):
+        return left
+    if _is_zero(left) and facts.broadcast([facts.shape(left), facts.shape(right)]) == facts.shape(right):
+        return right if sign > 0 else b.op("aten::neg", right)
     if right.node.kind == "aten::neg":
         return plus(b, left, right.node.inputs[0], -sign)
     if left.node.kind == "aten::neg" and sign > 0:
@@ -157,6 +161,19 @@ def _added(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
         total = plus(b, left.node.inputs[0], right.node.inputs[0], sign)
         return b.op("aten::sum_to_size", total, left.node.inputs[1])
     return _factored(left, right, sign, facts, b)
+
+
+def _is_zero(value: Value, depth: int = 8) -> bool:
+    """Whether it is made of zeros, as the gradients of results that nothing uses are."""
+    node = value.node
+    if node.kind in ("aten::zeros", "aten::zeros_like") or not depth:
+        return node.kind in ("aten::zeros", "aten::zeros_like")
+    if node.kind == "aten::mul.Tensor":
+        return any(_is_zero(factor, depth - 1) for factor in node.inputs)
+    return node.kind in _ZERO_OF_ZERO and _is_zero(node.inputs[0], depth - 1)
+
+
+_ZERO_OF_ZERO = frozenset(("aten::neg", "aten::mul.Scalar", "aten::div.Tensor", "aten::div.Scalar", "aten::to.dtype"))
 
 
 def _is_summed_alone(value: Value) -> bool:

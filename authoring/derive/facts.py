@@ -28,6 +28,8 @@ _SAME = frozenset(
 _OTHER_DTYPE = frozenset(("aten::to.dtype", "aten::type_as", "aten::_autocast_to_full_precision"))
 _SIZED = frozenset(("aten::expand", "aten::sum_to_size", "aten::reshape", "aten::view"))
 """Ops with the shape that their second operand gives."""
+_LIKE = {"aten::native_layer_norm": 0, "aten::native_layer_norm_backward": 1}
+"""Ops with several results, of which the first has the shape of that operand."""
 _REDUCTIONS = frozenset(("aten::mean", "aten::mean.dim", "aten::var", "aten::std", "aten::logsumexp"))
 """Those that are made of others."""
 
@@ -69,7 +71,7 @@ class ShapeFacts:
 
     def size_of(self, value: Value) -> Value | None:
         """The tensor whose size a list is."""
-        return value.node.inputs[0] if value.node.kind == "aten::size" else None
+        return value.node.inputs[0] if value.node.kind in ("aten::size", "prim::grad_size") else None
 
 
 def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> ShapeFacts:
@@ -79,6 +81,9 @@ def facts_of(graph: Graph, closures: Sequence[Block] = ()) -> ShapeFacts:
     for node in program_order(graph):
         if node in around:
             _enter_gradients(facts, node, around[node])
+        elif node.kind in _LIKE:
+            facts.shapes[node.outputs[0]] = facts.shape(node.inputs[_LIKE[node.kind]])
+            _enter_statistics(facts, node)
         elif node.kind not in (PARAM, RETURN) and len(node.outputs) == 1 and is_tensor(node.output.type):
             _enter(facts, node)
     return facts
@@ -103,7 +108,17 @@ def _enter_gradients(facts: ShapeFacts, param: Node, around: Block) -> None:
             facts.gradients.append(gradient)
 
 
+def _enter_statistics(facts: ShapeFacts, node: Node) -> None:
+    """What a normalization gives beside its result is reduced from what it takes, and keeps its dimensions."""
+    if node.kind == "aten::native_layer_norm":
+        for statistic in node.outputs[1:]:
+            facts.reduced[statistic] = facts.shape(node.inputs[0]), text_of(node.inputs[1])
+
+
 def _enter(facts: ShapeFacts, node: Node) -> None:
+    like = facts.size_of(node.inputs[0]) if node.kind == "aten::zeros" else None
+    if like is not None:
+        facts.shapes[node.output] = facts.shape(like)
     tensors = [value for value in node.inputs if is_tensor(value.type)]
     op = OPS.of(node.schema)
     if not tensors or (op is None and node.kind not in _SAME):

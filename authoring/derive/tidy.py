@@ -88,9 +88,19 @@ def name_terms(graph: Graph) -> bool:
     if not tree:
         return False
     half = min(tree, key=lambda n: abs(sizes[n] - most / 2))
-    half.output.name_hint = "grad" if _is_of(half.output, closure) else _suggested(half.output)
+    half.output.name_hint = _result_of_branch(half.output) or (
+        "grad" if _is_of(half.output, closure) else _suggested(half.output)
+    )
     _order_all(closure)
     return True
+
+
+def _result_of_branch(value: Value) -> str:
+    """The name of what a branch gives, where it gives this and nothing else uses it."""
+    (use, *others) = value.uses
+    holder = use.user.owner.node if use.user.kind == RETURN and use.user.owner is not None else None
+    is_result = holder is not None and holder.kind == "prim::If" and not others
+    return holder.outputs[use.index].name_hint if holder is not None and is_result else ""
 
 
 def _return_last(block: Block) -> None:

@@ -194,6 +194,14 @@ def test_goes_through_lists_by_item() -> None:
     assert "[-item for item in widths]" in text
 
 
+def test_results_that_nothing_uses_have_no_terms() -> None:
+    """Of the mean and the deviation that a layer_norm gives beside its result there are no gradients."""
+    text = _derived("def f(x, w):\n    return F.layer_norm(x, [x.size(-1)], w) * x\n")
+    assert "torch.zeros(" not in text, text
+    assert lengths(["layer_norm", "index_put"]).keys() == {"layer_norm", "index_put"}
+    assert max(lengths(["layer_norm", "index_put"]).values()) <= LONGEST
+
+
 def test_long_headers_name_no_terms() -> None:
     header = "def f(x, " + ", ".join(f"a_parameter_{i}: int = {i}" for i in range(6)) + "):"
     text = _derived(f"{header}\n    return torch.tanh(x) * torch.sin(x)\n")
