@@ -117,6 +117,13 @@ def test_as_torch_has_it(seed: int) -> None:
     compare(seed)
 
 
+@pytest.mark.parametrize("seed", [6, 9])
+def test_as_torch_has_it_in_c_where_a_list_of_open_length_has_no_gradient(seed: int) -> None:
+    """On a tape the backward gives one nothing for each element of it."""
+    with gs.settings.backend("c"):
+        compare(seed)
+
+
 def test_rounds_that_count_back_need_no_step_for_it() -> None:
     text = """graph f(%xs : List[Tensor], %x : Tensor, %n : int):
   %always : bool = prim::Constant[value=True]()
@@ -146,6 +153,7 @@ def test_rounds_that_count_back_need_no_step_for_it() -> None:
         run_plan(plan, [xs, x, 5])
 
 
+@pytest.mark.usefixtures("op_by_op")
 def test_a_failure_names_the_round_that_counts_back() -> None:
     source = """
 def f(x, xs: List[Tensor], n: int):

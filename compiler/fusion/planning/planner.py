@@ -18,7 +18,7 @@ from ...ir.rewrite import CONSTANT
 from ...kernel_ir.index import constant
 from ...kernel_ir.layout import Layout, views_of
 from ...kernel_ir.verifier import InvalidKernel
-from ...ops.meta import Meta, is_known
+from ...ops.meta import Meta, OpenList, is_known
 from ...ops.registry import OPS, Trait
 from ...scheduling.partials import Unsplittable
 from ...scheduling.split import split_reductions
@@ -361,6 +361,8 @@ class Planner:
             if not self._view_parts(value):
                 self._extern(value.node)
             return [Ref(name) for name in self.memory.lists[value][0]]
+        if type(known) is OpenList:
+            raise Unfusable(f"{told(value.node)} is a list of a length that is open", value.node.span)
         if is_known(known):
             return known
         raise Unfusable(f"{told(value.node)} is not known before it runs", value.node.span)
