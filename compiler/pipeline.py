@@ -165,6 +165,8 @@ def _verify_after(pass_: Pass, graph: Graph) -> None:
 
 inline_keeping_pairs: Pass = partial(inline_functions, keep_pairs=True)
 """Inlining before differentiation: calls of functions that carry a pair stay."""
+accumulate_parts: Pass = partial(accumulate_in_rounds, products=False)
+"""Where the products of several rounds may be one yet, they stay."""
 write_out_loops: Pass = partial(unroll_loops, in_part=False)
 """Loops that run a known few times: the gradient of one that does not is a loop as well, and small as it is."""
 
@@ -272,7 +274,7 @@ EXECUTOR: dict[str, tuple[Pass, ...]] = {
         fold_lists,
         eliminate_common_subexpressions,
     ),
-    "batch": (batch_rounds, batch_matmuls, accumulate_slices),
+    "batch": (batch_rounds, batch_matmuls, accumulate_parts, accumulate_slices, eliminate_dead_code),
     "fuse": (),
     "aggregate": (aggregate_gradients,),
     # Dtypes that were asked for have become constants since the last time.

@@ -89,6 +89,8 @@ class Borders:
             return "its shape depends on what is in tensors"
         if self._is_told_by_elements(node):
             return "its shape depends on what is in tensors"
+        if any(map(self._is_of_any_length, node.outputs)):
+            return "a list"
         if not all(self._takes(op, index, value) for index, value in enumerate(node.inputs)):
             return "it takes a number that is not known before it runs"
         return ""
@@ -119,6 +121,12 @@ class Borders:
         return any(known.get(value, UNKNOWN) is UNKNOWN for value in node.outputs) and all(
             is_known(known.get(value, UNKNOWN)) for value in node.inputs
         )
+
+    def _is_of_any_length(self, value: Value) -> bool:
+        """Whether a list has as many elements as only a run tells: kernels would be planned for each number."""
+        if not _is_list(value) or isinstance(self._known.get(value, UNKNOWN), list):
+            return False
+        return any(use.user.kind != "prim::ListUnpack" for use in value.uses)
 
     def _is_settled(self, value: Value) -> bool:
         """Whether a number follows from shapes; what holds tensors is another matter."""

@@ -149,6 +149,27 @@ def add_slice_in_place(
     return total + torch.slice_scatter(gradient.new_zeros(tuple(size)), gradient, *at)
 
 
+def grad_add_select(
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, dim: int, index: int
+) -> torch.Tensor | None:
+    """As on arrays."""
+    return add_select_in_place(None if gradients is None else gradients.clone(), gradient, size, dim, index)
+
+
+def add_select_in_place(
+    gradients: torch.Tensor | None, gradient: torch.Tensor | None, size: Sizes, dim: int, index: int
+) -> torch.Tensor | None:
+    """As on arrays, into the tensor itself."""
+    if gradient is None:
+        return gradients
+    total = gradient.new_zeros(tuple(size)) if gradients is None else gradients
+    part = total.select(dim, index)
+    if total.dtype == gradient.dtype and total.shape == torch.Size(size) and part.shape == gradient.shape:
+        part.add_(gradient)
+        return total
+    return total + torch.select_scatter(gradient.new_zeros(tuple(size)), gradient, dim, index)
+
+
 def grad_add_product(gradients: torch.Tensor | None, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """As on arrays."""
     return add_product_in_place(None if gradients is None else gradients.clone(), left, right)
@@ -263,6 +284,7 @@ FORMS: dict[str, Form] = {
     "prim::no_grads": no_grads,
     "prim::grad_defined": is_defined,
     "prim::scalar_seed": _scalar_seed,
+    "prim::grad_add_select": grad_add_select,
     "prim::grad_add_slice": grad_add_slice,
     "prim::grad_add_product": grad_add_product,
     "aten::_index_rank": _index_rank,

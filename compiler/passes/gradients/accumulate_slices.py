@@ -20,12 +20,11 @@ as many slices, which a plan does in place where nobody else sees the sum (`anal
 
 from __future__ import annotations
 
+from ...analysis.parts import part_of, uncover
 from ...ir.builder import Builder
 from ...ir.graph import Graph
-from ...ir.node import Node, Value
+from ...ir.node import Node
 from ...ir.rewrite import constant_of, replace_node
-
-_PARTS = ("aten::select_scatter", "aten::_set_item.t")
 
 
 def accumulate_slices(graph: Graph) -> bool:
@@ -36,7 +35,7 @@ def accumulate_slices(graph: Graph) -> bool:
         node = pending.pop()
         if node.owner is None:
             continue
-        if _add_slice(node) or _add_item(node):
+        if _add_part(node):
             changed = True
             continue
         parted = _added_one_by_one(node)
@@ -57,7 +56,7 @@ def _added_one_by_one(node: Node) -> Node | None:
     inner = node.inputs[1].node
     if not _is_sum(inner) or inner.owner is not node.owner or inner.output.use_count != 1:
         return None
-    if not any(value.node.kind in _PARTS for value in inner.inputs[:2]):
+    if not any(part_of(value) for value in inner.inputs[:2]):
         return None
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
@@ -74,38 +73,15 @@ def _added_one_by_one(node: Node) -> Node | None:
     return first
 
 
-def _add_slice(node: Node) -> bool:
-    """acc + select_scatter(new_zeros(g, size), g, dim, index)"""
-    scatter = _made_for(node, "aten::select_scatter")
-    if scatter is None or scatter.inputs[0].node.kind != "aten::new_zeros":
+def _add_part(node: Node) -> bool:
+    """Whether the second operand of a sum is a part, made for it in the same block, and is now added as one."""
+    total, value = node.inputs[:2]
+    part = part_of(value) if value.node.owner is node.owner and total is not value else None
+    if part is None:
         return False
-    zeros, gradient, dim, index = scatter.inputs
-    like, size, *options = zeros.node.inputs
-    if zeros.use_count != 1 or like is not gradient or any(constant_of(option) is not None for option in options):
-        return False
-    _replace(node, "prim::grad_add_select", gradient, size, dim, index)
-    return True
-
-
-def _add_item(node: Node) -> bool:
-    """acc + _set_item(no_grads(like, count), index, g)"""
-    put = _made_for(node, "aten::_set_item.t")
-    if put is None or put.inputs[0].node.kind != "prim::no_grads" or put.inputs[0].use_count != 1:
-        return False
-    missing, index, gradient = put.inputs
-    _replace(node, "prim::grad_add_item", gradient, index, missing.node.inputs[1])
-    return True
-
-
-def _made_for(node: Node, kind: str) -> Node | None:
-    """What makes the second operand of a sum, and that for this sum alone, in the same block."""
-    made = node.inputs[1].node
-    is_for_this = made.kind == kind and made.output.use_count == 1 and made.owner is node.owner
-    return made if is_for_this and node.inputs[0] is not node.inputs[1] else None
-
-
-def _replace(node: Node, kind: str, *operands: Value) -> None:
+    uncover(value)
     assert node.owner is not None
-    total = Builder(node.owner, node, node.span).op(kind, node.inputs[0], *operands)
-    total.type = node.output.type
-    replace_node(node, [total])
+    added = Builder(node.owner, node, node.span).op(part.kind, total, part.gradient, *part.where)
+    added.type = node.output.type
+    replace_node(node, [added])
+    return True

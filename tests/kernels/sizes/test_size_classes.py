@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import gradscript as gs
@@ -13,7 +12,6 @@ from amounts import PART, some_of
 from gradscript.compiler.fusion.straight import Unfusable
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c.layouts import seen_array
-from gradscript.runtime.kernels.c.planned import PlannedProgram
 from gradscript.runtime.kernels.size_classes import MAX_FAMILIES, SizeClasses
 from sized_functions import TEXT
 
@@ -26,22 +24,6 @@ SIZES = (48, 64, 65, 51, 40, 39, 7, 97, 4, 1, 300)
 FEW = SIZES if PART == 1 else (48, 65, 40, 39, 4, 1)
 """Even and odd ones, around what the functions ask, and the least."""
 needs_compiler = pytest.mark.skipif(compilers.compiler() is None, reason="needs a compiler of C")
-
-
-@pytest.fixture
-def in_c(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("GRADSCRIPT_CACHE", str(tmp_path_factory.getbasetemp() / "classes"))
-    with gs.settings.backend("c"):
-        yield
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """One for each program that is planned, whether its sizes are open or not."""
-    found: list[object] = []
-    init = PlannedProgram.__init__
-    monkeypatch.setattr(PlannedProgram, "__init__", lambda self, *given: found.append(1) or init(self, *given))
-    return found
 
 
 def arguments(size: int) -> list[np.ndarray]:

@@ -303,8 +303,8 @@ declare(
     "prim::grad_add_select(Tensor gradients, Tensor gradient, int[] size, int dim, int index) -> Tensor",
     grad_add_select,
     traits=Trait.NONDIFFERENTIABLE,
-    result=lambda types: types[0],
-    shape=shapes.same("gradients"),
+    result=rules.agreed(0, 1),
+    shape=lambda a: shapes.added(a["gradients"], tuple(a["size"])),
 )
 declare(
     "prim::grad_add_slice(Tensor gradients, Tensor gradient, int[] size, int dim, int? start, int? end, int step)"
