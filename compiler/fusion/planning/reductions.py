@@ -99,6 +99,8 @@ def _reduction(
     divisor: int | None,
 ) -> Reduction:
     real = tuple(d for d in dims if operand.shape[d] != 1)
+    if operand.dtype == BOOL:
+        combine = _OF_BOOLS.get(combine, combine)
     return Reduction(value, combine, real, tuple(kept), _accumulator(combine, result.dtype), divisor)
 
 
@@ -110,6 +112,8 @@ def _accumulator(combine: Combine, result: DType) -> DType:
     return FLOAT32 if result.is_half else result
 
 
+_OF_BOOLS: dict[Combine, Combine] = {"max": "any", "min": "all"}
+"""What a reduction of truths is called."""
 _RULES: dict[str, Callable[[Node, Mapping[str, Any], Meta, Meta], Reduction | None]] = {
     "sum": _over("sum"),
     "mean": _over("sum"),
