@@ -129,7 +129,7 @@ def _is_matrix(value: Value) -> bool:
 
 
 def _add_in_turn(first: _Sum) -> None:
-    """Add the terms one after the other, each behind what makes it."""
+    """Add the terms one after the other."""
     pending = [first]
     while pending:
         total, block, place, holds_total = pending.pop()
@@ -137,13 +137,17 @@ def _add_in_turn(first: _Sum) -> None:
         if not _is_missing(result):
             terms = _terms(result, total if holds_total else None, block)
             assert terms is not None
-            order = {node: index for index, node in enumerate(block.nodes)}
-            for term in sorted(terms, key=lambda term: order[term.node]):
+            # What a branch adds to has to stand in front of it; else all is added where the sum stood.
+            at = result.node if _is_sum(result.node) else None
+            if any(term.node.kind == "prim::If" for term in terms):
+                order = {node: index for index, node in enumerate(block.nodes)}
+                terms, at = sorted(terms, key=lambda term: order[term.node]), None
+            for term in terms:
                 if term.node.kind == "prim::If":
                     pending += [_Sum(total, inner, term.index) for inner in term.node.blocks]
                     total = term
                 else:
-                    total = _added(total, term)
+                    total = _added(total, term, at)
                 total.type = result.type
             total.name_hint = result.name_hint
         block.ret.set_input(place, total)
@@ -160,9 +164,9 @@ def _drop_sums(value: Value) -> None:
             node.destroy()
 
 
-def _added(total: Value, term: Value) -> Value:
-    """A total and a term, which is a part or a product."""
-    block, following = term.node.owner, term.node.next
+def _added(total: Value, term: Value, at: Node | None) -> Value:
+    """A total and a term, which is a part or a product, in front of a node, or behind what makes the term."""
+    block, following = term.node.owner, at or term.node.next
     assert block is not None and following is not None
     builder = Builder(block, following, term.node.span)
     part = part_of(term)
