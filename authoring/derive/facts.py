@@ -131,8 +131,6 @@ def _enter(facts: ShapeFacts, node: Node) -> None:
         return
     if node.kind not in _OTHER_DTYPE and len(tensors) == 1 and not _names_dtype(node, op):
         facts.dtypes[node.output] = facts.dtype(first)
-    if node.kind == "aten::to.dtype" and node.inputs[1].node.kind == "prim::dtype":
-        facts.dtypes[node.output] = facts.dtype(node.inputs[1].node.inputs[0])
     if node.kind in _SAME:
         facts.shapes[node.output] = facts.shape(first)
     elif node.kind in _SIZED:

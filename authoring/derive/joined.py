@@ -23,9 +23,8 @@ from ...compiler.ir.rewrite import constant_of, replace_by_constant, replace_nod
 from ...compiler.passes.containers.follow_lists import follow_lists
 from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.passes.simplification.fold_constants import fold_constants
-from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, OptionalType, is_tensor
+from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
 from ...compiler.unparse.programs import spelled, with_ops
-from .facts import facts_of
 from .lists import take_by_index, write_lists, write_zeros
 from .rounds import ask_again
 
@@ -52,7 +51,6 @@ def written(graph: Graph) -> Graph:
     _leave_out_zeros(closure)
     _take_lists(graph, closure)
     parameters = parameters_of(graph, closure)
-    _take_floats(graph, parameters, closure)
     while ask_again(closure):
         pass
     _settle(graph, closure)
@@ -121,24 +119,6 @@ def fill(block: Block, backward: Graph, kept: Value) -> None:
             for output, element in zip(use.user.outputs, kept.node.inputs, strict=True):
                 output.replace_uses_with(element)
             use.user.destroy()
-
-
-def _take_floats(graph: Graph, parameters: Sequence[Value], closure: Block) -> None:
-    """What has the dtype of a parameter that a gradient is returned for is of floats, as that is."""
-    inside = list(walk(closure.nodes))
-    asked = [(n, i, v) for n in inside for i, v in enumerate(n.inputs) if v.node.kind == "aten::is_floating_point"]
-    if not asked:
-        return
-    returned = zip(parameters, closure.outputs, strict=True)
-    floats = {parameter for parameter, gradient in returned if is_tensor(gradient.type)}
-    facts = facts_of(graph, closures_of(graph))
-    for node, place, value in asked:
-        if facts.dtype(value.node.inputs[0]) & floats and node.owner is not None:
-            node.set_input(place, Builder(node.owner, node, node.span).constant(True))
-    fold_constants(graph)
-    for node in [node for node in walk(closure.nodes) if node.kind == "prim::unchecked_unwrap_optional"]:
-        if not isinstance(node.inputs[0].type, OptionalType):
-            replace_node(node, [node.inputs[0]])
 
 
 def _write_zeros(parameters: Sequence[Value], closure: Block) -> None:

@@ -55,7 +55,8 @@ def derived_halves(callee: Callee) -> tuple[Callee, Callee]:
     """
     schema = callee.schema
     try:
-        gradient = differentiate(_filled(flatten_signature(callee.graph)), temporaries=False)
+        graph = _filled(flatten_signature(callee.graph))
+        gradient = differentiate(graph, temporaries=False, results_are_asked=True)
     except CompileError as error:
         raise NoGradient(f"'{schema.name}' has no gradient: {error.message}") from error
     if not gradient.output_vjps or not gradient.input_vjps:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...lang.trampoline import Walk, run
+from ..analysis.floats import Floats, asks_for_a_dtype
 from ..ir.graph import Graph
 from ..lift import callee_of
 from ..pipeline import run_recipe
@@ -36,6 +37,7 @@ def differentiate(
     temporaries: bool = True,
     rounds: Rounds | None = None,
     aggregation: Aggregation | None = None,
+    results_are_asked: bool = False,
 ) -> Gradient:
     """The gradient of a graph with respect to the inputs that require one (None: every input that can have one).
 
@@ -44,17 +46,25 @@ def differentiate(
     what loops keep of their rounds; without it, it is what their backwards use. `aggregation` says what gradients that
     meet become, in branches and rounds too; without it, it is the one that was chosen for all (`choose_aggregation`).
 
+    Where `results_are_asked`, its results are a user's, who gives gradients of floats alone.
+
     A graph that returns a closure is differentiated by it. Raises CompileError (E408) where a gradient would have to
     pass through an op that has none.
     """
     if graph.returns_closure:
         graph = differentiable_graph(callee_of(graph))
-    certain = requires_grad is not None
+    # A gradient that is asked for by name is of an input of floats.
+    floating = [False] * len(graph.inputs) if requires_grad is None else requires_grad
     if requires_grad is None:
         requires_grad = [True] * len(graph.inputs)
     shapes = rounds.shapes if rounds is not None else ()
     chosen = aggregation if aggregation is not None else chosen_aggregation()
-    walk = _differentiate(graph, requires_grad, temporaries, rounds, shapes, chosen, lacks=False, certain=certain)
+    walk = _differentiate(
+        *(graph, requires_grad, temporaries, rounds, shapes, chosen),
+        lacks=False,
+        floating=floating,
+        results_are_asked=results_are_asked,
+    )
     return run(walk)  # type: ignore[no-any-return]
 
 
@@ -67,18 +77,22 @@ def _differentiate(
     aggregation: Aggregation,
     *,
     lacks: bool,
-    certain: bool = False,
+    floating: Sequence[bool],
+    results_are_asked: bool = False,
 ) -> Walk:
-    """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined, `certain`
-    that a gradient is asked for of nothing but floats."""
+    """`shapes` are known for `rounds` only. `lacks` says that inputs may be gradients that are undefined, `floating`
+    which are of floats for sure."""
     lacks = lacks or any(node.kind in _OF_GRADIENTS for node in graph.all_nodes())
     f = _simplified(graph)
     active = {v for v, wanted in zip(f.inputs, requires_grad, strict=True) if wanted and is_differentiable(v.type)}
     answer_requires_grad(f, dict.fromkeys(active, True))
     wanted = [i for i, value in enumerate(f.inputs) if value in active]
     known = dict(rounds.known(f, shapes)) if rounds is not None else {}
-    floating = set(active) if certain else ()
-    forward = Forward(f, active, temporaries, rounds, known, aggregation, lacks, _differentiate, floating)
+    floats = None
+    if asks_for_a_dtype(f):
+        given = [v for v, sure in zip(f.inputs, floating, strict=True) if sure and is_differentiable(v.type)]
+        floats = Floats(f, [*given, *(f.outputs if results_are_asked else ())])
+    forward = Forward(f, active, temporaries, rounds, known, aggregation, lacks, _differentiate, floats)
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
     run_recipe(f, "types")

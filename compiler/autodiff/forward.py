@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from ...lang.diagnostics import CompileError, Diagnostic
 from ...lang.trampoline import Walk
 from ..analysis.captures import captures
+from ..analysis.floats import Floats
 from ..formulas.library import formula
 from ..ir.builder import Builder
 from ..ir.graph import Callee, GradPair, Graph
@@ -15,7 +16,7 @@ from ..ir.rewrite import constant_of, replace_node
 from ..ops.meta import UNKNOWN
 from ..ops.registry import OPS, Trait
 from ..types.dtypes import BY_CODE
-from ..types.types import NONE, TensorType, is_differentiable, is_subtype
+from ..types.types import NONE, is_differentiable, is_subtype
 from .aggregation import Aggregation
 from .draws import settle_draws
 from .gradient import Gradient
@@ -41,8 +42,7 @@ _NUMBER_OF_TENSOR = {f"aten::{name}": f"aten::{name}.constant" for name in ("Flo
 class Forward:
     """The forward graph, rewritten so that every context is at hand, and a rule for each active node, in order.
 
-    `inside` differentiates what branches and loops hold. `floating` are inputs that are of floats for sure, since a
-    gradient is asked for of them and not of all there is.
+    `inside` differentiates what branches and loops hold. `floats` are the tensors that are of floats for sure.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Forward:
         aggregation: Aggregation,
         lacks: bool,
         inside: Callable[..., Walk],
-        floating: Collection[Value] = (),
+        floats: Floats | None = None,
     ) -> None:
         self.graph = graph
         self.aggregation = aggregation
@@ -63,7 +63,7 @@ class Forward:
         self.lacks = lacks
         self._choose = rounds
         self._differentiate_graph = inside
-        self._floating = floating
+        self._floats = floats
         self._known = known
         self._around: Node | None = None
         self.active = active
@@ -97,11 +97,26 @@ class Forward:
             value = self._rebuilt[value]
         return value
 
+    def _rebuild(self, old: Value, new: Value) -> None:
+        """Say that one value stands for another from now on: what is known of it holds."""
+        self._rebuilt[old] = new
+        if old in self._known:
+            self._known[new] = self._known[old]
+        if self._floats is not None:
+            self._floats.join(new, old)
+
     def _differentiate(self, body: Graph, requires_grad: Sequence[bool]) -> Walk:
         """The gradient of a body of a branch or loop. Functions that it came to call are this graph's too."""
         shapes = self._shapes_inside()
         gradient: Gradient = yield self._differentiate_graph(
-            body, requires_grad, self.temporaries, self._choose, shapes, self.aggregation, lacks=self.lacks
+            body,
+            requires_grad,
+            self.temporaries,
+            self._choose,
+            shapes,
+            self.aggregation,
+            lacks=self.lacks,
+            floating=[self._floats is not None and value in self._floats for value in self._inputs_inside()],
         )
         if self._choose is not None and self._around is not None and self._around.kind == "prim::Loop":
             gradient = self._choose.kept(gradient, shapes, len(self._around.inputs) - 2)
@@ -110,11 +125,16 @@ class Forward:
 
     def _shapes_inside(self) -> list[Abstract]:
         """What is known of the inputs of the body that is differentiated next, as `body_graph` makes them."""
-        if self._choose is None or self._around is None:
+        if self._choose is None:
             return []
+        return [self._known.get(value, UNKNOWN) for value in self._inputs_inside()]
+
+    def _inputs_inside(self) -> list[Value]:
+        """What the body that is differentiated next is given, in the order in which `body_graph` takes it."""
+        assert self._around is not None
         blocks = self._around.blocks
         outside = dict.fromkeys(v for block in blocks for v in captures(block))
-        return [self._known.get(value, UNKNOWN) for value in (*blocks[0].inputs, *outside)]
+        return [*blocks[0].inputs, *outside]
 
     def _visit_blocks(self, node: Node) -> Walk:
         """Give a branch or a loop its rule, which rebuilds it; the node to visit next."""
@@ -125,8 +145,8 @@ class Forward:
         if rule is None:
             return node.next
         self.rules.append(rule)
-        self._rebuilt.update(zip(outputs, rule.node.outputs, strict=False))
-        self._known.update((new, self._known[v]) for v, new in self._rebuilt.items() if v in self._known)
+        for old, new in zip(outputs, rule.node.outputs, strict=False):
+            self._rebuild(old, new)
         return rule.node.next
 
     def _visit(self, node: Node) -> Node | None:
@@ -137,7 +157,7 @@ class Forward:
         if node.kind in _NUMBER_OF_TENSOR:
             following = node.next
             checked = Builder(self.graph, before=node, span=node.span).op(_NUMBER_OF_TENSOR[node.kind], *node.inputs)
-            self._rebuilt[node.output] = checked
+            self._rebuild(node.output, checked)
             replace_node(node, [checked])
             return following
         outputs = [value for value in node.outputs if is_differentiable(value.type)]
@@ -219,11 +239,13 @@ class Forward:
 
     def _asks_for_floats(self, node: Node) -> bool:
         """Whether a tensor is brought to the dtype of one that is floating for sure, as formulas do."""
-        if node.kind != "aten::to.dtype" or node.inputs[1].node.kind != "prim::dtype":
+        if node.kind != "aten::to.dtype":
             return False
-        like = node.inputs[1].node.inputs[0]
-        dtype = like.type.dtype if isinstance(like.type, TensorType) else None
-        return like in self._floating or (dtype is not None and dtype.is_floating)
+        dtype = node.inputs[1].node
+        if dtype.kind == "prim::Constant":
+            # `_gives_ints` has let it pass.
+            return True
+        return dtype.kind == "prim::dtype" and self._floats is not None and dtype.inputs[0] in self._floats
 
     def _replace(self, node: Node, definition: Graph) -> None:
         builder = Builder(self.graph, before=node, span=node.span)
@@ -234,7 +256,7 @@ class Forward:
                 # Definitions are written for tensors of any kind.
                 new.type = old.type
             old.replace_uses_with(new)
-            self._rebuilt[old] = new
+            self._rebuild(old, new)
         node.destroy()
 
 

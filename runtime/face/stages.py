@@ -49,7 +49,7 @@ def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
     from ...compiler.autodiff import differentiate
     from ...compiler.autodiff.wrapper import differentiable_graph
 
-    gradient = differentiate(differentiable_graph(callee))
+    gradient = differentiate(differentiable_graph(callee), results_are_asked=True)
     return f"{gradient.f.text(alone=True)}\n{gradient.df.text(alone=True)}"
 
 
@@ -61,7 +61,8 @@ def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:
 
     graphs = [compile_graph(callee.graph, None)]
     with suppress(CompileError):
-        gradient = differentiate(prepare_gradient(differentiable_graph(callee)), temporaries=False)
+        graph = prepare_gradient(differentiable_graph(callee))
+        gradient = differentiate(graph, temporaries=False, results_are_asked=True)
         if gradient.output_vjps:
             graphs += [compile_graph(half, None) for half in (gradient.f, gradient.df)]
     return "\n".join(map(str, graphs))

@@ -111,3 +111,46 @@ def test_a_backward_of_ones_own_gets_no_gradient_for_ints(name: str, wanted: Any
     text = PAIRS + f"\ndef f(x, i, h, flag: bool):\n    return {name}(x)\n"
     function = gs.CompilationUnit(text).f
     np.testing.assert_allclose(ROADS[road](function, True), wanted, rtol=1e-12)
+
+
+FLOATING = {
+    "the dtype of an argument": "h = x.float()\n    return (h * torch.rsqrt(h.square().mean()) * w).to(x.dtype)",
+    "an element that is written": "y = x * 1\n    y[0] = w.sum()\n    return y * y",
+    "rows that a loop writes": (
+        "out = torch.empty_like(x)\n    for t in range(3):\n        out[t] = w[t] * x.sum()\n    return out"
+    ),
+    "a product with what is floating": "h = w.float()\n    return x.type_as(x + h) * w",
+    "both sides of a branch": "y = x.float() if w.dim() > 1 else w.double()\n    return x.type_as(y) * y",
+}
+"""Programs in which what is cast is of floats, whichever dtypes their arguments have."""
+
+
+@pytest.mark.parametrize("body", FLOATING.values(), ids=FLOATING)
+def test_a_lifted_backward_asks_for_no_dtype_where_floats_are_certain(body: str) -> None:
+    function = gs.CompilationUnit(f"def f(x, w):\n    {body}\n").f
+    for text in (function.show("lifted"), function.show("optimized")):
+        assert "is_floating" not in text and "grad_defined" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x.to(n.dtype) * w",
+        "y = x.type_as(n).clone()\n    y[0] = w.sum()\n    return y * x",
+        "y = x.to(n.dtype)\n    for t in range(3):\n        y = y * 2\n    return y * w",
+    ],
+)
+def test_a_lifted_backward_asks_where_they_are_not(body: str) -> None:
+    """Of ints that meet floats no gradient comes back."""
+    function = gs.CompilationUnit(f"def f(x, w, n):\n    {body}\n").f
+    assert "is_floating" in function.show("lifted")
+    values = [torch.tensor(X, requires_grad=True), torch.tensor(X + 1, requires_grad=True), torch.tensor(INTS)]
+    scope: dict[str, Any] = {}
+    exec(f"def f(x, w, n):\n    {body}\n", {"torch": torch}, scope)
+    wanted = torch.autograd.grad(scope["f"](*values).sum(), values[:2], allow_unused=True)
+    found = torch.autograd.grad(function(*values).sum(), values[:2], allow_unused=True)
+    for have, want in zip(found, wanted, strict=True):
+        for one, other in ((have, want), (want, have)):
+            assert one is not None or other is None or not other.any()
+        if have is not None and want is not None:
+            torch.testing.assert_close(have, want)
