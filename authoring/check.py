@@ -83,6 +83,8 @@ class Checker:
     def _run(self, examples: Sequence[tuple[tuple[Any, ...], dict[str, Any]]] | None) -> CheckReport:
         recipes = self._recipes(examples)
         self._try(recipes)
+        if recipes and not self._trials and not self._infinite:
+            self._no_inputs("it raises on all arguments that were tried")
         if self._trials:
             self._try(self._survey.recipes(self._drawn, kinks=not self._is_plainly_wrong()))
         self._forgive()

@@ -41,7 +41,7 @@ from .shapes import (
 )
 
 SECONDS = 6.0
-"""The search for the first fit gives up after so long."""
+"""The search for the first fit gives up after so long, of its own time: what else a machine does decides nothing."""
 MAX_OPTIONS = 12
 """Values tried of each plain parameter."""
 MAX_COMBINATIONS = 12
@@ -91,7 +91,7 @@ class InputSearch:
 
     def first_fit(self) -> Recipe | None:
         """The first recipe on which the forward runs, and the backward too if there is such a one."""
-        start = time.monotonic()
+        start = time.thread_time()
         forward_only: Recipe | None = None
         empty: Recipe | None = None
         for families in (self._candidates(len(self.tensors)), mixed(len(self.tensors)) if self.tensors else ()):
@@ -104,7 +104,7 @@ class InputSearch:
                     return recipe
                 if status == "fits" and forward_only is None:
                     forward_only = recipe
-                if time.monotonic() - start > (SECONDS if self._may_come(forward_only) else SECONDS / 6):
+                if time.thread_time() - start > (SECONDS if self._may_come(forward_only) else SECONDS / 6):
                     return forward_only or empty
         return forward_only or empty
 
@@ -208,7 +208,7 @@ class InputSearch:
             limits["mixed"] = POINTWISE_MIXED
         found: list[Recipe] = []
         seen = {(signature(first.shapes), len(set(first.shapes)))}
-        deadline = time.monotonic() + SECONDS / 3
+        deadline = time.thread_time() + SECONDS / 3
         for shapes in self._variations(first, len(present)):
             kind = kind_of(shapes)
             key = (signature(shapes), len(set(shapes)))
@@ -219,7 +219,7 @@ class InputSearch:
                 seen.add(key)
                 limits[kind] -= 1
                 found.append(recipe)
-            if time.monotonic() > deadline:
+            if time.thread_time() > deadline:
                 break
         return found
 

@@ -421,3 +421,15 @@ def scaled_examples():
 """
     report = gs.check(gs.CompilationUnit(source).scaled)
     assert {(failure.argument, failure.kind) for failure in report.failures} == {("w", "shape")}, str(report)
+
+
+def test_nothing_that_was_never_tried_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments that the search found fitting may be refused when they are drawn anew."""
+
+    def refused(*arguments: object) -> None:
+        raise gs.RuntimeFailure("R101", "f", "refused")
+
+    monkeypatch.setattr("gradscript.authoring.check.run_trial", refused)
+    report = checked("def f(x):\n    def backward(g):\n        return g * 2\n\n    return x * 2, backward\n")
+    assert not report.ok
+    assert "it raises on all arguments that were tried" in str(report)
