@@ -24,7 +24,7 @@ from ...compiler.passes.containers.follow_lists import follow_lists
 from ...compiler.passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ...compiler.passes.simplification.fold_constants import fold_constants
 from ...compiler.types.types import CLOSURE, TENSOR, UNDEFINED, is_tensor
-from ...compiler.unparse.programs import spelled, with_ops
+from ...compiler.unparse.standalone import spelled, with_ops
 from .lists import take_by_index, write_lists, write_zeros
 from .rounds import ask_again
 

@@ -17,7 +17,7 @@ from ...lang.light_dataclasses import dataclass
 from ...runtime.failures.failure import RuntimeFailure
 from .evaluation import Subject, flat
 from .leaves import Array, Path, at, floating_leaves, replaced
-from .reach import Kink
+from .unreached import Kink
 
 AGREE = 1e-6
 """Relative to the largest gradient: what a witness may differ by."""

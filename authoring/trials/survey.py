@@ -18,8 +18,8 @@ from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding
 from .leaves import array_leaves, floating_leaves
 from .observation import Observer, Side
-from .reach import Reach
 from .trial import Trial
+from .unreached import Reach
 
 MAX_BASES = 4
 MAX_WITNESSES = 4

@@ -22,8 +22,8 @@ from .aggregation import aggregation as chosen_aggregation
 from .backward import Backward
 from .forward import Forward
 from .gradient import Gradient
+from .kept_rounds import Abstract, Rounds
 from .requires_grad import answer_requires_grad
-from .rounds import Abstract, Rounds
 from .wrapper import differentiable_graph
 
 _OF_GRADIENTS = frozenset({"prim::GradOf", "prim::AutogradZero", "prim::no_grads"})

@@ -20,9 +20,9 @@ from ..types.types import NONE, is_differentiable, is_subtype
 from .aggregation import Aggregation
 from .draws import settle_draws
 from .gradient import Gradient
+from .kept_rounds import Abstract, Rounds
 from .registered import registered
 from .reverse import Rule
-from .rounds import Abstract, Rounds
 from .rules.branches import prepare_branch
 from .rules.loops import prepare_loop
 from .rules.nodes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...lang import ast
 from ...lang.source import Span
 from ..analysis.python_tuples import is_shape
-from ..functionalize.writes import WRITE
+from ..functionalize.write_nodes import WRITE
 from ..ir.node import Value
 from ..types.types import is_tensor
 from .emitter import Emitter

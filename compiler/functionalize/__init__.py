@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ...lang.diagnostics import Diagnostics
 from ..ir.graph import Graph
-from .writes import POP, WRITE, has_writes
+from .write_nodes import POP, WRITE, has_writes
 
 
 def functionalize(graph: Graph, diagnostics: Diagnostics) -> Graph:

@@ -14,7 +14,7 @@ from .places import Either, Items, Place, Plain, Root, Slots, Spread, View, is_m
 from .scopes import Write
 from .views import GET, ElementStep, FieldStep, TypeStep, argument_of, may_alias, possible_step, step_of
 from .walker import Walker
-from .writes import POP, WRITE
+from .write_nodes import POP, WRITE
 
 UPDATED = "aten::_updated"
 

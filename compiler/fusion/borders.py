@@ -22,7 +22,7 @@ from ..ops.composite import is_composite
 from ..ops.meta import UNKNOWN, is_known
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.infer import has_rule
-from ..types.sizes import is_open as is_open_size
+from ..types.open_sizes import is_open as is_open_size
 from ..types.types import FLOAT, UNDEFINED, ListType, Type, is_tensor, leaf_of
 from .decompose import primitive_definition
 from .seeds import is_open

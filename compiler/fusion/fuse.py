@@ -25,8 +25,8 @@ from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
 from ..types.dtypes import DType
-from ..types.floats import holds_open_float
-from ..types.sizes import closed
+from ..types.open_floats import holds_open_float
+from ..types.open_sizes import closed
 from .decompose import decompose, take_apart
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices

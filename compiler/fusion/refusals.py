@@ -25,8 +25,8 @@ from ..ops.arrays import numpy_dtype
 from ..ops.meta import UNKNOWN, Meta, OpenList
 from ..ops.registry import OPS, Op, Trait
 from ..shapes.propagate import ShapeError
-from ..types.floats import Expression, OpenFloat, evaluated
-from ..types.sizes import at_hand
+from ..types.open_floats import Expression, OpenFloat, evaluated
+from ..types.open_sizes import at_hand
 from ..types.types import FLOAT, INT, NUMBER, leaf_of
 from .decompose import primitive_definition
 from .straight import Unfusable

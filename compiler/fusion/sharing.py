@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.printer import print_kernel
-from ..types.sizes import Symbols
+from ..types.open_sizes import Symbols
 from .program import KernelStep, Program, Step
 
 _NAME = re.compile(r"%[\w.]+")

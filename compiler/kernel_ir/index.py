@@ -14,7 +14,7 @@ from math import inf
 from typing import TypeAlias, cast
 
 from ...lang.light_dataclasses import dataclass
-from ..types.sizes import common_divisor
+from ..types.open_sizes import common_divisor
 
 
 @dataclass(frozen=True, slots=True)

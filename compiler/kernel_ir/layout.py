@@ -18,7 +18,7 @@ from ..ops.meta import Meta, is_known
 from ..ops.open_arrays import OpenArray, Unanswered, contiguous_strides, has_open_sizes, open_stand_in
 from ..ops.registry import Op
 from ..types.dtypes import DType
-from ..types.sizes import closed
+from ..types.open_sizes import closed
 
 
 @dataclass(frozen=True, slots=True)

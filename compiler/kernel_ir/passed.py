@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-from ..types.sizes import whole
+from ..types.open_sizes import whole
 from .index import Atom, AxisAtom, Index, Sizes, ValueAtom
 from .kernel import Kernel, Total
 from .statements import conditions, operands

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Total, Uniform
 
 Range = tuple[float, float]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...lang.light_dataclasses import dataclass
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 from .arrays import numpy_dtype
 from .dims import slice_bounds
 from .meta import Meta

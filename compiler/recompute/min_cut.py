@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Node, Value
-from ..types.sizes import at_hand
+from ..types.open_sizes import at_hand
 from .prices import SCALE, price
 from .problem import Problem
 

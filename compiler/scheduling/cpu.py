@@ -28,7 +28,7 @@ from ..kernel_ir.kernel import (
     Store,
 )
 from ..kernel_ir.statements import conditions, with_axes_found, with_operands, without_unused
-from ..types.sizes import least
+from ..types.open_sizes import least
 from .split import ChunkLimits, split_reductions
 from .strides import extent, is_across, next_power, strides_along
 

@@ -20,7 +20,7 @@ from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, KernelConstant
 from ..kernel_ir.parts import fresh, names_of
 from ..kernel_ir.statements import without_unused
 from ..types.dtypes import BOOL
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from ..kernel_ir.kernel import (
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import BOOL, FLOAT64, DType
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 
 CANDIDATES: tuple[Number, ...] = (0, float("-inf"), float("inf"), 1)
 """What a load may give outside, in the order in which they are tried."""

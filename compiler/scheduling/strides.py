@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from ..kernel_ir.kernel import Axis, Kernel, Load, Store
-from ..types.sizes import next_power
+from ..types.open_sizes import next_power
 
 __all__ = ["extent", "is_across", "next_power", "strides_along"]
 

@@ -27,8 +27,8 @@ from ..ir.kinds import carried, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN, Meta, OpenList, is_known, join
-from ..types.floats import OpenFloat
-from ..types.sizes import is_open
+from ..types.open_floats import OpenFloat
+from ..types.open_sizes import is_open
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
 from .fills import Fill, Filled, fills
 from .growth import growing_lists

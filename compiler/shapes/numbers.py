@@ -17,7 +17,7 @@ from ..ir.kinds import entering, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
 from ..ops.meta import UNKNOWN
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 from ..types.types import INT
 
 Abstract: TypeAlias = Any

@@ -16,7 +16,7 @@ from typing import Any
 from ..ir.node import Node
 from ..ops.meta import UNKNOWN, Meta, OpenList, is_defined, join
 from ..ops.registry import OPS
-from ..types.sizes import is_open
+from ..types.open_sizes import is_open
 from .infer import infer
 
 _STACK, _CAT = OPS.named("aten::stack"), OPS.named("aten::cat")

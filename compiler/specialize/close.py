@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ir.graph import Graph
 from ..ir.rewrite import CONSTANT
-from ..types.sizes import closed, is_open
+from ..types.open_sizes import closed, is_open
 
 
 def close_sizes(graph: Graph, atoms: Sequence[int]) -> Graph:

@@ -16,7 +16,7 @@ from ..passes.inline_functions import inline_functions
 from ..passes.loops.unroll_loops import unroll_loops
 from ..pipeline import run_recipe, write_out_loops
 from ..shapes.propagate import propagate_shapes
-from ..types.floats import holds_open_float
+from ..types.open_floats import holds_open_float
 from ..types.types import BOOL, UNDEFINED, TensorType, Type, is_subtype, is_tensor, is_tensor_list
 
 _CONDITIONS = {"prim::If": 0, "prim::Loop": 1}

@@ -13,7 +13,7 @@ from math import inf, isinf
 from typing import Any, Literal, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
-from .floats import Expression, FloatDecision, HoldsOfFloats, evaluated
+from .open_floats import Expression, FloatDecision, HoldsOfFloats, evaluated
 from .polynomials import (
     Monomial,
     Polynomial,

@@ -11,7 +11,7 @@ The forms of the text:
 """
 
 from .functions import function_lines, unparse_closure_stage, unparse_function, unparse_pair, unparse_unit
-from .programs import unparse_program
+from .standalone import unparse_program
 from .statements import Line
 
 __all__ = [

@@ -28,9 +28,9 @@ from ..settings.counters import CONSTRUCTED, FALLBACKS, HITS, MISSES
 from ..settings.modes import OPTIMIZE, PROFILING, TOUCHED, runs_c
 from ..values.float_errors import ignoring_float_errors
 from .argument_spec import ArgumentSpec, Signature
-from .backend import GraphRun, kernels_for
 from .compilation import compile_graph, fallback_graph
 from .gradients import settle_for_shapes
+from .kernel_runner import GraphRun, kernels_for
 from .last import LAST
 from .profiling import Profile
 from .uniform import tie_to_one_shape

@@ -14,9 +14,9 @@ from ...compiler.types.schema import Argument
 from ...compiler.types.types import ListType, strip_optional
 from ...lang import ast
 from ...lang.diagnostics import did_you_mean
-from ..execution.backend import register_kernels
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, SharedPlans, unwrapped
+from ..execution.kernel_runner import register_kernels
 from ..execution.last import LAST
 from ..failures.failure import RuntimeFailure
 from ..settings.counters import HITS

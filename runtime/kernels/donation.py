@@ -13,7 +13,7 @@ from ...compiler.fusion.fuse import Unfusable, fuse
 from ...compiler.fusion.in_place import StillUsed, donating
 from ...compiler.fusion.refusals import Unsettled
 from ...compiler.ir.graph import Graph
-from ...compiler.types.sizes import Symbols
+from ...compiler.types.open_sizes import Symbols
 from .c.donation import refused
 from .program import DeviceProgram
 from .runner import KernelGraph, device_of

@@ -14,7 +14,7 @@ from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
-from ...compiler.types.sizes import Symbols, closed, is_open
+from ...compiler.types.open_sizes import Symbols, closed, is_open
 from ...lang.light_dataclasses import dataclass, replace
 from ..failures.failed_node import failure_at
 from ..values.torch_dtypes import torch_dtypes

@@ -21,7 +21,7 @@ from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.layout import Layout
 from ...compiler.ops.meta import UNKNOWN
 from ...compiler.shapes.propagate import ShapeError
-from ...compiler.types.sizes import Symbols, closed
+from ...compiler.types.open_sizes import Symbols, closed
 from ...lang.collection import collection_paused
 from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan

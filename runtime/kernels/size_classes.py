@@ -22,9 +22,9 @@ from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.meta import UNKNOWN, OpenList
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.types.dtypes import DType
-from ...compiler.types.floats import NoKey
 from ...compiler.types.guards import LEAST, Guards, values_of_atoms
-from ...compiler.types.sizes import Symbols, is_open
+from ...compiler.types.open_floats import NoKey
+from ...compiler.types.open_sizes import Symbols, is_open
 from ...lang.light_dataclasses import dataclass, field
 from ..failures.failure import RuntimeFailure
 from .failure import KernelFailure

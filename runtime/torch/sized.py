@@ -18,7 +18,7 @@ from typing import Any
 from ...compiler.autodiff import Gradient
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.specialize.close import close_sizes, take_open_sizes
-from ...compiler.types.sizes import closed
+from ...compiler.types.open_sizes import closed
 from ...lang.collection import collection_paused
 from ...lang.diagnostics import CompileError
 from ..execution.compilation import device_graph

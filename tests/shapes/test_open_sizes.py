@@ -14,7 +14,7 @@ from gradscript.compiler.kernel_ir.layout import Layout, contiguous_strides, vie
 from gradscript.compiler.ops.registry import OPS
 from gradscript.compiler.types.dtypes import FLOAT32
 from gradscript.compiler.types.guards import values_of_atoms
-from gradscript.compiler.types.sizes import (
+from gradscript.compiler.types.open_sizes import (
     Symbols,
     closed,
     common_divisor,

@@ -12,7 +12,7 @@ from gradscript.compiler.fusion.fuse import fuse
 from gradscript.compiler.fusion.program import Program
 from gradscript.compiler.fusion.refusals import Unsettled
 from gradscript.compiler.ir.graph import Graph
-from gradscript.compiler.types.sizes import Symbols
+from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.face import function, transforms
 from gradscript.runtime.kernels.reference import run_program
 from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup

@@ -30,7 +30,7 @@ from ...ops.scalar import PRIMITIVES
 from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Nest, Put, Start
 from ...scheduling.padding import identity
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .positions import CPositions

@@ -33,7 +33,7 @@ from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
 from ...types.dtypes import DType
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from .body import INDENT, CBody

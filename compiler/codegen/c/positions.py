@@ -9,7 +9,7 @@ from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel, Number
 from ...kernel_ir.passed import open_sizes, strides
 from ...scheduling.cpu import CpuSchedule
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import ATOM, Text
 from .primitives import PRODUCT, SUM, UNARY

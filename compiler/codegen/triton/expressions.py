@@ -33,7 +33,7 @@ from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
 from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
-from ...types.sizes import is_open, next_power, whole
+from ...types.open_sizes import is_open, next_power, whole
 from ..naming import Names
 from ..text import Text
 from .layout import Dimension, TritonLayout, TritonPositions

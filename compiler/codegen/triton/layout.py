@@ -16,7 +16,7 @@ from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
 from ...kernel_ir.passed import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across
-from ...types.sizes import is_open, whole
+from ...types.open_sizes import is_open, whole
 from ..text import Text
 from .open_numbers import OpenNumbers
 from .primitives import PRODUCT, SUM, UNARY

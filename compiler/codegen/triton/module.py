@@ -41,7 +41,7 @@ from ...types.dtypes import (
     INT64,
     UINT8,
 )
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported
 from ..wrapping import WIDTH, wrapped

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...kernel_ir.kernel import Kernel, Number
 from ...kernel_ir.passed import passed_sizes, size_parameter
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ..naming import Names
 
 

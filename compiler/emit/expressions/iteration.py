@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ....lang import ast
 from ....lang.light_dataclasses import dataclass
 from ....lang.trampoline import Walk
-from ...functionalize.writes import WRITE
+from ...functionalize.write_nodes import WRITE
 from ...ir.builder import Builder
 from ...ir.node import Node, Value, walk
 from ...spelling.overloads import Argued

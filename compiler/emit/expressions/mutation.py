@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ....lang import ast
 from ....lang.diagnostics import did_you_mean
-from ...functionalize.writes import POP
+from ...functionalize.write_nodes import POP
 from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.overloads import Argued

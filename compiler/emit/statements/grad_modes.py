@@ -22,7 +22,7 @@ from ....lang.patterns import pattern
 from ....lang.rules.grad_modes import grad_mode
 from ....lang.source import Span
 from ...functionalize.unrecorded import detach_results, inline_call, is_plain_call
-from ...functionalize.writes import WRITE
+from ...functionalize.write_nodes import WRITE
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import RECORDED, Block, Node

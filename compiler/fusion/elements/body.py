@@ -29,7 +29,7 @@ from ...kernel_ir.statements import used_names
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 
 
 def register_dtype(dtype: DType) -> DType:

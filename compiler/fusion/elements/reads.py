@@ -17,7 +17,7 @@ from ...ops.dims import wrap_dim
 from ...ops.families.creation import in_steps_of
 from ...ops.meta import UNKNOWN, Meta
 from ...types.dtypes import BOOL, INT32, INT64
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from .body import register_dtype
 from .rule import Elements, Guards, Incompatible, Known, Place, as_dtype
 

@@ -22,7 +22,7 @@ from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import NOT_CONSTANT, constant_of, replace_node, rewrite_nodes
 from ...ops.registry import OPS
-from ...types.sizes import is_open
+from ...types.open_sizes import is_open
 from ...types.types import ListType, TensorType, VariableType
 
 LIST = "prim::ListConstruct"

@@ -14,7 +14,7 @@ from ....compiler.fusion.in_place import StillUsed, donating
 from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
-from ....compiler.types.sizes import Symbols
+from ....compiler.types.open_sizes import Symbols
 from ...execution.differentiated import Differentiated
 from ...failures.failure import RuntimeFailure
 from .derivatives import CDifferentiated

@@ -8,7 +8,7 @@ from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, prog
 from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.kernel import Number as Literal
 from ....compiler.kernel_ir.passed import passed_sizes
-from ....compiler.types.sizes import closed
+from ....compiler.types.open_sizes import closed
 from ....lang.light_dataclasses import dataclass
 from .launched import LaunchedKernels, Launches
 from .library import load_library

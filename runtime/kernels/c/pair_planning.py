@@ -14,7 +14,7 @@ from ....compiler.ir.graph import Callee
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.shapes.propagate import ShapeError
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Symbols
+from ....compiler.types.open_sizes import Symbols
 from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
 from ...execution.gradients import is_floating

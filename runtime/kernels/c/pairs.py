@@ -22,7 +22,7 @@ from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN
 from ....compiler.specialize.close import take_open_sizes
 from ....compiler.types.guards import Guards, values_of_atoms
-from ....compiler.types.sizes import Symbols, closed
+from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ...execution.executor import may_run_again
 from ...failures.failure import RuntimeFailure

@@ -13,7 +13,7 @@ from ....compiler.fusion.sharing import SharedKernels
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.registry import OPS
 from ....compiler.types.guards import values_of_atoms
-from ....compiler.types.sizes import Symbols, at_hand, closed
+from ....compiler.types.open_sizes import Symbols, at_hand, closed
 from ....lang.light_dataclasses import dataclass
 from ...failures.failed_node import failure_at
 from .kernel import CModule, Kernels, module_of

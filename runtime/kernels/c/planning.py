@@ -16,7 +16,7 @@ from ....compiler.fusion.refusals import Unsettled
 from ....compiler.ir.graph import Graph
 from ....compiler.scheduling.cpu import split_for_cpu
 from ....compiler.specialize.optionals import specialize_optionals
-from ....compiler.types.sizes import Symbols, closed
+from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan

@@ -23,7 +23,7 @@ from ....compiler.codegen.triton.module import (
 from ....compiler.kernel_ir.kernel import Kernel, Number
 from ....compiler.kernel_ir.passed import passed_sizes
 from ....compiler.scheduling.schedule import Schedule, choose_schedule
-from ....compiler.types.sizes import closed, whole
+from ....compiler.types.open_sizes import closed, whole
 from ....lang.light_dataclasses import fields, replace
 from ...failures.failure import RuntimeFailure
 from ...settings.modes import AUTOTUNE

@@ -20,7 +20,7 @@ from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.types.dtypes import FLOAT32
 from gradscript.compiler.types.guards import values_of_atoms
-from gradscript.compiler.types.sizes import Symbols
+from gradscript.compiler.types.open_sizes import Symbols
 from gradscript.runtime.kernels.triton.kernel import TritonKernel, current_stream
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from math import gcd, isinf
 from typing import Any, cast
 
-from .floats import OpenFloat, evaluated
 from .guards import Atoms
+from .open_floats import OpenFloat, evaluated
 from .polynomials import (
     Polynomial,
     added,

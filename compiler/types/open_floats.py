@@ -4,7 +4,7 @@
                             0.0 <= p <= 1.0         True, and noted
                             math.sqrt(p)            the number, and noted: where p is 0.5
 
-As with open sizes (`sizes`), what works on floats works on these unawares. What is computed of them is an expression,
+As with open sizes, what works on floats works on these unawares. What is computed of them is an expression,
 each comparison a decision; where only a number of Python's own will do, the decision is that it is the one at hand.
 """
 
