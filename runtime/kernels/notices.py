@@ -10,6 +10,7 @@ import warnings
 
 from ...compiler.fusion.straight import Unfusable
 from ...compiler.ir.graph import Graph
+from ...lang.callers import calling_frame
 from ...lang.source import NO_SPAN, Span
 from ..settings.modes import settings
 
@@ -17,10 +18,11 @@ TOLD: set[str] = set()
 
 
 def tell(message: str, of: str = "") -> None:
-    """One notice of a kind: with this message, or, whatever the message says, `of` this."""
+    """One notice of a kind, at the user's call: with this message, or, whatever the message says, `of` this."""
     if (of or message) not in TOLD:
         TOLD.add(of or message)
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        _, level = calling_frame()
+        warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def tell_of_ops(graph: Graph, reason: Exception | str) -> None:

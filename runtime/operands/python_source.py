@@ -1,33 +1,14 @@
-"""Where a user's Python code is: the frame that called, and spans of its source."""
+"""Where a user's Python code is: spans of its source."""
 
 from __future__ import annotations
 
 import linecache
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
+from ...lang.callers import calling_frame
 from ...lang.source import NO_SPAN, Source, Span
-
-_OURS = tuple(
-    f"{folder}{os.sep}" for folder in (Path(__file__).resolve().parents[1], Path(np.__file__).resolve().parent)
-)
-"""Code in these folders calls on behalf of a user's."""
-
-
-def calling_frame() -> tuple[FrameType, int]:
-    """The innermost frame of code that is neither of this folder nor NumPy's, and how many frames out it is."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-        level += 1
-    return frame, level
-
 
 _Place = tuple[int | None, int | None, int | None, int | None]
 """First and last line (from 1), first and last column (from 0, in bytes) of an instruction."""

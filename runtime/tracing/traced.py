@@ -10,8 +10,8 @@ import numpy as np
 
 from ...compiler.ir.node import Value
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
+from ...lang.callers import calling_frame
 from ..operands.operand import Operand
-from ..operands.python_source import calling_frame
 from ..operands.snippets import operate
 
 if TYPE_CHECKING:

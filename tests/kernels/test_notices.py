@@ -58,8 +58,9 @@ def test_a_call_in_c_that_has_no_kernels_is_told_once() -> None:
 @pytest.mark.usefixtures("without_sums")
 def test_gradients_in_c_that_have_no_kernels_are_told() -> None:
     unit = gs.CompilationUnit(SOURCE, "sums.grad")
-    with gs.settings.backend("c"), pytest.warns(RuntimeWarning, match=r"(?s)f runs op by op.*sums.grad"):
+    with gs.settings.backend("c"), pytest.warns(RuntimeWarning, match=r"(?s)f runs op by op.*sums.grad") as told:
         assert np.allclose(gs.grad(unit.f)(np.zeros(4)), 2)
+    assert {warning.filename for warning in told} == {__file__}, "the line of the user's call"
 
 
 @pytest.mark.usefixtures("without_sums")

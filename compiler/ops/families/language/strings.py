@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .....lang.callers import calling_frame
 from ....types.lazy_numpy import np
 from ...registry import Trait, declare
 from ...tensor_text import tensor_text
@@ -62,7 +63,8 @@ CATEGORIES: dict[str, type[Warning]] = {
 def _warn(message: str, category: str) -> None:
     if category not in CATEGORIES:
         raise ValueError(f"'{category}' is no category of warnings")
-    warnings.warn(message, CATEGORIES[category], stacklevel=2)
+    _, level = calling_frame()
+    warnings.warn(message, CATEGORIES[category], stacklevel=level)
 
 
 def _declare_text(schema: str, evaluate: Callable[..., str]) -> None:
