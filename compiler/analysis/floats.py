@@ -10,7 +10,7 @@ what dtype a result is, the op's own rule tells, asked with operands of floats a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from ..ir.graph import Graph
 from ..ir.kinds import is_loop
@@ -43,9 +43,13 @@ def _brought_to(node: Node) -> Value | None:
 
 
 class Floats:
-    """`given` are of floats for sure."""
+    """`given` are of floats for sure. `asked` are results, of each of which a gradient is given if it is of floats.
 
-    def __init__(self, graph: Graph, given: Collection[Value]) -> None:
+    Of results of one dtype that is certain wherever a gradient is: of two, one may be of ints, and the other's gradient
+    comes back to what has the dtype of the first.
+    """
+
+    def __init__(self, graph: Graph, given: Collection[Value], asked: Sequence[Value] = ()) -> None:
         self._same: dict[Value, Value] = {}
         self._floating: set[Value] = set()
         nodes = list(graph.all_nodes())
@@ -57,6 +61,8 @@ class Floats:
                 self._join_carried(node)
         typed = [value for node in nodes for value in node.outputs if _is_typed(value)]
         self._floating.update(self._class(value) for value in (*given, *typed))
+        if all(is_tensor(value.type) for value in asked) and len({self._class(value) for value in asked}) == 1:
+            self._floating.add(self._class(asked[0]))
         for _ in range(_SWEEPS):
             before = len(self._floating)
             self._floating.update(self._class(value) for node in nodes for value in self._follows(node))

@@ -91,7 +91,8 @@ def _differentiate(
     floats = None
     if asks_for_a_dtype(f):
         given = [v for v, sure in zip(f.inputs, floating, strict=True) if sure and is_differentiable(v.type)]
-        floats = Floats(f, [*given, *(f.outputs if results_are_asked else ())])
+        asked = [v for v in f.outputs if is_differentiable(v.type)] if results_are_asked else []
+        floats = Floats(f, given, asked)
     forward = Forward(f, active, temporaries, rounds, known, aggregation, lacks, _differentiate, floats)
     yield forward.prepare()
     # What contexts are made of was written for tensors of any kind.
