@@ -13,7 +13,7 @@ from __future__ import annotations
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
 from ..kernel_ir.kernel import Axis, Cast, Definition, Kernel, KernelConstant, Operand, Reduce, Statement, Store
-from ..kernel_ir.statements import indices, with_indices, with_operands
+from ..kernel_ir.statements import indices, with_axes_found, with_indices, with_operands
 from ..types.dtypes import INT64
 
 
@@ -52,7 +52,7 @@ def _without_ones(kernel: Kernel) -> Kernel:
             if not statement.over:
                 statement = _of_one_element(statement)
         body.append(statement)
-    return replace(kernel, axes=kept, body=tuple(body))
+    return replace(kernel, axes=kept, body=tuple(with_axes_found(body)))
 
 
 def _of_one_element(statement: Reduce) -> Definition:
@@ -89,7 +89,7 @@ def _merged(kernel: Kernel, outer: Axis, inner: Axis) -> Kernel | None:
     axes = tuple(new if a == outer else a for a in kernel.axes if a != inner)
     sizes = {a.name: a.size for a in axes}
     body = [_renamed(statement, outer.name, inner.name, name, sizes) for statement in kernel.body]
-    return replace(kernel, axes=axes, body=tuple(body))
+    return replace(kernel, axes=axes, body=tuple(with_axes_found(body)))
 
 
 def _reduces_as_one(statement: Reduce, pair: set[str]) -> bool:

@@ -55,6 +55,7 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *res
 _OTHERWISE: dict[str, Callable[..., Any]] = {
     "dropout_attention": _attention,
     "sum_rows": lambda self, start: sum(self, self.new_full(self.shape[1:], start)),
+    "_fill_diagonal": lambda self, value, wrap: self.clone().fill_diagonal_(value, wrap),
     "nonzero_numpy": lambda self: torch.nonzero(self, as_tuple=True),
     **{f"adaptive_avg_pool{rank}d": getattr(F, f"adaptive_avg_pool{rank}d") for rank in (2, 3)},
     **{f"adaptive_max_pool{rank}d": getattr(F, f"adaptive_max_pool{rank}d_with_indices") for rank in (2, 3)},

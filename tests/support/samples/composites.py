@@ -199,6 +199,7 @@ CASES: dict[str, list[Call]] = {
     # --- shapes ---
     "diagflat": [call(t(3)), call(t(2, 2), -1), call(t()), call(t(0))],
     "block_diag": [call([t(2, 3), t(3), t()]), call([t(2, 1)])],
+    "_fill_diagonal": [call(t(3, 3), 2.0), call(t(2, 4), -1.0), call(t(7, 2), 0.5, True), call(t(2, 2, 2), 1.0)],
     "_given_or_detached": [call([t(2), t(3)], [t(2), t(1, 3)])],
     "cartesian_prod": [call([t(2), t(3)]), call([t(2)]), call([t(2), t(1), t(3)])],
     "hsplit.int": [*_SPLIT, call(t(4), 2)],
