@@ -109,8 +109,8 @@ def test_results_are_those_of_torch_in_float64(name: str) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10 * np.abs(b).max(initial=1.0))
 
 
-# The tenth stacks a list that grows once more behind its loop. The ninth, which reads the last of a list in inner rounds,
-# plans a part of its gradient anew for eleven.
+# The tenth stacks a list that grows once more behind its loop. The ninth, which reads the last of a list in inner
+# rounds, plans a part of its gradient anew for eleven.
 @pytest.mark.parametrize("seed", sorted({*range(some(12)), 10} - {9}))
 def test_random_loops_are_what_plans_for_the_very_rounds_give(
     seed: int, planned: list[object], monkeypatch: pytest.MonkeyPatch
