@@ -193,6 +193,8 @@ class _Side:
         new = self.result(value)
         root = memory.allocate(new, kept, origin=cell.key[0])
         root.cell.name = cell.name
+        within = [(self.decision(condition, not wanted), wanted) for condition, wanted in cell.exists]
+        root.cell.exists = ((self.made.inputs[0], self.block is self.made.blocks[0]), *within)
         self.exported[cell] = root
         return root
 

@@ -14,6 +14,7 @@ from ...lang.diagnostics import Abort
 from ..ir.node import Value
 from ..ops.registry import OPS
 from ..types.types import ListType, OptionalType, Type, is_subtype, is_tensor, unify
+from .existence import where_made
 from .objects import Objects
 from .places import (
     Cell,
@@ -160,7 +161,18 @@ class Memory(Objects):
             pending.append(place)
             place = place.parent
             value = self.snapshot(place)
-        for view in reversed(pending):
+        if pending:
+            there = where_made(self.builder, pending[0].root)
+            if there is not None:
+                sides = [partial(self._taken, value, pending), partial(self.builder.uninitialized, pending[0].type)]
+                value = self._decide(there, sides, pending[0].type)
+                self.keep(pending[0], value)
+                return value
+        return self._taken(value, pending)
+
+    def _taken(self, value: Value, views: Sequence[View]) -> Value:
+        """What the first of these views has of a value, which the last is of."""
+        for view in reversed(views):
             value = view.step.read(self.builder, value)
             self.keep(view, value)
         return value

@@ -61,6 +61,8 @@ class Cell:
     others: dict[Cell, None] = field(default_factory=dict)
     elements: Cell | None = None
     repeats: bool = False
+    exists: tuple[tuple[Value, bool], ...] = ()
+    """Of what one side of a branch made: the conditions, and what each is where it was made."""
 
     @property
     def root(self) -> Root:
