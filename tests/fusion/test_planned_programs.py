@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gradscript.compiler.kernel_ir.kernel import Reduce
 from row_program_running import SPLITS, difference, few_elements, planned
 from row_programs import SMALL, RowProgram, row_program
 
@@ -102,3 +103,17 @@ def test_random_programs_give_what_torch_gives(first: int) -> None:
     for seed in range(first, first + 10):
         with few_elements() as split:
             assert not difference(row_program(seed, SMALL), split, seed)
+
+
+@pytest.mark.parametrize("of", ["argmax", "argmin"])
+def test_what_no_store_asks_for_is_in_no_kernel(of: str) -> None:
+    # The place of the largest of one number is known; a mean over what the kernel walks was left beside it.
+    source = (
+        "def f(x, y, w, b, c, labels):\n"
+        f"    return (torch.tanh(y) * x.mean([0])).{of}(-1, keepdim=True).to(x.dtype) * x\n"
+    )
+    with few_elements() as split:
+        program = RowProgram(source, (17, 1))
+        assert difference(program, split, 0) == ""
+        pair = planned(program, split)
+        assert not any(isinstance(s, Reduce) for k in pair.forward.kernels for s in k.body)

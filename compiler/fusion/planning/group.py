@@ -14,6 +14,8 @@ from ...ir.node import Node, Value
 from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
 from ...kernel_ir.kernel import Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
+from ...kernel_ir.parts import restricted
+from ...kernel_ir.statements import without_unused
 from ...ops.meta import Meta
 from ...types.dtypes import BOOL, FLOAT64, INT64
 from ..elements.body import Body, register_dtype
@@ -342,12 +344,13 @@ class Group:
     # --- the kernel ---
 
     def kernel(self, name: str) -> Kernel:
-        """What was put together, with the role of each axis."""
+        """What was put together, with the role of each axis, but for what no store asks for: where one of no more than
+        one element is the largest, say, is known, and what it was computed of would only be in the way of a split."""
         axes = tuple(
             Axis(axis_name, size, "reduction" if axis_name in self.reduced else "parallel")
             for axis_name, size in self.sizes.items()
         )
-        return Kernel(
+        kernel = Kernel(
             name,
             axes,
             tuple(self.buffers.values()),
@@ -355,6 +358,8 @@ class Group:
             tuple(self.body.statements),
             _users(self.sources),
         )
+        used = without_unused(kernel.body)
+        return kernel if len(used) == len(kernel.body) else restricted(kernel, name, axes, [*kernel.buffers], used)
 
 
 def _users(spans: Iterable[Span]) -> tuple[Span, ...]:
