@@ -6,7 +6,8 @@ python benchmarks/plans.py --compile          torch.compile beside both: its ker
 python benchmarks/plans.py --scale=0.5        all sizes halved; --models=transformer,mlp some of them
 python benchmarks/plans.py --keep             what is printed goes into benchmarks/results/models.md
 
-A plan is what `f.kernels(…)` lists: both passes, nothing compiled. Processors and GPUs are given the same kernels.
+A plan is what `f.kernels(…)` lists: both passes, nothing compiled. What the host pays where all is built, for plans,
+launches and sizes that vary, is printed behind. Processors and GPUs are given the same kernels.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 import torch
 from gradscript.runtime.kernels.listing import KernelListing
 from harness import Row, medians, table
+from host_bars import host_rows
 from memory_models import FOLDER, MODELS, Draw, Model, ones, zeros
 
 RESULTS = Path(__file__).parent / "results" / "models.md"
@@ -178,7 +180,7 @@ def main() -> None:
     wanted = given.models.split(",") if given.models else []
     models = [make(given.scale) for make in MODELS if not wanted or make.__name__ in wanted]
     counts, steps = _compiled(models) if given.compile else ({}, {})
-    rows = planning(models, counts) + deepening()
+    rows = planning(models, counts) + deepening() + host_rows()
     if given.steps:
         rows += stepping(models, steps)
     text = table(rows)
