@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .functions import FUNCTIONS_ONLY
+
 _CONVERT = "`gradscript convert FILE.py` turns a torch.autograd.Function into a function with a closure"
 _CAPTURES = "a closure captures what it uses: write `def backward(grad_output):` inside, and `return y, backward`"
 _DEVICE = "remove it: all stays on the device of the arguments; `x.to(y.device)` brings it to that of another"
@@ -209,6 +211,11 @@ def for_name(name: str) -> tuple[str, ...]:
 def for_member(name: str) -> tuple[str, ...]:
     """What to write instead of a method or an attribute."""
     return _found(MEMBERS, name)
+
+
+def for_function(name: str) -> tuple[str, ...]:
+    """What to write instead of a method that torch has as a function alone."""
+    return (f"it is a function: write `{FUNCTIONS_ONLY[name]}(…)`",) if name in FUNCTIONS_ONLY else ()
 
 
 def for_member_of(name: str, member: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir.node import Node
 from ..ops.registry import OPS, Trait
+from ..spelling.functions import FUNCTIONS_ONLY
 from ..spelling.names import BUILTINS, MODULES, OWN
 from ..types.types import TENSOR, is_tensor
 from .arguments import Spelling
@@ -18,7 +19,13 @@ def is_method(node: Node, spelling: Spelling) -> bool:
     """Whether the op may be called on its first argument, which these arguments begin with."""
     assert node.schema is not None
     name = node.schema.base_name
-    if name in _NO_METHODS or name in OWN or name.startswith(("_", *_PREFIXES)) or name.endswith("_"):
+    if (
+        name in _NO_METHODS
+        or name in OWN
+        or name in FUNCTIONS_ONLY
+        or name.startswith(("_", *_PREFIXES))
+        or name.endswith("_")
+    ):
         return False
     if not spelling or spelling[0] != (0, "") or not is_tensor(node.inputs[0].type):
         return False

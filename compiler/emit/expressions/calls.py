@@ -10,7 +10,8 @@ from ....lang.trampoline import Walk
 from ...ir.graph import Callee
 from ...ir.node import Value
 from ...ops.registry import OPS
-from ...spelling.advice import for_member, for_module, for_name
+from ...spelling.advice import for_function, for_member, for_module, for_name
+from ...spelling.functions import FUNCTIONS_ONLY
 from ...spelling.names import BUILTINS, MODULES, OWN, PLAIN_TOO, names_of, op_name
 from ...spelling.overloads import Argued
 from ...types.types import (
@@ -224,6 +225,10 @@ def _root(node: ast.Expr) -> ast.Expr:
     return node
 
 
+def _methods() -> list[str]:
+    return [name for name in OPS.names() if name not in OWN | FUNCTIONS_ONLY.keys() and not name.startswith("_")]
+
+
 def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
     name = function.name
     receiver = yield e.expression(function.value)
@@ -245,9 +250,8 @@ def _call_method(e: Emitter, node: ast.Call, function: ast.Attribute) -> Walk:
     fields = receiver.type.names if isinstance(receiver.type, TupleType) else ()
     if fields and name == "_replace":
         return emit_replaced(e, node, subject, arguments)
-    if not OPS.overloads(name) or name in OWN:
-        methods = [name for name in OPS.names() if name not in OWN and not name.startswith("_")]
-        notes = for_member(name) or did_you_mean(name, methods)
+    if not OPS.overloads(name) or name in OWN or name in FUNCTIONS_ONLY:
+        notes = for_function(name) or for_member(name) or did_you_mean(name, _methods())
         notes = (f"its elements are {', '.join(fields)}",) if fields else notes
         raise e.fail("E202", f"{described(receiver.type)} has no method '{name}'", function.name_span, *notes)
     name = with_indices(name, arguments)

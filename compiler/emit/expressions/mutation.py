@@ -13,6 +13,8 @@ from ....lang.diagnostics import did_you_mean
 from ...functionalize.write_nodes import POP
 from ...ir.node import Value
 from ...ops.registry import OPS
+from ...spelling.advice import for_function
+from ...spelling.functions import FUNCTIONS_ONLY
 from ...spelling.overloads import Argued
 from ...types.types import is_tensor
 from ..emitter import Emitter
@@ -59,8 +61,8 @@ def emit_mutation(
         raise e.fail("E202", f"in-place method '{name}' is not in the language", function.name_span, _REFUSED[name])
     if name == "copy_" and 1 <= len(arguments) <= 2:
         new = copied_into(e, node, subject.value, arguments[0])
-    elif not OPS.overloads(functional):
-        notes = did_you_mean(name[:-1], OPS.names())
+    elif not OPS.overloads(functional) or (functional in FUNCTIONS_ONLY and name not in _FILLS):
+        notes = for_function(functional) or did_you_mean(name[:-1], OPS.names())
         raise e.fail("E202", f"unknown in-place method '{name}'", function.name_span, *notes)
     else:
         new = emit_resolved(e, node, functional, [subject, *arguments], f"method '{name}'")

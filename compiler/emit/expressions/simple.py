@@ -8,7 +8,7 @@ from ....lang.source import Span
 from ....lang.trampoline import Walk
 from ...ir.node import Value
 from ...ops.registry import OPS
-from ...spelling.advice import for_member, for_module
+from ...spelling.advice import for_function, for_member, for_module
 from ...spelling.names import CONSTANTS, METHOD_ATTRIBUTES, MODULES, op_name
 from ...spelling.operators import UNARY
 from ...spelling.overloads import Argued
@@ -98,7 +98,7 @@ def emit_attribute(e: Emitter, node: ast.Attribute) -> Walk:
         if isinstance(value.type, TupleType) and value.type.names and not notes:
             notes = (f"its elements are {', '.join(value.type.names)}",)
         if OPS.overloads(name):
-            notes = (f"'{name}' is a method: write `.{name}(…)`",)
+            notes = for_function(name) or (f"'{name}' is a method: write `.{name}(…)`",)
         raise e.fail("E202", f"{described(value.type)} has no attribute '{name}'", node.name_span, *notes)
     return emit_resolved(e, node, op, [Argued(value, node.value.span)], f"attribute '{name}'")
 
