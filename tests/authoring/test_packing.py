@@ -17,6 +17,7 @@ from pathlib import Path
 import click.testing
 import gradscript as gs
 import pytest
+import torch
 from gradscript.authoring.cli.main import main
 from gradscript.authoring.packing.stubs import stubs_of
 from gradscript.authoring.packing.wheel import NoPackage, pack
@@ -169,6 +170,37 @@ def test_a_folder_is_installed_and_imported(folder: Path, tmp_path: Path) -> Non
     assert found.stdout == (
         f"[2. 2.] x over its root mean square. ['block', 'printed']\n{modules}tensor([1.0000, 1.0000])\n"
     ), found.stderr
+
+
+ALONE = """\
+import importlib.util, sys
+sys.path += sys.argv[1:]
+assert importlib.util.find_spec("gradscript") is None
+import torch, my_norms
+x, weight = (torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((4, 8), (8,)))
+found = my_norms.kernels.block.block(x, weight)
+wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * weight * 2
+towards = torch.randn_like(wanted)
+torch.testing.assert_close(found, wanted)
+for pair in zip(*(torch.autograd.grad(y, (x, weight), towards) for y in (found, wanted))):
+    torch.testing.assert_close(*pair)
+try:
+    my_norms.layers.norms.rms_norm
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_its_kernels_run_where_there_is_torch_alone(folder: Path, tmp_path: Path) -> None:
+    wheel = pack(folder, tmp_path, exported=True).path
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", str(site)]
+    subprocess.run([*command, str(wheel)], check=True, cwd=tmp_path)
+    # -S: no .pth file brings the editable package.
+    others = str(Path(torch.__file__).parents[1])
+    run = [sys.executable, "-I", "-S", "-c", ALONE, str(site), others]
+    found = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert found.stdout == "No module named 'gradscript'\n", found.stderr
 
 
 def test_the_archive_is_what_its_record_says(folder: Path, tmp_path: Path) -> None:
