@@ -14,7 +14,7 @@ from ...functionalize.write_nodes import POP
 from ...ir.node import Value
 from ...ops.registry import OPS
 from ...spelling.advice import for_function
-from ...spelling.functions import FUNCTIONS_ONLY
+from ...spelling.in_place import IN_PLACE
 from ...spelling.overloads import Argued
 from ...types.types import is_tensor
 from ..emitter import Emitter
@@ -61,8 +61,12 @@ def emit_mutation(
         raise e.fail("E202", f"in-place method '{name}' is not in the language", function.name_span, _REFUSED[name])
     if name == "copy_" and 1 <= len(arguments) <= 2:
         new = copied_into(e, node, subject.value, arguments[0])
-    elif not OPS.overloads(functional) or (functional in FUNCTIONS_ONLY and name not in _FILLS):
-        notes = for_function(functional) or did_you_mean(name[:-1], OPS.names())
+    elif not OPS.overloads(functional):
+        notes = did_you_mean(name, [f"{known}_" for known in IN_PLACE])
+        raise e.fail("E202", f"unknown in-place method '{name}'", function.name_span, *notes)
+    elif name[-1] == "_" and is_tensor(subject.value.type) and not _is_in_place(name):
+        instead = f"torch writes nothing of the name in place; bind the name anew: `y = y.{functional}(…)`"
+        notes = for_function(functional) or (instead,)
         raise e.fail("E202", f"unknown in-place method '{name}'", function.name_span, *notes)
     else:
         new = emit_resolved(e, node, functional, [subject, *arguments], f"method '{name}'")
@@ -73,6 +77,10 @@ def emit_mutation(
     else:
         emit_update(e, node, subject.value, new, f"`{name}`")
     return subject.value if is_tensor(subject.value.type) else e.at(node).constant(None)
+
+
+def _is_in_place(name: str) -> bool:
+    return name.removesuffix("_") in IN_PLACE or name in _IN_PLACE_ALONE
 
 
 def copied_into(e: Emitter, node: ast.Syntax, old: Value, source: Argued) -> Value:
