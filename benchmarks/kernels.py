@@ -253,6 +253,16 @@ def sizes_table(found: Sequence[Measured]) -> str:
     )
 
 
+def progress(found: Sequence[Measured], name: str, dtype: str) -> str:
+    """Lines of what was found of one function, for whoever waits."""
+    return "\n".join(
+        f"  {one.passes}: {100 * one.fraction:.0f} % of a copy; µs: "
+        + ", ".join(f"{peer} {1e6 * seconds:.0f}" for peer, seconds in one.seconds.items())
+        for one in found
+        if (one.function, one.dtype) == (name, dtype)
+    )
+
+
 def overhead_table(found: Sequence[Overhead]) -> str:
     rows = [
         [f"`{one.function}`", one.passes]
@@ -313,6 +323,7 @@ def main() -> int:
         for dtype in DTYPES:
             log(f"{name}, {dtype}")
             measured += benchmark.measure(name, dtype)
+            log(progress(measured, name, dtype))
     overheads = [found for name in names if name not in FIXED_WIDTH for found in benchmark.overhead(name)]
     around = circumstances(given.device)
     text = "\n\n".join(
