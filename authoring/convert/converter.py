@@ -25,7 +25,7 @@ _SUFFIX = re.compile(r"(Autograd)?(Function|Func|Fn|Op)$")
 _RESERVED = frozenset((*dir(builtins), "torch", "math", "gs", "F"))
 """Names that a function would take from the others of its file."""
 _MISFIT = re.compile(
-    r"function '(?P<function>\w+)': '(?P<parameter>\w+)' must be Tensor, not (?P<type>float|int|bool|str|List\[\w+\])$"
+    r"function '(?P<function>\w+)': '(?P<parameter>\w+)' must be [\w\[\]]+, not (?P<type>float|int|bool|str|List\[\w+\])$"
 )
 _ONE_WORD = re.compile(r"[A-Z][a-z]*G?LU")
 """SwiGLU, GeLU."""
@@ -33,7 +33,9 @@ _IDLE_DECORATORS = (
     "custom_fwd",
     "custom_bwd",
     "script",
+    "script_if_tracing",
     "staticmethod",
+    "classmethod",
     "once_differentiable",
     "compile",
     "no_grad",
@@ -116,7 +118,7 @@ class _Conversions:
         self._comments = Comments.of(text)
         self._found = Conversion(filename)
         self._names = {name: self._name_of(name) for name in file.classes}
-        self._failed: dict[str, Remark] = {}
+        self._failed = {name: Remark(name, line, reason) for name, line, reason in file.left}
         self._pieces: dict[str, _Piece] = {}
         self._constants: dict[str, str] = {}
         self._owners: dict[str, ast.ClassDef] = {}
@@ -247,26 +249,12 @@ class _Conversions:
         if broken is not None:
             self._fail(piece.name, piece.name, definition.lineno, f"it calls '{broken}', which is not converted")
             return
-        first: tuple[CompileError, Writer] | None = None
         before = self._before(piece)
-        is_plain = piece.name in self._file.functions and piece.name not in self._file.scripted
-        for types in candidates(piece.made, plain=is_plain):
-            typed = _with_types(definition, types)
-            writer = Writer(self._text, self._comments.again())
-            text = writer.write_function(typed)
-            try:
-                CompilationUnit(f"{before}{text}")
-            except CompileError as error:
-                if self._takes_what_is_given(piece, error):
-                    self._settle(piece)
-                    return
-                first = first or (error, writer)
-                continue
-            piece.text = text
-            self._note_types(piece, types)
-            return
-        assert first is not None
-        self._tell(piece, *first, len(before.splitlines()))
+        settled = self._compiling(piece, before)
+        if isinstance(settled, dict):
+            self._note_types(piece, settled)
+        elif settled is not None:
+            self._tell(piece, *settled, len(before.splitlines()))
 
     def _takes_what_is_given(self, piece: _Piece, error: CompileError) -> bool:
         """Whether a plain function that it calls can take what it is given, for a parameter whose type nothing says."""
@@ -279,15 +267,32 @@ class _Conversions:
         if given is None or given.annotation is not None or called.made.saved:
             return False
         given.annotation = ast.parse(found["type"], mode="eval").body
-        text = Writer(self._text, self._comments.again()).write_function(definition)
-        try:
-            CompilationUnit(f"{self._before(called)}{text}")
-        except CompileError:
+        settled = self._compiling(called, self._before(called))
+        if settled is None or isinstance(settled, tuple):
             given.annotation = None
             return False
-        called.text = text
-        self._note_types(called, {given.arg: found["type"]})
+        said = self._original(called.name)
+        self._found.notes = [note for note in self._found.notes if note.name != said or note.line != definition.lineno]
+        self._note_types(called, {given.arg: found["type"], **settled})
         return True
+
+    def _compiling(self, piece: _Piece, before: str) -> dict[str, str] | tuple[CompileError, Writer] | None:
+        """The first types with which a piece compiles, of which its text is made; else how the likeliest fail."""
+        first: tuple[CompileError, Writer] | None = None
+        is_plain = piece.name in self._file.functions and piece.name not in self._file.scripted
+        for types in candidates(piece.made, plain=is_plain):
+            writer = Writer(self._text, self._comments.again())
+            text = writer.write_function(_with_types(piece.made.definition, types))
+            try:
+                CompilationUnit(f"{before}{text}")
+            except CompileError as error:
+                if self._takes_what_is_given(piece, error):
+                    return self._compiling(piece, self._before(piece))
+                first = first or (error, writer)
+                continue
+            piece.text = text
+            return types
+        return first
 
     def _before(self, piece: _Piece) -> str:
         """The text that a function needs: constants, and all that it calls."""

@@ -29,6 +29,10 @@ def candidates(found: Converted, *, plain: bool = False) -> Iterator[dict[str, s
 
     Of a plain function, which no Function is and nobody compiled, nothing says which of them have a gradient.
     """
+    if found.definition.type_comment:
+        # A comment says all of them.
+        yield {}
+        return
     arguments = found.definition.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = [a.arg for a in positional[len(positional) - len(arguments.defaults) :]]

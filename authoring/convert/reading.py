@@ -10,13 +10,19 @@ from collections.abc import Iterator
 from ...lang.light_dataclasses import dataclass, field
 
 FUNCTION = "torch.autograd.Function"
-SCRIPT = "torch.jit.script"
+SCRIPT = ("torch.jit.script", "torch.jit.script_if_tracing")
 _HOMES = {"torch.autograd.function.Function": FUNCTION}
 _SHORT = (
     (re.compile(r"^torch\.nn\.functional\b"), "F"),
     (re.compile(r"^(typing|collections\.abc|torch)\.(?=(Optional|Union|List|Tuple|Tensor)$)"), ""),
 )
 """What the language calls what Python has longer names for."""
+
+_SCRIPTED_CLASS = "a class has no counterpart: write functions of what it holds, or `class P(NamedTuple):` with fields"
+_SCRIPTED_ELSE = "torch.jit.script is called on what is no function of this file"
+_INSIDE = (
+    "it stands inside a function or a class: move it to the top level of its file, and pass what it takes from there"
+)
 
 Method = ast.FunctionDef
 
@@ -44,6 +50,8 @@ class PythonFile:
     constants: dict[str, ast.Assign] = field(default_factory=dict)
     applied: dict[str, str] = field(default_factory=dict)
     """Names for the `apply` of a class."""
+    left: list[tuple[str, int, str]] = field(default_factory=list)
+    """What was asked for and is no function: its name, its line, and why."""
 
     def dotted(self, node: ast.expr) -> str:
         """The full name that a chain of attributes stands for; nothing for any other expression."""
@@ -62,19 +70,23 @@ class PythonFile:
             name = pattern.sub(replacement, name)
         return name
 
-    def is_scripted(self, definition: Method) -> bool:
-        return any(self.dotted(_called(d)) == SCRIPT for d in definition.decorator_list)
+    def is_scripted(self, definition: Method | ast.ClassDef) -> bool:
+        return any(self.dotted(_called(d)) in SCRIPT for d in definition.decorator_list)
 
 
 def read_python(text: str) -> PythonFile:
     """What stands at the top level. SyntaxError and ValueError as `ast.parse`; RecursionError for what is too deep."""
     found = PythonFile()
-    for node in _top_level(ast.parse(text)):
+    tree = _parsed(text)
+    at_top = list(_top_level(tree))
+    for node in at_top:
         match node:
             case ast.Import() | ast.ImportFrom():
                 _enter_import(found, node)
             case ast.ClassDef() if any(_is_function(found, base) for base in node.bases) or _has_passes(node):
                 _enter_class(found, node)
+            case ast.ClassDef() if found.is_scripted(node):
+                found.left.append((node.name, node.lineno, _SCRIPTED_CLASS))
             case ast.FunctionDef():
                 found.functions[node.name] = node
                 if found.is_scripted(node):
@@ -84,7 +96,18 @@ def read_python(text: str) -> PythonFile:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 plain = ast.copy_location(ast.Assign([node.target], value), node)
                 _enter_assignment(found, name, plain)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node not in at_top and any(_is_function(found, b) for b in node.bases):
+            found.left.append((node.name, node.lineno, _INSIDE))
     return found
+
+
+def _parsed(text: str) -> ast.Module:
+    """The tree, with types that comments say where all such comments read."""
+    try:
+        return ast.parse(text, type_comments=True)
+    except SyntaxError:
+        return ast.parse(text)
 
 
 def _is_function(found: PythonFile, base: ast.expr) -> bool:
@@ -96,7 +119,7 @@ def _has_passes(node: ast.ClassDef) -> bool:
     static = {
         part.name
         for part in node.body
-        if isinstance(part, ast.FunctionDef) and any(ast.unparse(d) == "staticmethod" for d in part.decorator_list)
+        if isinstance(part, ast.FunctionDef) and any(ast.unparse(d) in _OF_CLASSES for d in part.decorator_list)
     }
     return bool(node.bases) and {"forward", "backward"} <= static
 
@@ -116,7 +139,23 @@ def _enter_class(found: PythonFile, node: ast.ClassDef) -> None:
     for parent in parents:
         if not {"forward", "backward"} <= {part.name for part in parent.body if isinstance(part, ast.FunctionDef)}:
             found.classes.pop(parent.name, None)
+    whole.body = [_static(part, node.name) if isinstance(part, ast.FunctionDef) else part for part in whole.body]
     found.parents[node.name] = found.classes[node.name] = whole
+
+
+_OF_CLASSES = ("staticmethod", "classmethod")
+
+
+def _static(method: Method, owner: str) -> Method:
+    """A classmethod as a staticmethod, which names its class; any other as it is."""
+    if "classmethod" not in map(ast.unparse, method.decorator_list) or not method.args.args:
+        return method
+    made = copy.deepcopy(method)
+    first = made.args.args.pop(0).arg
+    for node in ast.walk(made):
+        if isinstance(node, ast.Name) and node.id == first:
+            node.id = owner
+    return made
 
 
 def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -143,9 +182,11 @@ def _enter_assignment(found: PythonFile, name: str, node: ast.Assign) -> None:
     value = node.value
     if isinstance(value, ast.Attribute) and value.attr == "apply" and isinstance(value.value, ast.Name):
         found.applied[name] = value.value.id
-    elif isinstance(value, ast.Call) and found.dotted(value.func) == SCRIPT and isinstance(value.args[:1], list):
+    elif isinstance(value, ast.Call) and found.dotted(value.func) in SCRIPT:
         if value.args and isinstance(value.args[0], ast.Name) and value.args[0].id in found.functions:
             found.scripted.append(value.args[0].id)
+        else:
+            found.left.append((name, node.lineno, _SCRIPTED_ELSE))
     else:
         found.constants[name] = node
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from ...lang.diagnostics import CODES as OF_SOURCE
 from ...lang.diagnostics import did_you_mean
+from ...runtime.failures.failure import CODES as OF_RUNS
 from ..lint.findings import CODES as OF_LINT
-from .examples import EXAMPLES
+from .calls import CALLS, Call
+from .examples import EXAMPLES, Example
 
-MEANINGS = OF_SOURCE | OF_LINT
-"""Every code of the compiler and of the linter."""
+MEANINGS = OF_SOURCE | OF_RUNS | OF_LINT
+"""Every code of the compiler, of what runs, and of the linter."""
+
+PAGES: dict[str, Example | Call] = {**EXAMPLES, **CALLS}
+"""A wrong program and a right one for each."""
 
 
 def explain(code: str) -> str:
@@ -17,7 +22,7 @@ def explain(code: str) -> str:
     if known not in MEANINGS:
         hint = "".join(f"; {note}" for note in did_you_mean(known, MEANINGS))
         raise KeyError(f"there is no code '{code}'{hint}")
-    example = EXAMPLES[known]
+    example = PAGES[known]
     return (
         f"{known}: {MEANINGS[known]}\n\nwrong:\n\n{_indented(example.wrong)}\n\nright:\n\n{_indented(example.right)}\n"
     )

@@ -13,6 +13,7 @@ from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import NONE, UNDEFINED, is_tensor
 from ...lang.source import Source, Span
 from .findings import Finding
+from .sameness import are_the_same
 
 _CHEAP = frozenset(
     f"aten::{name}"
@@ -79,7 +80,7 @@ def kept_for_nothing(callee: Callee, source: Source) -> Iterator[Finding]:
             note = f"compute it in the backward: `{name} = {value.node.span.text}`"
             yield Finding("L502", message, span, note)
         else:
-            twin = next((other for other in kept[:i] if other.name_hint and _are_the_same(value, other)), None)
+            twin = next((other for other in kept[:i] if other.name_hint and are_the_same(value, other)), None)
             if twin is not None:
                 other = twin.name_hint.partition(".")[0]
                 message = f"'{name}' is kept for the backward beside '{other}', which is the same"
@@ -120,30 +121,6 @@ def _asks_for_shape(node: Node, of: Value) -> bool:
 
 def _is_cheap(node: Node) -> bool:
     return node.kind in _CHEAP and bool(node.inputs) and is_tensor(node.inputs[0].type)
-
-
-def _are_the_same(one: Value, other: Value) -> bool:
-    """Whether two values are made by the same operations of the same values, none of which draws."""
-    waiting = [(one, other)]
-    while waiting:
-        first, second = waiting.pop()
-        if first is second:
-            continue
-        a, b = first.node, second.node
-        op = OPS.of(a.schema)
-        is_constant = a.kind == "prim::Constant" == b.kind
-        if is_constant and type(constant_of(first)) is type(constant_of(second)):
-            if constant_of(first) == constant_of(second):
-                continue
-            return False
-        makes_list = a.kind == "prim::ListConstruct"
-        plain = makes_list or (op is not None and not op.has(Trait.RANDOM) and not op.has(Trait.SIDE_EFFECT))
-        if a.kind != b.kind or not plain or len(a.inputs) != len(b.inputs):
-            return False
-        if first.index != second.index:
-            return False
-        waiting += zip(a.inputs, b.inputs, strict=True)
-    return True
 
 
 def _place(node: Node | None, source: Source) -> Span | None:

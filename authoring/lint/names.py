@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...compiler.ops.registry import OPS, Trait
 from ...lang import ast
@@ -21,6 +21,39 @@ def unused_names(definition: ast.FunctionDef) -> Iterator[Finding]:
             message = f"'{target.id}' is assigned and never read"
             edit = _removed(definition, statement) if not _calls(statement.value) else None
             yield Finding("L101", message, target.span, "remove the assignment, or begin the name with '_'", edit)
+    yield from _overwritten(definition)
+
+
+def _overwritten(definition: ast.FunctionDef) -> Iterator[Finding]:
+    """Assignments behind which the same block assigns the name again before anything can read it."""
+    closures = [node for node in definition.body if isinstance(node, ast.FunctionDef)]
+    captured = {node.id for closure in closures for node in _reads(closure)}
+    for block in (definition, *_statements(definition)):
+        for first, then in (pair for body in _bodies(block) for pair in _pairs(body)):
+            name = first.targets[0]
+            assert isinstance(name, ast.Name)
+            if name.id in captured or name.id.startswith("_"):
+                continue
+            edit = _removed(definition, first) if not _calls(first.value) else None
+            message = f"'{name.id}' is assigned and not read before line {then.span.line} assigns it again"
+            yield Finding("L101", message, name.span, "remove the assignment, or use what it gives", edit)
+
+
+def _pairs(body: Sequence[ast.Syntax]) -> Iterator[tuple[ast.Assign, ast.Assign]]:
+    """Assignments of one name with nothing but other plain assignments, which do not read it, between them."""
+    waiting: dict[str, ast.Assign] = {}
+    for statement in body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            waiting.clear()
+            continue
+        for node in _inside(statement):
+            if isinstance(node, ast.Name) and node not in statement.targets:
+                waiting.pop(node.id, None)
+        target = statement.targets[0]
+        if isinstance(target, ast.Name):
+            if target.id in waiting:
+                yield waiting[target.id], statement
+            waiting[target.id] = statement
 
 
 def unused_parameters(definition: ast.FunctionDef) -> Iterator[Finding]:
@@ -121,10 +154,17 @@ def _removed(definition: ast.FunctionDef, statement: ast.Syntax) -> Edit | None:
     end = len(text) if end < 0 else end + 1
     behind = text[span.end : end].strip()
     alone = not text[start : span.start].strip() and (not behind or behind.startswith("#"))
-    blocks: list[ast.Syntax] = [definition, *_statements(definition)]
-    bodies = [body for node in blocks for body in (getattr(node, "body", ()), getattr(node, "orelse", ()))]
-    leaves_some = any(statement in body and len(body) > 1 for body in bodies if isinstance(body, tuple | list))
+    bodies = (body for node in (definition, *_statements(definition)) for body in _bodies(node))
+    leaves_some = any(statement in body and len(body) > 1 for body in bodies)
     return Edit(start, end, "") if alone and leaves_some else None
+
+
+def _bodies(node: ast.Syntax) -> Iterator[Sequence[ast.Syntax]]:
+    """The blocks of statements that a statement holds."""
+    if isinstance(node, ast.If):
+        yield from (*(body for _, body in node.clauses), node.otherwise)
+    elif isinstance(node, ast.FunctionDef | ast.For | ast.While | ast.With):
+        yield node.body
 
 
 def _statements(definition: ast.FunctionDef) -> Iterator[ast.Syntax]:

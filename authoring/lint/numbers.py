@@ -11,7 +11,7 @@ from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import FLOAT, ListType, is_tensor
 from ...lang.light_dataclasses import dataclass
-from ...lang.source import Source
+from ...lang.source import Source, Span
 from .findings import Edit, Finding, stands_in
 
 
@@ -34,8 +34,16 @@ def lost_digits(callee: Callee, source: Source) -> Iterator[Finding]:
         found = rule(node) if rule is not None and stands_in(node.span, source) else None
         if found is not None:
             in_place = _is_written_inside(node.inputs[0], node)
-            edit = Edit(node.span.start, node.span.end, found.text) if in_place else None
+            edit = Edit(node.span.start, node.span.end, _standing(found.text, node.span)) if in_place else None
             yield Finding(found.code, found.message, node.span, f"write `{found.text}`", edit)
+
+
+def _standing(text: str, span: Span) -> str:
+    """An expression in brackets, without them where what stands around it is no operator."""
+    before = span.source.text[: span.start].rstrip(" ")
+    after = span.source.text[span.end :].lstrip(" ")[:1]
+    stands_alone = before.endswith(("(", "[", ",", " =", "return")) and (after in ",)]#;\n" or not after)
+    return text[1:-1] if text.startswith("(") and stands_alone else text
 
 
 def promoting_literals(callee: Callee, source: Source) -> Iterator[Finding]:
@@ -167,9 +175,11 @@ def _of_difference(node: Node) -> Form | None:
         return Form("L202", "exp(x) - 1 loses x where it is small", f"torch.expm1({text})")
     if node.schema.base_name == "rsub" and _kind(inner) == "exp":
         return Form("L202", "1 - exp(x) loses x where it is small", f"-torch.expm1({text})")
-    if node.schema.base_name == "rsub" and _kind(inner) == "cos":
-        form = f"(2 * torch.sin({_operand(text)} / 2) ** 2)"
-        return Form("L203", "1 - cos(x) loses everything where x is small", form)
+    if _kind(inner) == "cos":
+        is_turned = node.schema.base_name == "sub"
+        form = f"({'-' if is_turned else ''}2 * torch.sin({_operand(text)} / 2) ** 2)"
+        said = "cos(x) - 1" if is_turned else "1 - cos(x)"
+        return Form("L203", f"{said} loses everything where x is small", form)
     return None
 
 

@@ -13,6 +13,7 @@ from ...compiler.types.types import is_tensor
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Source
 from .findings import Edit, Finding, stands_in
+from .sameness import are_the_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _is_asked(node: Node, singular: _Singular, side: _TakenSide, asked: set[Valu
     operand = _operand(node)
     if not _has_gradient(operand):
         return False
-    if operand in asked:
+    if operand in asked or any(are_the_same(operand, one) for one in asked if one.node.kind == operand.node.kind):
         return _reaches(side, operand, singular)
     return singular.at_zero and _goes_through_zero(operand, asked)
 
@@ -151,7 +152,7 @@ def _reaches(side: _TakenSide, operand: Value, singular: _Singular) -> bool:
     node = side.condition.node
     compared = _COMPARISONS.get(node.schema.base_name if node.schema is not None else "")
     bound = constant_of(node.inputs[1]) if compared is not None and len(node.inputs) > 1 else None
-    if compared is None or node.inputs[0] is not operand or not isinstance(bound, int | float):
+    if compared is None or not isinstance(bound, int | float) or not are_the_same(node.inputs[0], operand):
         return True
     near = (*range(-3, 4), bound - 1, bound, bound + 1)
     return any(singular.at(n) and compared(float(n), float(bound)) != side.where_true for n in near)

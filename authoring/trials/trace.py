@@ -212,4 +212,4 @@ def summed_like(gradient: Any, value: Any) -> Any:
     if gradient is None or not isinstance(value, np.ndarray):
         return gradient
     summed = sum_to(np.asarray(gradient), value.shape)
-    return gradient if summed is None else summed
+    return gradient if summed is None else np.asarray(summed)

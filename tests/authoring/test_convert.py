@@ -303,3 +303,87 @@ def test_files_are_read_as_python_reads_them(tmp_path: Path, data: bytes, code: 
     result = CliRunner().invoke(main, ["convert", str(path)])
     assert result.exit_code == code, result.output
     assert "None" not in result.output
+
+
+def test_what_is_said_of_files_in_the_wild() -> None:
+    """Types that comments say, classmethods, sizes given to helpers, script_if_tracing; and what is left is told."""
+    text = """
+import torch
+from torch.autograd import Function
+
+
+def unbroadcast(g, shape):
+    return g.sum_to_size(shape)
+
+
+class Scaled(Function):
+    @classmethod
+    def _double(cls, x):
+        return x + x
+
+    @classmethod
+    def forward(cls, ctx, x, scale):
+        ctx.save_for_backward(x, scale)
+        return cls._double(x) * scale
+
+    @classmethod
+    def backward(cls, ctx, g):
+        x, scale = ctx.saved_tensors
+        return unbroadcast(cls._double(g) * scale, x.shape), unbroadcast(cls._double(g) * x, scale.shape)
+
+
+def bias_dropout_add(x, bias, residual, prob, training):
+    # type: (Tensor, Optional[Tensor], Tensor, float, bool) -> Tensor
+    if bias is not None:
+        x = x + bias
+    return residual + torch.nn.functional.dropout(x, p=prob, training=training)
+
+
+@torch.jit.script
+def train(x, bias: torch.Tensor, residual: torch.Tensor, prob: float) -> torch.Tensor:
+    return bias_dropout_add(x, bias, residual, prob, True)
+
+
+@torch.jit.script_if_tracing
+def shifted(x, up: bool = False):
+    if up:
+        x = x + 1
+    return x
+
+
+@torch.jit.script
+class Holder:
+    def __init__(self, x: int):
+        self.x = x
+
+
+made = torch.jit.script(torch.nn.Linear(2, 2))
+
+
+def build():
+    class Inner(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    return Inner.apply
+"""
+    found = gs.convert(text)
+    assert [failure.name for failure in found.failures] == ["Holder", "made", "Inner"]
+    assert found.names.keys() == {"Scaled", "unbroadcast", "bias_dropout_add", "train", "shifted"} | {
+        name for name in found.names if name.endswith("_double")
+    }
+    assert "def unbroadcast(g, shape: List[int]):" in found.text
+    assert "# type: (Tensor, Optional[Tensor], Tensor, float, bool) -> Tensor" in found.text
+    assert [note.message for note in found.notes if note.name == "unbroadcast"] == [
+        "nothing says the types of all parameters; this takes 'shape' for a List[int]"
+    ]
+    unit = gs.CompilationUnit(found.text)
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(gs.vjp(unit.scaled, x, np.array(3.0))[1](np.ones((2, 3)))[1], 2 * x.sum())
+    np.testing.assert_array_equal(unit.shifted(x, True), x + 1)
+    np.testing.assert_array_equal(unit.train(x, x, x, 0.0), 3 * x)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from gradscript.authoring.cli.main import main
+from gradscript.authoring.explain.calls import CALLS
 from gradscript.authoring.explain.examples import EXAMPLES, Example
 from gradscript.authoring.explain.page import MEANINGS, explain
 from gradscript.authoring.format.formatter import format_source
-from gradscript.authoring.lint.findings import Finding
+from gradscript.authoring.lint.findings import Finding, fixed
 from gradscript.authoring.lint.linter import lint
 from gradscript.lang.source import Source
 from gradscript.stdlib_grads import formula_files, path_of
@@ -45,7 +46,22 @@ def _seen(example: Example, text: str) -> list[str]:
 
 
 def test_every_code_has_a_page() -> None:
-    assert EXAMPLES.keys() == MEANINGS.keys()
+    assert EXAMPLES.keys() | CALLS.keys() == MEANINGS.keys()
+    assert not EXAMPLES.keys() & CALLS.keys()
+
+
+@pytest.mark.parametrize("code", [code for code, call in CALLS.items() if call.is_tried])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_pages_of_calls_show_what_they_say(code: str) -> None:
+    page = CALLS[code]
+    known = {"np": np, "gs": gs}
+    with pytest.raises(gs.RuntimeFailure) as failed:
+        eval(page.call, {**known, "cu": gs.CompilationUnit(page.program)})
+    assert failed.value.code == code
+    eval(page.right_call, {**known, "cu": gs.CompilationUnit(page.right_program or page.program)})
+    assert page.call in explain(code)
+    for program in (page.program, page.right_program):
+        assert format_source(Source(program)) == program
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
@@ -57,6 +73,47 @@ def test_pages_show_what_they_say(code: str) -> None:
         assert _codes(example.right) == []
         assert format_source(Source(example.right)) == example.right
     assert explain(code.lower()).startswith(f"{code}: {MEANINGS[code]}\n")
+
+
+OVERWRITTEN = {
+    "z = x * 2\n    z = x * 3\n    return z": ["L101"],
+    "z = x * 2\n    y = x + 1\n    z = y * 3\n    return z": ["L101"],
+    "if x.sum() > 0:\n        z = x * 2\n        z = x * 3\n    else:\n        z = x\n    return z": ["L101"],
+    "z = x * 2\n    z = z * 3\n    return z": [],
+    "z = x * 2\n    if x.sum() > 0:\n        z = x * 3\n    return z": [],
+    "z = x * 2\n    for i in range(3):\n        z = z * x\n    z = z + 1\n    return z": [],
+    "z = x * 2\n    ys = [z]\n    z = x * 3\n    ys[0] = ys[0] + z\n    return ys[0]": [],
+}
+
+
+@pytest.mark.parametrize("body", OVERWRITTEN)
+def test_what_is_assigned_again_before_it_is_read(body: str) -> None:
+    text = f"def f(x):\n    {body}\n"
+    findings = lint(gs.CompilationUnit(text))
+    assert [finding.code for finding in findings] == OVERWRITTEN[body]
+    if findings and "else" not in body:
+        assert _codes(fixed(Source(text), findings)) == []
+
+
+ASKED_IN_OTHER_WORDS = [
+    "y = x / x.norm()\n    return torch.where(x.norm() > 0, y, x)",
+    "return torch.where((x * x).sum(-1) > 0, torch.sqrt((x * x).sum(-1)), 0)",
+]
+
+
+@pytest.mark.parametrize("body", ASKED_IN_OTHER_WORDS)
+def test_a_condition_asks_about_what_is_written_out_again(body: str) -> None:
+    assert _codes(f"def f(x):\n    {body}\n") == ["L301"]
+
+
+def test_rewrites_have_no_brackets_that_nothing_needs() -> None:
+    text = "def f(x):\n    y = 1 - torch.cos(x)\n    return (torch.cos(x) - 1) * y, x / (1 - torch.cos(x))\n"
+    made = fixed(Source(text), lint(gs.CompilationUnit(text)))
+    assert "y = 2 * torch.sin(x / 2) ** 2\n" in made
+    assert "return (-2 * torch.sin(x / 2) ** 2) * y, x / (2 * torch.sin(x / 2) ** 2)\n" in made
+    x = np.linspace(0.1, 1, 5)
+    for ours, theirs in zip(gs.CompilationUnit(made).f(x), gs.CompilationUnit(text).f(x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def test_no_alarm_on_the_library() -> None:

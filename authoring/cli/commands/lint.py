@@ -127,9 +127,8 @@ def _print(found: Sequence[Linted]) -> None:
 @click.argument("code", metavar="CODE", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(code: str | None, as_json: bool) -> None:
-    """Print what a code of the compiler or the linter means, with a wrong and a right program; or list all codes."""
-    from ...explain.examples import EXAMPLES
-    from ...explain.page import MEANINGS
+    """Print what a code of the compiler, of a failed call or of the linter means, with a wrong and a right program; or list all codes."""
+    from ...explain.page import MEANINGS, PAGES
     from ...explain.page import explain as page_of
 
     if code is None:
@@ -144,6 +143,6 @@ def explain(code: str | None, as_json: bool) -> None:
         emit(text)
         return
     known = code.upper()
-    example = EXAMPLES[known]
+    example = PAGES[known]
     page = {"code": known, "meaning": MEANINGS[known], "wrong": example.wrong, "right": example.right}
     click.echo(json.dumps(page, indent=2))

@@ -314,3 +314,20 @@ def f(x, t: float = 2.0):
     return torch.sin(x) if t > 1.0 else torch.exp(x), backward
 """
     assert {failure.kind for failure in gs.check(unit(source).f).failures} == {"value"}
+
+
+def test_gradients_that_differentiation_sums_to_no_dimensions_are_right_to_second_order() -> None:
+    unit = gs.CompilationUnit("""
+def rms_norm(x, weight, eps: float = 1e-6):
+    rstd = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)
+
+    def backward(dy):
+        unit = x * rstd
+        dw = (dy * unit).sum(dim=tuple(range(dy.dim() - 1)))
+        dx = (dy * weight - unit * (unit * dy * weight).mean(dim=-1, keepdim=True)) * rstd
+        return dx, dw, None
+
+    return x * rstd * weight, backward
+""")
+    report = gs.check(unit.rms_norm)
+    assert report.ok, report
