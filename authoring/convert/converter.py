@@ -25,7 +25,8 @@ _SUFFIX = re.compile(r"(Autograd)?(Function|Func|Fn|Op)$")
 _RESERVED = frozenset((*dir(builtins), "torch", "math", "gs", "F"))
 """Names that a function would take from the others of its file."""
 _MISFIT = re.compile(
-    r"function '(?P<function>\w+)': '(?P<parameter>\w+)' must be [\w\[\]]+, not (?P<type>float|int|bool|str|List\[\w+\])$"
+    r"function '(?P<function>\w+)': '(?P<parameter>\w+)' must be [\w\[\]]+, "
+    r"not (?P<type>float|int|bool|str|List\[\w+\])$"
 )
 _ONE_WORD = re.compile(r"[A-Z][a-z]*G?LU")
 """SwiGLU, GeLU."""

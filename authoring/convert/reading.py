@@ -20,9 +20,7 @@ _SHORT = (
 
 _SCRIPTED_CLASS = "a class has no counterpart: write functions of what it holds, or `class P(NamedTuple):` with fields"
 _SCRIPTED_ELSE = "torch.jit.script is called on what is no function of this file"
-_INSIDE = (
-    "it stands inside a function or a class: move it to the top level of its file, and pass what it takes from there"
-)
+_INSIDE = "it stands inside a function or a class: move it to the top level, and pass what it takes from there"
 
 Method = ast.FunctionDef
 
@@ -96,9 +94,10 @@ def read_python(text: str) -> PythonFile:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 plain = ast.copy_location(ast.Assign([node.target], value), node)
                 _enter_assignment(found, name, plain)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node not in at_top and any(_is_function(found, b) for b in node.bases):
-            found.left.append((node.name, node.lineno, _INSIDE))
+    inside = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node not in at_top)
+    found.left += [
+        (node.name, node.lineno, _INSIDE) for node in inside if any(_is_function(found, b) for b in node.bases)
+    ]
     return found
 
 

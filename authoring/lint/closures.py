@@ -8,7 +8,6 @@ from ...compiler.analysis.captures import captures
 from ...compiler.autodiff.derived import NoGradient, derived_halves
 from ...compiler.ir.graph import Callee, Graph, without_backward
 from ...compiler.ir.node import PARAM, Block, Node, Value, walk
-from ...compiler.ir.rewrite import constant_of
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.types.types import NONE, UNDEFINED, is_tensor
 from ...lang.source import Source, Span

@@ -127,7 +127,7 @@ def _print(found: Sequence[Linted]) -> None:
 @click.argument("code", metavar="CODE", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain(code: str | None, as_json: bool) -> None:
-    """Print what a code of the compiler, of a failed call or of the linter means, with a wrong and a right program; or list all codes."""
+    """Print what a code of the compiler, a failed call or the linter means, with wrong and right code; or list all."""
     from ...explain.page import MEANINGS, PAGES
     from ...explain.page import explain as page_of
 
