@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .lang.diagnostics import CompileError
     from .runtime.face import compiler_debug, memory, random, tape
     from .runtime.face.function import Function
+    from .runtime.face.graphed import graphed
     from .runtime.face.operators import ops
     from .runtime.face.pair import GradPair
     from .runtime.face.torch_op import torch_op
@@ -50,6 +51,7 @@ _HOMES = {
     "derive": "authoring.derive.derivation",
     "export": "authoring.export.face",
     "grad": "runtime.face.transforms",
+    "graphed": "runtime.face.graphed",
     "load": "runtime.face.units.files",
     "memory": "runtime.face",
     "ops": "runtime.face.operators",
@@ -83,6 +85,7 @@ __all__ = [
     "derive",
     "export",
     "grad",
+    "graphed",
     "load",
     "memory",
     "ops",

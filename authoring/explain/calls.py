@@ -70,4 +70,11 @@ def joined(xs: List[Tensor]):
     return torch.stack(xs), backward
 """,
     ),
+    "R106": Call(
+        "def halved(x):\n    while float(x.sum()) > 1.0:\n        x = x / 2\n    return x\n",
+        "gs.graphed(cu.halved, tensor_on_a_gpu)",
+        "gs.graphed(cu.halved, tensor_on_a_gpu)",
+        "def halved(x):\n    for i in range(8):\n        x = torch.where(x.sum() > 1.0, x / 2, x)\n    return x\n",
+        is_tried=False,
+    ),
 }

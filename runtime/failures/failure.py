@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "R103": "out of memory",
     "R104": "a kernel cannot be built",
     "R105": "a backward gave a gradient for a list that does not fit that list",
+    "R106": "a step cannot be captured as a CUDA graph",
 }
 """Every code with its meaning."""
 

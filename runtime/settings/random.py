@@ -36,6 +36,11 @@ class Generator:
         self._lock = Lock()
         self._state = int.from_bytes(os.urandom(8)) if seed is None else seed & _WORD
 
+    @property
+    def state(self) -> int:
+        """What its next seed follows from."""
+        return self._state
+
     def restart(self, seed: int) -> None:
         """Go on as a generator that was made with this seed."""
         with self._lock:
@@ -119,6 +124,14 @@ def next_seed() -> int:
     if torch is None or not hasattr(torch, "default_generator"):
         return PROCESS.draw()
     return int(torch.empty((), dtype=torch.int64, device="cpu").random_())
+
+
+def drawn_so_far() -> object:
+    """What is another one once a seed was drawn, or a number by torch's generator of the CPU."""
+    generator, torch = _LOCAL.get(), sys.modules.get("torch")
+    theirs = getattr(torch, "default_generator", None)
+    own = b"" if theirs is None else bytes(theirs.get_state().numpy())
+    return PROCESS.state, None if generator is None else generator.state, own
 
 
 Draw.source = next_seed

@@ -9,6 +9,7 @@ tensors      tensors as arrays and arrays as tensors, and whose memory is whose
 transforms   a node under torch.func.vmap: once per sample
 devices      where a device other than the CPU plugs in
 tracing      keeps torch.compile from looking inside
+graphs       whole steps as CUDA graphs
 library      functions registered as ops of torch
 
 Importing this package imports torch: `Function` does so when it meets a tensor.

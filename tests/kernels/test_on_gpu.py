@@ -337,3 +337,136 @@ def test_tuned_kernels_compute_the_same(tmp_path: Path, monkeypatch: pytest.Monk
     with gs.settings.autotuning(True):
         found = unit.f(x, w)
     close(found, torch.softmax((x * w).double(), -1).detach().cpu(), 3e-5)
+
+
+# --- gs.graphed ---
+
+STEPS = gs.CompilationUnit("""
+def loss(w, b, x, target, rounds: int):
+    for i in range(rounds):
+        x = F.layer_norm(F.gelu(x @ w + b), [x.size(-1)]) * (i + 1) + x
+    return (x - target).pow(2).mean()
+
+
+def until(x, w):
+    while float((x * x).sum()) > 1e-3:
+        x = torch.tanh(x @ w) * 0.5
+    return x.sum()
+
+
+def chosen(x):
+    return x[x > 0].sum()
+
+
+def dropped(x):
+    return F.dropout(x, 0.5, True).sum()
+""")
+
+
+def eager_loss(w: Any, b: Any, x: Any, target: Any, rounds: int) -> Any:
+    for i in range(rounds):
+        x = torch.nn.functional.layer_norm(torch.nn.functional.gelu(x @ w + b), [x.size(-1)]) * (i + 1) + x
+    return (x - target).pow(2).mean()
+
+
+def of_a_step(seed: int) -> list[Any]:
+    return [value + 0.1 * seed for value in (draw(32, 32) / 6, draw(32), draw(16, 32), draw(16, 32))]
+
+
+def test_a_whole_step_is_one_graph() -> None:
+    step = gs.graphed(gs.value_and_grad(STEPS.loss, (0, 1)), *[v.to(DEVICE) for v in of_a_step(0)], 4)
+    for seed in range(3):
+        value, gradients = step(*[v.to(DEVICE) for v in of_a_step(seed)], 4)
+        wide = [v.requires_grad_() for v in of_a_step(seed)]
+        want = eager_loss(*wide, 4)
+        close(value, want.detach(), 1e-11)
+        for found, expected in zip(gradients, torch.autograd.grad(want, wide[:2]), strict=True):
+            close(found, expected, 1e-11)
+    assert step.count == 1
+
+
+def test_both_passes_are_graphs_in_a_node() -> None:
+    w, b, x, target = placed(of_a_step(0), torch.float64)
+    w, b = torch.nn.Parameter(w.detach()), torch.nn.Parameter(b.detach())
+    step = gs.graphed(STEPS.loss, w, b, x, target.detach(), 4)
+    optimizer = torch.optim.SGD([w, b], 0.05)
+    wide = [w.detach().cpu().requires_grad_(), b.detach().cpu().requires_grad_()]
+    peer = torch.optim.SGD(wide, 0.05)
+    for seed in range(4):
+        *_, x, target = of_a_step(seed)
+        own = x.to(DEVICE).requires_grad_()
+        optimizer.zero_grad()
+        peer.zero_grad()
+        found, want = step(w, b, own, target.to(DEVICE), 4), eager_loss(*wide, x.requires_grad_(), target, 4)
+        found.backward()
+        want.backward()
+        optimizer.step()
+        peer.step()
+        close(found, want.detach(), 1e-10)
+        for have, expected in ((own.grad, x.grad), (w, wide[0].detach()), (b, wide[1].detach())):
+            close(have, expected, 1e-10)
+    assert step.count == 1
+    held = step(w, b, own, target.to(DEVICE), 4)
+    step(w, b, own, target.to(DEVICE), 4)
+    with pytest.raises(gs.RuntimeFailure, match="the graph has run since"):
+        held.backward()
+
+
+def test_a_step_with_its_optimizer_is_one_graph() -> None:
+    w, b = (value.to(DEVICE).requires_grad_() for value in of_a_step(0)[:2])
+    wide = [w.detach().cpu().requires_grad_(), b.detach().cpu().requires_grad_()]
+    optimizer = torch.optim.Adam([w, b], 0.01, capturable=True)
+    peer = torch.optim.Adam(wide, 0.01)
+
+    def train(x: Any, target: Any) -> Any:
+        optimizer.zero_grad()
+        loss = STEPS.loss(w, b, x, target, 3)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def both(seed: int) -> None:
+        *_, x, target = of_a_step(seed)
+        peer.zero_grad()
+        want = eager_loss(*wide, x, target, 3)
+        want.backward()
+        peer.step()
+        close(step(x.to(DEVICE), target.to(DEVICE)), want.detach(), 1e-8)
+        for have, expected in zip((w, b), wide, strict=True):
+            close(have, expected.detach(), 1e-8)
+
+    *_, x, target = of_a_step(0)
+    for _ in range(3):
+        peer.zero_grad()
+        eager_loss(*wide, x, target, 3).backward()
+        peer.step()
+    step = gs.graphed(train, x.to(DEVICE), target.to(DEVICE))
+    for seed in range(3):
+        both(seed)
+
+
+def test_what_a_graph_cannot_hold_is_refused_and_the_device_goes_on() -> None:
+    x, w = draw(8, 8).to(DEVICE), draw(8, 8).to(DEVICE)
+    for function, given, why in (
+        (STEPS.until, (x, w), "waits for what is in a tensor"),
+        (STEPS.chosen, (x,), "waits for what is in a tensor"),
+        (lambda x: x * float(x.sum()), (x,), "waits for what is in a tensor"),
+        (STEPS.dropped, (x,), "draws random numbers on the host"),
+        (lambda x: x.add_(1), (x,), "writes to value 1"),
+        (lambda x: x.cpu(), (x,), "waits for what is in a tensor|where a replay computes nothing"),
+    ):
+        with pytest.raises(gs.RuntimeFailure, match=why):
+            gs.graphed(function, *given)
+    close(gs.graphed(SUITE.swiglu, x, w)(w, x), (torch.nn.functional.silu(w) * x).cpu(), 1e-12)
+
+
+def test_kinds_beyond_and_calls_inside_of_a_capture() -> None:
+    x, w = draw(8, 8).to(DEVICE), draw(8, 8).to(DEVICE)
+    step = gs.graphed(SUITE.swiglu, x, w)
+    outer = gs.graphed(lambda a: step(a, w) + 1, x)
+    close(outer(w), (torch.nn.functional.silu(w) * w + 1).cpu(), 1e-12)
+    for rows in range(1, 8):
+        close(step(x[:rows], w[:rows]), (torch.nn.functional.silu(x[:rows]) * w[:rows]).cpu(), 1e-12)
+    with pytest.warns(RuntimeWarning, match="more than 8 kinds"):
+        step(x[0], w[0])
+    assert step.count == 8

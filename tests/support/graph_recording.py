@@ -1,0 +1,157 @@
+"""A device that captures graphs: the CPU under another name, on which work is recorded and done again on replay.
+
+What a CUDA graph holds is addresses, so a replay here does what was recorded on the very tensors: launches of kernels,
+by their meaning, and torch's ops, whose results go where they went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from gradscript.compiler.fusion.refusals import Unsettled
+from gradscript.compiler.ir.graph import Graph
+from gradscript.compiler.kernel_ir.interpret import run_kernel
+from gradscript.compiler.types.open_sizes import Symbols
+from gradscript.runtime.kernels.reference import run_written
+from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
+from gradscript.runtime.kernels.triton.kernel import TritonKernel
+from gradscript.runtime.torch.graphs import driver, inputs, step
+from kernel_device import kernel_device
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+WAIT = "called a synchronizing CUDA operation"
+WAITING = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal")
+Done = Callable[[], None]
+
+
+class _Recording(TorchDispatchMode):  # type: ignore[misc] # torch is not typed here
+    """Ops as they are called: to be done again, or looked through for waits."""
+
+    def __init__(self, recorded: list[Done] | None) -> None:
+        super().__init__()
+        self._recorded = recorded
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name in WAITING or (func._schema.name == "aten::index" and _has_mask(args[1])):
+            raise RuntimeError(WAIT if self._recorded is None else "operation not permitted when stream is capturing")
+        result = func(*args, **(kwargs or {}))
+        if self._recorded is not None:
+            self._recorded.append(_again(func, args, kwargs or {}, result))
+        return result
+
+
+def _again(func: Any, args: Any, kwargs: Any, result: Any) -> Done:
+    given = {tensor.untyped_storage().data_ptr() for tensor in tree_leaves((args, kwargs)) if _is_tensor(tensor)}
+    made = [t for t in tree_leaves(result) if _is_tensor(t) and t.untyped_storage().data_ptr() not in given]
+
+    def do() -> None:
+        found = [t for t in tree_leaves(func(*args, **kwargs)) if _is_tensor(t)]
+        for tensor, new in zip(made, found[-len(made) :], strict=False):
+            tensor.copy_(new)
+
+    return do if made or func._schema.is_mutable else lambda: None
+
+
+def _has_mask(indices: Sequence[Any]) -> bool:
+    return any(_is_tensor(index) and index.dtype in (torch.bool, torch.uint8) for index in indices)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+class RecordingDriver:
+    """Captures by recording. `launches` are the names of the kernels that ran, replays included."""
+
+    def __init__(self, launches: list[str]) -> None:
+        self.launches = launches
+        self._recorded: list[Done] | None = None
+
+    def warm_up(self, work: Callable[[], Any], *, strictly: bool) -> Any:
+        if not strictly:
+            return work()
+        with _Recording(None):
+            return work()
+
+    def capture(self, work: Callable[[], Any]) -> tuple[Done, Any]:
+        recorded: list[Done] = []
+        self._recorded = recorded
+        try:
+            with _Recording(recorded):
+                result = work()
+        finally:
+            self._recorded = None
+
+        def replay() -> None:
+            with torch.no_grad():
+                for do in recorded:
+                    do()
+
+        return replay, result
+
+    def is_capturing(self) -> bool:
+        return self._recorded is not None
+
+    def launch(self, kernel: Any, tensors: Sequence[torch.Tensor], numbers: Sequence[float], stream: Any) -> None:
+        """In the place of TritonKernel.launch."""
+
+        def do() -> None:
+            self.launches.append(kernel.kernel.name)
+            _run(kernel.kernel, tensors, numbers)
+
+        do()
+        if self._recorded is not None:
+            self._recorded.append(do)
+
+
+def _run(kernel: Any, tensors: Sequence[torch.Tensor], numbers: Sequence[float]) -> None:
+    given = {b.name: tensor.detach().numpy() for b, tensor in zip(kernel.buffers, tensors, strict=True)}
+    arrays = {buffer.name: given[buffer.name].copy() for buffer in kernel.inputs}
+    passed = {parameter.name: number for parameter, number in zip(kernel.parameters, numbers, strict=True)}
+    found = run_kernel(kernel, arrays, passed)
+    for buffer in kernel.outputs:
+        written = run_written(kernel, buffer.name, arrays, passed)
+        given[buffer.name][...] = _where(written, found[buffer.name], given[buffer.name])
+
+
+def _where(written: Any, new: Any, old: Any) -> Any:
+    result = old.copy()
+    result[written] = new[written]
+    return result
+
+
+class _ExactGraph(KernelGraph):
+    """Kernels for the sizes at hand: of open ones their meaning is not asked."""
+
+    def _planned(self, known: Sequence[Any], values: Sequence[Any], symbols: Symbols | None = None) -> Any:
+        if symbols is not None:
+            raise Unsettled("what kernels mean is asked of given sizes")
+        return super()._planned(known, values)
+
+    def _group(self, graph: Graph) -> KernelGraph:
+        return _ExactGroup(graph)
+
+
+class _ExactGroup(KernelGroup, _ExactGraph):
+    """A group of such a graph."""
+
+
+@contextmanager
+def graph_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
+    """Have all tensors be on a device that captures meanwhile."""
+    found = RecordingDriver([])
+
+    def launch(kernel: Any, tensors: Any, numbers: Any, stream: Any) -> None:
+        found.launch(kernel, tensors, numbers, stream)
+
+    with kernel_device(monkeypatch, _ExactGraph), monkeypatch.context() as patch:
+        patch.setattr(TritonKernel, "launch", launch)
+        patch.setitem(driver.DRIVERS, "cpu", lambda device: found)
+        for module in (inputs, step):
+            patch.setattr(module, "has_driver", _is_tensor)
+        yield found
