@@ -10,8 +10,9 @@ from typing import Any
 
 from ..ir.builder import Builder
 from ..ir.graph import Graph
-from ..ir.node import Value
+from ..ir.node import Node, Value
 from ..passes.containers.lower_tuples import lower_tuples
+from ..passes.inline_functions import inline_functions
 from ..types.types import TupleType, Type
 
 
@@ -33,6 +34,23 @@ def flatten_signature(graph: Graph) -> Graph:
     builder.returns(*(leaf for value in outputs for leaf in taken_apart(builder, value)))
     lower_tuples(flat)
     return flat
+
+
+def without_tuples_inside(graph: Graph) -> Graph:
+    """The graph as its nodes may stand in one that is being differentiated, whose own tuples are gone: what it calls
+    put in, but for what has a backward of its own, and no tuple that a branch or a loop gives. Itself if it is that."""
+    if not any(_gives_tuples(node, graph) for node in graph.all_nodes()):
+        return graph
+    copied = graph.copy()
+    inline_functions(copied, keep_pairs=True)
+    lower_tuples(copied)
+    return copied
+
+
+def _gives_tuples(node: Node, graph: Graph) -> bool:
+    if node.kind == "prim::CallFunction":
+        return graph.functions[node.attr("callee")].pair is None
+    return bool(node.blocks) and any(isinstance(value.type, TupleType) for value in node.outputs)
 
 
 def _assembled(builder: Builder, graph: Graph, type: Type, name: str) -> Value:

@@ -19,6 +19,7 @@ from ..types.dtypes import BY_CODE
 from ..types.types import NONE, is_differentiable, is_subtype
 from .aggregation import Aggregation
 from .draws import settle_draws
+from .flatten import without_tuples_inside
 from .gradient import Gradient
 from .kept_rounds import Abstract, Rounds
 from .registered import registered
@@ -204,7 +205,7 @@ class Forward:
         callee = self.functions[node.attr("callee")]
         if callee.pair is None:
             # A context is computed by copies of what the function does, its calls of helpers too.
-            self._replace(node, callee.graph.without_closure())
+            self._replace(node, without_tuples_inside(callee.graph.without_closure()))
             return
         name = settle_draws(node, self.functions)
         pair = self.functions[name].pair
@@ -226,8 +227,9 @@ class Forward:
         for i, value in enumerate(pair.backward.outputs):
             if value.type != NONE:
                 arguments[i] = builder.op("aten::detach", arguments[i])
-        env: dict[Value, Value] = dict(zip(pair.body.inputs, arguments, strict=True))
-        return copy_nodes(pair.body.body, env, builder.insert)
+        body = without_tuples_inside(pair.body)
+        env: dict[Value, Value] = dict(zip(body.inputs, arguments, strict=True))
+        return copy_nodes(body.body, env, builder.insert)
 
     def _context(self, node: Node, pair: GradPair) -> list[Value]:
         assert node.next is not None

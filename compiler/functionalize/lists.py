@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ir.node import Node, Value
 from ..ops.registry import OPS
-from ..types.types import ListType
+from ..types.types import ListType, TupleType, Type
 from .memory import Memory
 from .places import ChosenPlace, Either, Items, Place, Plain, Root, Slots, Spread, View, Whole, is_mutable, same
 from .scopes import Write
@@ -142,14 +142,27 @@ def _slots_of_either(memory: Memory, place: Either) -> tuple[Place, ...] | None:
         return None
     found: list[Place] = []
     for a, b in zip(then, otherwise, strict=True):
-        depth = 1 + max(depth_of(a), depth_of(b))
-        if same(a, b):
-            found.append(a)
-        elif depth > MAX_CHOICES or isinstance(a, Plain | Items) or isinstance(b, Plain | Items):
+        either = _either(memory, place.condition, a, b, place.type.element)
+        if either is None:
             return None
-        else:
-            found.append(Either(place.condition, a, b, place.type.element, depth))
+        found.append(either)
     return tuple(found)
+
+
+def _either(memory: Memory, condition: Value, a: Place, b: Place, type: Type) -> Place | None:
+    """One place or the other; of tuples, one of each two elements. Types are shallow, so this recurses."""
+    if same(a, b):
+        return a
+    if isinstance(a, Items) and isinstance(b, Items) and isinstance(type, TupleType):
+        pairs = zip(a.slots, b.slots, type.elements, strict=True)
+        found = [_either(memory, condition, *pair) for pair in pairs]
+        return Items(tuple(place for place in found if place is not None)) if None not in found else None
+    if isinstance(a, Plain) and isinstance(b, Plain) and not is_mutable(type):
+        return Plain(memory.select(condition, a, b, type))
+    depth = 1 + max(depth_of(a), depth_of(b))
+    if depth > MAX_CHOICES or isinstance(a, Plain | Items) or isinstance(b, Plain | Items):
+        return None
+    return Either(condition, a, b, type, depth)
 
 
 def element(memory: Memory, node: Node, place: Place, index: Value) -> Place | None:

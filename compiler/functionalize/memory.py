@@ -178,6 +178,17 @@ class Memory(Objects):
         return value
 
     def _read_root(self, place: Place) -> Value:
+        if place in self.reading:
+            # An element of a list was read from what now holds that list: as a whole, neither can be told first.
+            raise self.unknown(self.own(place)[0], Write("a write into a list", self.builder.current_span))
+        self.reading.add(place)
+        try:
+            return self._gathered(place)
+        finally:
+            self.reading.discard(place)
+
+    def _gathered(self, place: Place) -> Value:
+        """What stands in a place, of what it is made of."""
         match place:
             case Plain(value):
                 return value
@@ -186,7 +197,7 @@ class Memory(Objects):
             case ChosenPlace(slots, index, type):
                 value = self.builder.op(GET, self.builder.list([self._read(slot) for slot in slots], type), index)
             case Either(condition, then, otherwise, type):
-                value = self._select(condition, then, otherwise, type)
+                value = self.select(condition, then, otherwise, type)
             case Root(cell):
                 value = self._read_cell(cell)
             case View():
@@ -194,7 +205,7 @@ class Memory(Objects):
         self.keep(place, value)
         return value
 
-    def _select(self, condition: Value, then: Place | Value, otherwise: Place | Value, type: Type) -> Value:
+    def select(self, condition: Value, then: Place | Value, otherwise: Place | Value, type: Type) -> Value:
         """One of two places or values, read where the condition asks for it."""
         sides = [partial(self._value, found) for found in (then, otherwise)]
         return self._decide(condition, sides, type)

@@ -45,6 +45,8 @@ class Objects:
         self.captured: dict[Cell, str] = {}
         self.closures: list[tuple[int, str, dict[Cell, None]]] = []
         """The closures around: the depth outside, the name, and what was read from there."""
+        self.reading: set[Place] = set()
+        """What is being put together just now, of other places."""
 
     @property
     def scope(self) -> Scope:

@@ -45,6 +45,15 @@ def deep(x):
 
 def two(x):
     return x.norm(), F.normalize(x, dim=0)
+
+
+def either(x):
+    if bool(x.sum() > 0):
+        return x.exp(), x
+    t = (x, x * 2)
+    for i in range(2):
+        t = (t[1], t[0] * 3)
+    return t
 """
 EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "doubled(x)": lambda x: x * 2,
@@ -53,6 +62,7 @@ EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "squared(x)": lambda x: x * x,
     "deep(x)": lambda x: (x * 2) ** 2 + _looping(x),
     "two(x)[0] * two(x)[1]": lambda x: x.norm() * torch.nn.functional.normalize(x, dim=0),
+    "either(x)[0] * either(x)[1]": lambda x: x.exp() * x if x.sum() > 0 else 18 * x * x,
     "(x > 0).type_as(x)": lambda x: (x > 0).type_as(x),
     "x.std() + torch.var(x) * x": lambda x: x.std() + torch.var(x) * x,
     "torch.stack([doubled(row) for row in [x, x]]).sum(0)": lambda x: 4 * x,

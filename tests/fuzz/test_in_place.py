@@ -577,6 +577,24 @@ def f(x, w):
     assert outcome(text.format(made="x")) == "equal" or "argument" in outcome(text.format(made="x"))
 
 
+def test_what_went_from_one_of_two_lists_of_tuples_into_a_list_that_it_holds_is_written() -> None:
+    text = """
+def f(x, w):
+    a = x.clone()
+    l = [w * 2]
+    h = [(l, a, 1), ([x * 3], x * 5, 2)]
+    if w.sum() > 0.0137:
+        h = [(held, c * 0.5, 7) for held, c, n in h]
+    l.extend([h[1][1]])
+    h[0][1][0] = 2
+    h[0][0][0].mul_(3)
+    a[1] = 0.5 * h[0][2]
+    return l, a, h[0][1]
+"""
+    assert outcome(text) == "equal"
+    assert compare_gradients(text)
+
+
 BINDS = (
     "if x.sum() > 0.0137:\n        l = n[0]",
     "if x.sum() < 0.0137:\n        l = n[0]",

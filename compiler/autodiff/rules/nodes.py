@@ -9,12 +9,13 @@ from ....lang.light_dataclasses import dataclass
 from ...analysis.captures import captures
 from ...analysis.definedness import is_sure
 from ...ir.builder import Builder
-from ...ir.graph import GradPair
+from ...ir.graph import GradPair, Graph
 from ...ir.node import Block, Node, Value, copy_node, walk
 from ...ir.structure import GRADIENT_OF
 from ...ops.registry import OPS
 from ...types.schema import FunctionSchema
 from ...types.types import NONE, UNDEFINED, ListType, OptionalType, VariableType, is_tensor, strip_optional
+from ..flatten import without_tuples_inside
 from ..reverse import Reverse, gradient_type, materialize
 from .second_order import call_backward
 
@@ -167,16 +168,24 @@ def calls_op_alone(pair: GradPair, schema: FunctionSchema | None) -> bool:
 
 def context_values(pair: GradPair, node: Node, builder: Builder) -> list[Value]:
     """The context of a pair at a node that computes its outputs: what is missing is computed after the node."""
-    forward = pair.forward if pair.replay is None else pair.replay
+    forward = without_tuples_inside(pair.forward if pair.replay is None else pair.replay)
     real = len(node.outputs) - pair.draws
     env: dict[Value, Value] = dict(zip(forward.inputs, [*node.inputs, *node.outputs[real:]], strict=True))
     for ours, theirs in zip(forward.outputs[:-1], node.outputs[:real], strict=True):
         env.setdefault(ours, theirs)
-    packed = forward.outputs[-1].node.inputs
+    packed = _elements(forward)
     span = node.span if forward.span.source.is_library else None
     for needed in _slice(packed, env):
         copy_node(needed, env, builder.insert, span)
     return [env[value] for value in packed]
+
+
+def _elements(forward: Graph) -> list[Value]:
+    """Of the context. Where it is what a tuple among the inputs was taken apart into, it has become that tuple."""
+    context = forward.outputs[-1]
+    if context.node.kind == "prim::TupleConstruct":
+        return context.node.inputs
+    return Builder(forward, span=context.node.span).unpack(context)
 
 
 def _slice(values: Sequence[Value], env: dict[Value, Value]) -> list[Node]:
