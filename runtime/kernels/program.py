@@ -12,6 +12,7 @@ import torch
 
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
 from ...compiler.fusion.sharing import SharedKernels
+from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.layout import Layout, contiguous_strides
 from ...compiler.ops.registry import OPS
 from ...compiler.types.open_sizes import Symbols, closed, is_open
@@ -95,8 +96,8 @@ class DeviceProgram:
         names = [*constants, *program.input_names]
         names += [name for step in steps for name in step.written if name not in names]
         self._slot = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        self._constants = [constant_tensor(array, device) for array in constants.values()]
-        self._lasting = {tensor.untyped_storage().data_ptr() for tensor in self._constants} - {0}
+        self._constants = [self._constant(array) for array in constants.values()]
+        self._lasting = self._memory_of_constants()
         self._foreign = [
             len(self._constants) + i for i, value in enumerate(program.flat(values)) if _is_foreign(value, device)
         ]
@@ -164,6 +165,12 @@ class DeviceProgram:
             return result.clone()
         return result
 
+    def _constant(self, array: Any) -> torch.Tensor:
+        return constant_tensor(array, self.device)
+
+    def _memory_of_constants(self) -> set[int]:
+        return {tensor.untyped_storage().data_ptr() for tensor in self._constants} - {0}
+
     # --- steps ---
 
     def _step(self, step: KernelStep | ExternStep) -> LaunchedKernel | CalledOp:
@@ -178,8 +185,10 @@ class DeviceProgram:
         ]
         places = {buffer.name: n for n, buffer in zip(buffers, step.kernel.buffers, strict=True)}
         moved = [(n, places[b.place_of], b.shape) for n, b in made if b.place_of]
-        kernel = TritonKernel(step.kernel, self.device, is_open=self._is_open)
-        return LaunchedKernel(kernel, allocated, moved, buffers, numbers)
+        return LaunchedKernel(self._kernel(step.kernel), allocated, moved, buffers, numbers)
+
+    def _kernel(self, kernel: Kernel) -> TritonKernel:
+        return TritonKernel(kernel, self.device, is_open=self._is_open)
 
     def _is_new(self, buffer: Any, step: KernelStep) -> bool:
         """Whether an output is written here first: kernels may share one, each writing a part."""

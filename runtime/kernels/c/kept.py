@@ -91,7 +91,7 @@ class KeptPlans:
         if made_by is None:
             return None
         if not self._name:
-            parts = (_package(), sys.version, np.__version__, self._kind, self._text())
+            parts = (package_state(), sys.version, np.__version__, self._kind, self._text())
             self._name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return f"{self._name}\0{made_by.identity}\0{key!r}"
 
@@ -111,7 +111,7 @@ def _is_plain(key: Any) -> bool:
 
 
 @cache
-def _package() -> str:
+def package_state() -> str:
     """What changes when a file of this package does."""
     root = Path(__file__).parents[3]
     try:
@@ -260,4 +260,4 @@ def _dtype(name: str) -> np.dtype[Any]:
     return numpy_dtype(BY_NAME[name])
 
 
-__all__ = ["KeptPlans", "Unkept", "program_data", "program_of"]
+__all__ = ["KeptPlans", "Unkept", "package_state", "program_data", "program_of"]

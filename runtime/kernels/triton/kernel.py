@@ -53,8 +53,9 @@ class Built:
     def __init__(self, kernel: Kernel, schedule: Schedule) -> None:
         self.kernel = kernel
         self.schedule = schedule
-        self._constants = constants(kernel, schedule)
-        self._options = {**configuration(schedule), **COMPILE_OPTIONS}
+        self.constants = constants(kernel, schedule)
+        self.configuration = configuration(schedule)
+        self._options = {**self.configuration, **COMPILE_OPTIONS}
         self._compiled: dict[Hashable, Any] = {}
 
     @cached_property
@@ -70,7 +71,7 @@ class Built:
 
     def interpret(self, arguments: Sequence[Any], programs: Grid) -> None:
         """Run by Triton's interpreter, on the CPU."""
-        self.function[programs](*arguments, **self._constants, **self._options)
+        self.function[programs](*arguments, **self.constants, **self._options)
 
     def prepare(self, arguments: Sequence[Any], programs: Grid, kinds: Hashable = None) -> Callable[..., None]:
         """A launch for arguments of these types and alignments, on the current device.
@@ -85,10 +86,10 @@ class Built:
                 options = dict(self._options)
                 if torch.version.hip is not None:
                     del options["maxnreg"]
-                compiled = self.function.warmup(*arguments, grid=programs, **self._constants, **options)
+                compiled = self.function.warmup(*arguments, grid=programs, **self.constants, **options)
                 self._compiled[kinds] = compiled
             launch: Callable[..., None] = compiled[programs]
-        blocks = tuple(self._constants.values())
+        blocks = tuple(self.constants.values())
         return lambda *given, stream=None: launch(*given, *blocks, stream=stream)
 
 

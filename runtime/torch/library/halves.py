@@ -125,6 +125,10 @@ class Halves:
         results = fresh(values, self._without_rest(results))
         return [*results, torch.tensor(seed)] if self.draws else results
 
+    def forward_by(self, run: Run, values: Sequence[Any]) -> list[Any]:
+        """The same as `run` computes it, where no numbers are drawn."""
+        return run(self._forward, values)
+
     def forward_fake(self, values: Sequence[Any]) -> list[Any]:
         results = self._without_rest(self._forward_shapes(values))
         return [*results, torch.empty((), dtype=torch.int64)] if self.draws else results

@@ -34,8 +34,10 @@ from ..node import run_plainly
 from ..places import each, take_apart
 from ..symbolic import OpsRun
 from ..tensors import checked, has_tangent, requires_grad
+from .compile_keys import CompileKey
 from .fakes import ShapeRun
 from .halves import Halves, fresh
+from .launches import register_launches, run_traced
 from .nodes import OpCall, below_autograd, record_op
 from .policies import AutocastPolicy
 from .schemas import function_schema
@@ -62,6 +64,10 @@ class RegisteredOp:
         # Of a forward and a backward, all arguments go by their place.
         placed = [replace(argument, keyword_only=False) for argument in function.schema.arguments]
         self._binder = Binder(function.title, placed, function.graph.span, checked)
+        graphs = [self._program.graph]
+        if self.halves is not None:
+            graphs += [self.halves.exchange.forward, self.halves.exchange.again, self.halves.differentiated.gradient.df]
+        self._key = CompileKey(self.name, graphs)
         self._is_view = _may_alias(self._program.graph.outputs, self._program.graph)
         self._casts = autocast is not None
         self._library = torch.library.Library(namespace, "FRAGMENT")
@@ -75,6 +81,8 @@ class RegisteredOp:
             if autocast is not None:
                 self._library.impl(name, partial(self._cast, autocast, device, key), key)
         self._count_flops()
+        if not self._draws:
+            self._show_launches()
         self._has_rules = derives and self._shard(schema)
 
     # --- registering ---
@@ -88,7 +96,12 @@ class RegisteredOp:
         self._library.impl(name, run, "CompositeExplicitAutograd")
         self._library.impl(name, autograd, "Autograd")
         self._library.impl(name, under_func, _FUNC)
-        torch.library.register_fake(f"{self._library.ns}::{name}", fake, lib=self._library)
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            self._key.tell()
+            return fake(*args, **kwargs)
+
+        torch.library.register_fake(f"{self._library.ns}::{name}", told, lib=self._library)
 
     def _define_halves(self, name: str, schema: str, halves: Halves) -> None:
         arguments = schema[: schema.rindex(" -> ")].replace("*, ", "", 1)
@@ -217,6 +230,20 @@ class RegisteredOp:
     def _fake_backward(self, *args: Any) -> list[Any]:
         assert self.halves is not None
         return self.halves.gradients_by(lambda program, values: ShapeRun(program.graph).by_ops(values), args)
+
+    def _show_launches(self) -> None:
+        """Have torch's compiler see the kernels of a GPU."""
+        found: list[tuple[Any, Callable[..., list[Any]]]] = [
+            (self.op, lambda *args, **kwargs: run_traced(self._program, self.bound(args, kwargs)))
+        ]
+        if self.halves is not None:
+            halves = self.halves
+            found += [
+                (self.forward, lambda *args, **kwargs: halves.forward_by(run_traced, self.bound(args, kwargs))),
+                (self.backward, lambda *args: halves.gradients_by(run_traced, args)),
+            ]
+        for op, run in found:
+            register_launches(self._library, op, run)
 
     def decompositions(self) -> dict[Any, Callable[..., Any]]:
         """The ops in terms of torch's own, as `ExportedProgram.run_decompositions` takes them."""
