@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "kernels" / "models")]
+import data_programs  # noqa: E402
+import whole_models  # noqa: E402
 from kernel_peers import TORCH  # noqa: E402
 from program_running import CASES, TOLERANCES  # noqa: E402
 
@@ -470,3 +472,36 @@ def test_kinds_beyond_and_calls_inside_of_a_capture() -> None:
     with pytest.warns(RuntimeWarning, match="more than 8 kinds"):
         step(x[0], w[0])
     assert step.count == 8
+
+
+# --- programs that go by their data ---
+
+
+@pytest.mark.parametrize("name", data_programs.PROGRAMS)
+def test_programs_that_go_by_their_data(name: str) -> None:
+    for seed in (0, 1):
+        wanted = data_programs.to_second_order(data_programs.eager(name), data_programs.arguments(name, seed))
+        given = data_programs.arguments(name, seed, DEVICE)
+        data_programs.compare(data_programs.to_second_order(data_programs.UNIT[name], given), wanted, 1e-8)
+
+
+@pytest.mark.parametrize("name", whole_models.MODELS)
+def test_whole_models(name: str) -> None:
+    given = whole_models.tensors(whole_models.arguments(name))
+    own = [_moved(value) for value in given]
+    found, want = whole_models.UNIT[name](*own), whole_models.eager(name)(*given)
+    close(found, want.detach(), 1e-9)
+    gradients = torch.autograd.grad(found, _requiring(own), allow_unused=True)
+    for have, expected in zip(gradients, torch.autograd.grad(want, _requiring(given), allow_unused=True), strict=True):
+        if expected is not None:
+            close(have, expected, 1e-9)
+
+
+def _moved(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_moved(item) for item in value]
+    return value.detach().to(DEVICE).requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def _requiring(values: list[Any]) -> list[Any]:
+    return [tensor for tensor in whole_models.flat(values) if tensor.requires_grad]
