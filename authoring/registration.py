@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..compiler.autodiff.registered import enter_formula
 from ..compiler.autodiff.rules.nodes import calls_op_alone
 from ..compiler.formulas.library import closed_callee
-from ..compiler.ir.graph import GradPair, Graph
+from ..compiler.ir.graph import GradPair
 from ..compiler.ops.registry import OPS, Op, Trait
 from ..lang.diagnostics import did_you_mean
 from ..runtime.execution.function_executor import forget_compiled
@@ -76,12 +76,7 @@ def _misfit(op: Op, function: Function) -> str | None:
 
 def _pair_called(pair: GradPair) -> str | None:
     """A function with a backward of its own that a pair calls, if it calls one."""
-    pending: list[Graph] = []
-    current: GradPair | None = pair
-    while current is not None:
-        pending += [current.forward, current.backward]
-        current = current.second
-    seen: set[str] = set()
+    pending, seen = pair.graphs, set[str]()
     while pending:
         graph = pending.pop()
         for node in graph.all_nodes():

@@ -49,7 +49,7 @@ def lift_closures(graph: Graph, schema: FunctionSchema, diagnostics: Diagnostics
     if not graph.returns_closure:
         return None
     function = graph.outputs[-1].node
-    grad_outputs = _check_parameters(graph, schema, function, diagnostics)
+    grad_outputs = _check_parameters(graph, function, diagnostics)
     if grad_outputs is None or not _check_gradients(schema.name, [schema.arguments], function, diagnostics):
         return None
     return _lift(graph, schema, grad_outputs, function, schema.arguments, diagnostics)
@@ -153,7 +153,7 @@ def _lift_second(
     taken = tuple(Argument(v.name_hint, v.type) for v in backward.inputs)
     results = tuple(Argument(f"result{i}", v.type) for i, v in enumerate(backward.outputs[:-1]))
     second_schema = FunctionSchema(f"{schema.name}_backward", "", taken, results)
-    grad_outputs = _check_parameters(backward, second_schema, function, diagnostics)
+    grad_outputs = _check_parameters(backward, function, diagnostics)
     # The gradients it takes, and then, if it gives those too, the inputs of the functions around, inner ones first.
     every = (*taken[1:], *inputs)
     if grad_outputs is None or not _check_gradients(backward.name, [taken[1:], every], function, diagnostics):
@@ -164,9 +164,7 @@ def _lift_second(
 # Checks
 
 
-def _check_parameters(
-    graph: Graph, schema: FunctionSchema, function: Node, diagnostics: Diagnostics
-) -> tuple[int, ...] | None:
+def _check_parameters(graph: Graph, function: Node, diagnostics: Diagnostics) -> tuple[int, ...] | None:
     """Which output each parameter of the closure is the gradient of."""
     types = [v.type for v in graph.outputs[:-1]]
     parameters = function.blocks[0].inputs

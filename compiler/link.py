@@ -30,12 +30,6 @@ class Linker:
             self._enter(callee, name or callee.schema.name)
         return self._names[callee]
 
-    def linked(self, graph: Graph) -> Graph:
-        """The graph with the functions that it calls in the table; itself where it calls them by these names."""
-        for called, callee in calls_of(graph):
-            self.enter(callee, called)
-        return self._linked(graph) if self._differs(graph) else graph
-
     def _enter(self, callee: Callee, name: str) -> None:
         found = reachable(callee, name)
         new = [(each, called) for each, called in found.items() if each not in self._names]
@@ -94,17 +88,16 @@ class Linker:
         copied = graph.copy(name)
         copied.functions = self._table
         for node in copied.all_nodes():
-            if node.kind == "prim::CallFunction":
-                callee = graph.functions.get(node.attr("callee"))
-                if callee is not None:
-                    node.attrs["callee"] = self._names[callee]
+            callee = graph.called(node)
+            if callee is not None:
+                node.attrs["callee"] = self._names[callee]
         return copied
 
 
 def calls_of(graph: Graph) -> Iterator[tuple[str, Callee]]:
     """The functions that a graph calls, and what it calls them, as often as it does."""
     for node in graph.all_nodes():
-        callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+        callee = graph.called(node)
         if callee is not None:
             yield node.attr("callee"), callee
 

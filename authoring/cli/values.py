@@ -14,6 +14,7 @@ from ...compiler.ops.arrays import numpy_dtype
 from ...compiler.types.dtypes import BY_NAME
 from ...compiler.types.schema import FunctionSchema
 from ...compiler.types.types import STR, ListType, Type, is_tensor, strip_optional
+from ...runtime.execution.gradients import ones_of
 from ...runtime.face.function import Function
 from ...runtime.face.transforms import vjp
 from ...runtime.values.describe import describe
@@ -116,14 +117,8 @@ def run_function(
         return (list(result) if isinstance(result, tuple) else [result]), None
     result, pullback = vjp(function, *args, **named)
     outputs = list(result) if isinstance(result, tuple) else [result]
-    seeds = [_ones(output) for output in outputs]
+    seeds = [ones_of(output) for output in outputs]
     return outputs, list(pullback(seeds[0] if len(seeds) == 1 else tuple(seeds)))
-
-
-def _ones(output: Any) -> Any:
-    if isinstance(output, list):
-        return [_ones(item) for item in output]
-    return np.ones_like(output) if is_floating(output) else None
 
 
 def describe_results(outputs: Sequence[Any], gradients: Sequence[Any] | None, names: Sequence[str]) -> str:

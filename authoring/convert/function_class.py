@@ -75,7 +75,7 @@ def convert_class(node: ast.ClassDef, name: str) -> Converted:
     forward.name, forward.decorator_list, forward.returns = name, [], None
     forward.body = [*docstring, *body, closure, returned]
     found = Converted(forward, kept, {v.id for v in kept.saved if isinstance(v, ast.Name)} & set(parameters))
-    found.without_gradient = {p for i, p in enumerate(parameters) if _is_never_given(closure, i, len(parameters))}
+    found.without_gradient = {p for i, p in enumerate(parameters) if _is_never_given(closure, i)}
     found.notes = [*notes, *kept.notes]
     return found
 
@@ -307,7 +307,7 @@ def _constants(result: ast.expr, kept: Kept) -> ast.expr:
     return ast.copy_location(_tuple(made), result)
 
 
-def _is_never_given(closure: Method, index: int, count: int) -> bool:
+def _is_never_given(closure: Method, index: int) -> bool:
     """Whether every `return` of a backward has None in a place."""
     returns = [node for node in ast.walk(closure) if isinstance(node, ast.Return) and node.value is not None]
     found = [_elements(node.value) for node in returns if node.value is not None]

@@ -160,7 +160,7 @@ def _added(node: Node, facts: ShapeFacts, b: Builder) -> Value | None:
     if _is_summed_alone(left) and _is_summed_alone(right) and _same_size(left, right, facts):
         total = plus(b, left.node.inputs[0], right.node.inputs[0], sign)
         return b.op("aten::sum_to_size", total, left.node.inputs[1])
-    return _factored(left, right, sign, facts, b)
+    return _factored(left, right, sign, b)
 
 
 def _is_zero(value: Value, depth: int = 8) -> bool:
@@ -202,7 +202,7 @@ def _factors(value: Value) -> list[Value]:
     return found
 
 
-def _factored(left: Value, right: Value, sign: int, facts: ShapeFacts, b: Builder) -> Value | None:
+def _factored(left: Value, right: Value, sign: int, b: Builder) -> Value | None:
     """a * b + a * c as a * (b + c)."""
     if left.use_count != 1 or right.use_count != 1:
         return None
@@ -348,7 +348,7 @@ def _is_of_rounds(user: Node, count: Node) -> bool:
     while inside is not None:
         if is_loop(inside) and inside.inputs[0] is count.output and count.output not in inside.inputs[1:]:
             return True
-        inside = inside.owner.node if inside.owner is not None else None
+        inside = inside.holder
     return False
 
 

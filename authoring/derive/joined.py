@@ -173,7 +173,7 @@ def _handed_on(user: Node, index: int) -> list[Value]:
     if is_loop(user):
         place = next((place for place in carried(user) if place.initial is user.inputs[index]), None)
         return [place.parameter, place.output] if place is not None else []
-    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
+    holder = user.holder if user.kind == RETURN else None
     if holder is None:
         return []
     if is_loop(holder):

@@ -149,7 +149,7 @@ def _handed(user: Node, index: int, closure: Block) -> list[Value]:
 
 def _stays_whole(value: Value) -> bool:
     """Whether a list that a loop carries is as long in every round."""
-    holder = value.node.owner.node if value.node.kind == PARAM and value.node.owner is not None else value.node
+    holder = value.node.holder if value.node.kind == PARAM else value.node
     if holder is None or not is_loop(holder):
         return True
     place = next(place for place in carried(holder) if value in (place.parameter, place.output))

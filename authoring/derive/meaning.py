@@ -39,7 +39,7 @@ class _Numbered:
         self.results = [self._numbers[value] for value in whole.outputs]
 
     def _enter(self, node: Node) -> None:
-        holder = node.owner.node if node.owner is not None else None
+        holder = node.holder
         if node.kind == PARAM:
             self._number(node, ("parameter", *self._place(node, holder)))
         elif node.kind == RETURN:

@@ -75,7 +75,7 @@ def take_early(closure: Block) -> None:
         written = [use.user for use in taken.inputs[0].uses if use.user.kind in _WRITES and use.index == 0]
         for writer in written:
             made = {given.node for given in taken.inputs[1:] if given.node.kind != "prim::Constant"}
-            if writer.owner is block and made <= {given.node for given in writer.inputs} and _precedes(writer, taken):
+            if writer.owner is block and made <= {given.node for given in writer.inputs} and precedes(writer, taken):
                 for given in taken.inputs[1:]:
                     if given.node.kind == "prim::Constant" and given.node.owner is block:
                         given.node.unlink().insert_before(writer)
@@ -83,7 +83,8 @@ def take_early(closure: Block) -> None:
                 taken.inputs[0].name_hint = taken.inputs[0].name_hint or writer.output.name_hint
 
 
-def _precedes(first: Node, second: Node) -> bool:
+def precedes(first: Node, second: Node) -> bool:
+    """Whether one node of a block stands before another."""
     node: Node | None = first
     while node is not None and node is not second:
         node = node.next

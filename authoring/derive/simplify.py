@@ -20,7 +20,7 @@ from ...compiler.types.types import ListType, is_tensor
 from .algebra import RULES
 from .facts import facts_of, follow
 from .joined import closures_of
-from .rounds import ask_again
+from .rounds import ask_again, precedes
 
 _MOST_SWEEPS = 30
 _CHEAP = frozenset(("aten::len.t", "prim::ListConstruct", "prim::TupleConstruct", "prim::max.int", "prim::min.int"))
@@ -167,7 +167,7 @@ def _share(graph: Graph, closure: Block) -> bool:
     # What two names are kept for is one.
     for value in captures(closure):
         found = same.get(value, value)
-        if found is not value and found in kept and _precedes(found.node, value.node):
+        if found is not value and found in kept and precedes(found.node, value.node):
             value.replace_uses_with(found)
             changed = True
     return changed
@@ -187,14 +187,6 @@ def _ask_around(node: Node, same: Mapping[Value, Value]) -> bool:
         return False
     node.replace_inputs(found)
     return True
-
-
-def _precedes(first: Node, second: Node) -> bool:
-    """Whether one node of a block stands before another."""
-    node: Node | None = first
-    while node is not None and node is not second:
-        node = node.next
-    return node is second
 
 
 def _key(node: Node, same: Mapping[Value, Value]) -> Hashable:

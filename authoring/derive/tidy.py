@@ -98,7 +98,7 @@ def name_terms(graph: Graph) -> bool:
 def _result_of_branch(value: Value) -> str:
     """The name of what a branch gives, where it gives this and nothing else uses it."""
     (use, *others) = value.uses
-    holder = use.user.owner.node if use.user.kind == RETURN and use.user.owner is not None else None
+    holder = use.user.holder if use.user.kind == RETURN else None
     is_result = holder is not None and holder.kind == "prim::If" and not others
     return holder.outputs[use.index].name_hint if holder is not None and is_result else ""
 
@@ -230,7 +230,7 @@ def _name_items(closure: Block) -> None:
         if node.kind != "aten::__getitem__.t" or node.output.name_hint:
             continue
         items, index = node.inputs
-        loop = index.node.owner.node if index.node.kind == PARAM and index.node.owner is not None else None
+        loop = index.node.holder if index.node.kind == PARAM else None
         trips = loop.inputs[0].node if loop is not None and is_loop(loop) and index.index == 0 else None
         if trips is not None and trips.kind == "aten::len.t" and trips.inputs[0] is items and index.use_count == 1:
             node.output.name_hint = "item"

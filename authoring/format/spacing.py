@@ -11,7 +11,6 @@ from ...lang.light_dataclasses import dataclass, field
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _WORDS = frozenset(kwlist) - {"None", "True", "False"}
 _UNARY = ("-", "+", "~", "*", "**")
-_BINARY = frozenset(("+", "-", "*", "/", "//", "%", "@", "&", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!="))
 
 
 @dataclass(slots=True)

@@ -73,8 +73,8 @@ class Decided:
                 block.outputs[0],
                 block.outputs[value.index + 1],
             )
-        elif node.owner is not None and value in node.owner.inputs and node.owner.node is not None:
-            yield from self._of_loop(value, node.owner.node)
+        elif node.owner is not None and value in node.owner.inputs and node.holder is not None:
+            yield from self._of_loop(value, node.holder)
         else:
             yield from node.inputs
 

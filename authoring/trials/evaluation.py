@@ -13,6 +13,7 @@ import numpy as np
 
 from ...compiler.autodiff import differentiate
 from ...compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
+from ...compiler.autodiff.rules.branches import run_backward
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
@@ -278,7 +279,7 @@ def _reaches(value: Value, nodes: Collection[Node]) -> bool:
         for use in pending.pop().uses:
             if use.user in nodes:
                 return True
-            owner = use.user.owner.node if use.user.kind == RETURN and use.user.owner is not None else None
+            owner = use.user.holder if use.user.kind == RETURN else None
             inside = [v for block in use.user.blocks for v in block.inputs]
             following = [*use.user.outputs, *inside, *(owner.outputs if owner is not None else ())]
             pending += [v for v in following if v not in seen]
@@ -349,15 +350,9 @@ def _joint_graph(
     for i, vjp_input in zip(gradient.input_vjps, gradient.df.inputs, strict=False):
         if i < gradient.num_real_outputs and seeds[i] is not None:
             by_output[i] = joint.body.add_input(vjp_input.type, f"grad_output{i}")
-    env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))
-    outputs = copy_nodes(gradient.f.body, env, builder.insert)
-    zero = builder.node("prim::AutogradZero", (), [UNDEFINED]).output
-    arguments = [by_output.get(i, zero) for i in gradient.input_vjps]
-    arguments += [inputs[i] for i in gradient.captured_inputs]
-    arguments += [outputs[i] for i in gradient.captured_outputs]
-    env = dict(zip(gradient.df.inputs, arguments, strict=True))
-    found = zip(gradient.output_vjps, copy_nodes(gradient.df.body, env, builder.insert), strict=True)
-    kept = [(i, value) for i, value in found if value.type != UNDEFINED]
+    outputs = copy_nodes(gradient.f.body, dict(zip(gradient.f.inputs, inputs, strict=True)), builder.insert)
+    found = run_backward(builder, gradient, by_output, inputs, outputs)
+    kept = [(i, value) for i, value in found.items() if value.type != UNDEFINED]
     builder.returns(*(value for _, value in kept))
     return joint, [i for i, _ in kept], list(by_output)
 

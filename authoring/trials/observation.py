@@ -267,7 +267,7 @@ def _steers_only(node: Node) -> bool:
         for use in pending.pop().uses:
             if use.user.kind == "prim::If":
                 continue
-            owner = use.user.owner.node if use.user.kind == RETURN and use.user.owner is not None else None
+            owner = use.user.holder if use.user.kind == RETURN else None
             if use.user.kind == RETURN and (owner is None or not _is_condition(owner)):
                 return False
             following = owner.outputs if owner is not None else use.user.outputs

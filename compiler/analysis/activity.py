@@ -92,8 +92,8 @@ def _passes(node: Node) -> bool:
 
 
 def _is_inside(node: Node, around: Node) -> bool:
-    while node.owner is not None and node.owner.node is not None:
-        node = node.owner.node
+    while node.holder is not None:
+        node = node.holder
         if node is around:
             return True
     return False

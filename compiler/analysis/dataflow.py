@@ -82,7 +82,7 @@ class Dataflow(ABC, Generic[State]):
         while self._untold:
             value = self._untold.pop()
             for user, index in value._uses:
-                node = user.owner.node if user.kind == RETURN and user.owner is not None else user
+                node = user.holder if user.kind == RETURN else user
                 if node is None:
                     continue
                 if self.hands_on(node):

@@ -29,5 +29,5 @@ def draws(graph: Graph) -> bool:
 
 def called_graph(node: Node, graph: Graph) -> Graph | None:
     """The graph of the function that a node calls; None for any other node."""
-    callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+    callee = graph.called(node)
     return callee.graph if callee is not None else None

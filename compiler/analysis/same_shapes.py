@@ -133,7 +133,7 @@ def _carrier(value: Value) -> Node | None:
     """The loop of which a value is the output, or a parameter from the second round on."""
     node: Node | None = value.node
     if node is not None and node.kind == PARAM:
-        node = node.owner.node if node.owner is not None else None
+        node = node.holder
     return node if node is not None and is_loop(node) else None
 
 

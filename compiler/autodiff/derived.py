@@ -38,7 +38,7 @@ from ..types.types import (
 )
 from .differentiate import differentiate
 from .flatten import flatten_signature, taken_apart
-from .gradient import Gradient
+from .gradient import Gradient, residuals_of
 
 _FILLED = "filled_"
 """What stands before the name of an op in that of its formula for lists of gradients that are all there."""
@@ -96,7 +96,7 @@ def _forward(gradient: Gradient, source: Graph) -> Graph:
     flat = [leaf for value in given for leaf in taken_apart(builder, value)]
     results = copy_nodes(f.body, dict(zip(f.inputs, flat, strict=True)), builder.insert)
     outputs = iter(results[: gradient.num_real_outputs])
-    kept = [flat[i] for i in gradient.captured_inputs] + [results[i] for i in gradient.captured_outputs]
+    kept = residuals_of(gradient, flat, results)
     builder.returns(*(_rebuilt(builder, outputs, value.type) for value in source.outputs), builder.tuple(kept))
     for node in [node for node in graph.all_nodes() if node.kind == "prim::Uninitialized"]:
         assert node.owner is not None

@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
 from ...lang.light_dataclasses import dataclass
 from ..ir.graph import Graph
+
+Each = TypeVar("Each")
+
+
+class GradientPlaces(Protocol):
+    """What of a Gradient says where its halves take and give what."""
+
+    @property
+    def num_real_outputs(self) -> int: ...
+
+    @property
+    def input_vjps(self) -> Sequence[int]: ...
+
+    @property
+    def output_vjps(self) -> Sequence[int]: ...
+
+    @property
+    def captured_inputs(self) -> Sequence[int]: ...
+
+    @property
+    def captured_outputs(self) -> Sequence[int]: ...
+
+
+def residuals_of(
+    gradient: GradientPlaces, inputs: Mapping[int, Each] | Sequence[Each], outputs: Mapping[int, Each] | Sequence[Each]
+) -> list[Each]:
+    """What `df` takes behind its vjps, by what stands for the inputs and outputs of `f`."""
+    return [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs)]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

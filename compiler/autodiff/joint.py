@@ -13,6 +13,7 @@ from ..pipeline import run_recipe
 from ..types.types import UNDEFINED, ListType, OptionalType
 from .differentiate import differentiate
 from .reverse import materialize
+from .rules.branches import run_backward
 
 
 def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tuple: bool, name: str) -> Graph:
@@ -29,15 +30,10 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     joint = Graph(name, gradient.df.functions, graph.span, f"the gradient of {graph.title}")
     builder = Builder(joint, span=graph.span)
     inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
-    env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))
-    outputs = copy_nodes(gradient.f.body, env, builder.insert)
+    outputs = copy_nodes(gradient.f.body, dict(zip(gradient.f.inputs, inputs, strict=True)), builder.insert)
     seed = builder.op("prim::scalar_seed", outputs[0])
-    arguments = [seed for _ in gradient.input_vjps]
-    arguments += [inputs[i] for i in gradient.captured_inputs]
-    arguments += [outputs[i] for i in gradient.captured_outputs]
-    env = dict(zip(gradient.df.inputs, arguments, strict=True))
-    found = dict(zip(gradient.output_vjps, copy_nodes(gradient.df.body, env, builder.insert), strict=True))
-    gradients = [found.get(i) or builder.node("prim::AutogradZero", (), [UNDEFINED]).output for i in wrt]
+    found = run_backward(builder, gradient, {0: seed}, inputs, outputs)
+    gradients = [found.get(i) or builder.undefined() for i in wrt]
     builder.returns(outputs[0], *gradients)
     run_recipe(joint, "joint")
     _settle(joint, [inputs[i] for i in wrt], with_value, as_tuple)

@@ -44,7 +44,7 @@ def reaching_inputs(graph: Graph) -> set[int]:
 def _depends_on(value: Value) -> list[Value]:
     """The values that one follows from in a step."""
     node = value.node
-    around = node.owner.node if node.owner is not None else None
+    around = node.holder
     if node.kind == PARAM:
         return sources(value) or (list(around.inputs[:2]) if around is not None else [])
     if open_flow_of(node) is not None:

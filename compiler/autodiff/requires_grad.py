@@ -56,14 +56,10 @@ def asks(graph: Graph) -> bool:
         for node in current.all_nodes():
             if node.kind == QUESTION:
                 return True
-            callee = _callee(node, current)
+            callee = current.called(node)
             if callee is not None and callee.graph not in pending:
                 pending.append(callee.graph)
     return False
-
-
-def _callee(node: Node, graph: Graph) -> Callee | None:
-    return graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
 
 
 def _given(builder: Builder, type: Type, answer: Answer) -> Answer:
@@ -94,7 +90,7 @@ def _block(graph: Graph, block: Block, answers: dict[Value, Answer]) -> Walk:
 
 
 def _results(graph: Graph, node: Node, answers: dict[Value, Answer]) -> None:
-    callee = _callee(node, graph)
+    callee = graph.called(node)
     if callee is not None and asks(callee.graph):
         _specialize_call(graph, node, callee, answers)
     if node.next is None or not any(_may_require(value.type) for value in node.outputs):

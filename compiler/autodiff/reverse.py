@@ -75,10 +75,7 @@ class Reverse:
 
     def gradient_or_zero(self, value: Value) -> Value:
         """The gradient of a value, prim::AutogradZero where nobody asked for one."""
-        return self.gradients.get(value) or self.zero()
-
-    def zero(self) -> Value:
-        return self.builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+        return self.gradients.get(value) or self.builder.undefined()
 
     def grad_of(
         self, name: str, gradients: Sequence[Value], span: Span, body: Callable[[Builder], Sequence[Value]]

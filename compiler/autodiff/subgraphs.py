@@ -119,7 +119,7 @@ def is_candidate(node: Node, graph: Graph, activity: Activity) -> bool:
 def _has_gradient(node: Node, graph: Graph) -> bool:
     """Whether a gradient may pass a node without blocks."""
     if node.kind == "prim::CallFunction":
-        callee = graph.functions.get(node.attr("callee"))
+        callee = graph.called(node)
         return callee is not None and callee.pair is not None and callee.pair.body is None and not draws(callee.graph)
     op = OPS.of(node.schema)
     return op is not None and not op.has(_NEVER) and formula_name(op.schema) is not None

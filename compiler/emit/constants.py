@@ -18,7 +18,7 @@ from ...lang.trampoline import Walk, run
 from ..spelling.advice import for_name
 from ..spelling.names import CONSTANTS
 from .annotations import dotted_name
-from .outside import Environment, Outside, OutsideConstant
+from .outside import Environment, Outside, OutsideConstant, within
 
 _LARGEST = 2**63
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -123,10 +123,7 @@ def _called(node: ast.Expr, function: Callable[..., Any], numbers: Sequence[Any]
 def with_constants(definitions: Sequence[ast.Assign], diagnostics: Diagnostics, around: Environment) -> Environment:
     """An environment that has the constants of a source text too; each may name those above it."""
     found: dict[str, Outside] = {}
-
-    def environment(name: str) -> Outside:
-        return found[name] if name in found else around(name)
-
+    environment = within(found, around)
     for definition in definitions:
         try:
             name, value = _defined(definition, found, diagnostics, environment)

@@ -5,7 +5,7 @@ Emission asks for a dotted name whose first part is neither a variable nor a fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...lang.diagnostics import Diagnostic
@@ -75,3 +75,8 @@ Environment = Callable[[str], Outside]
 def nothing(name: str) -> Outside:
     """The environment of a source text that stands alone."""
     return None
+
+
+def within(found: Mapping[str, Outside], around: Environment) -> Environment:
+    """The environment in which names have been found that hide those around it; it may be added to."""
+    return lambda name: found[name] if name in found else around(name)

@@ -8,7 +8,7 @@ from ...lang import ast
 from ...lang.diagnostics import Abort, Diagnostics
 from ..types.schema import Argument, FunctionSchema
 from ..types.types import TupleType
-from .outside import Environment, Outside, RecordType
+from .outside import Environment, Outside, RecordType, within
 from .statements.parameters import parameters_of
 
 
@@ -21,10 +21,7 @@ def record(name: str, fields: tuple[Argument, ...], untyped: frozenset[str] = fr
 def with_records(definitions: Sequence[ast.Record], diagnostics: Diagnostics, around: Environment) -> Environment:
     """An environment that has the named tuples of a source text too; each may name those above it."""
     found: dict[str, Outside] = {}
-
-    def environment(name: str) -> Outside:
-        return found[name] if name in found else around(name)
-
+    environment = within(found, around)
     for definition in definitions:
         try:
             untyped = frozenset(field.name for field in definition.parameters if field.annotation is None)

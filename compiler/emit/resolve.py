@@ -56,7 +56,7 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
     if not isinstance(match, Match):
         if any(argument.value.type == UNDEFINED for argument in arguments) and _asks_first(e):
             # A part of a list of gradients that is not there is not there: a loop may carry one in its later rounds.
-            return e.at(node).node("prim::AutogradZero", (), [UNDEFINED]).output
+            return e.at(node).undefined()
         raise _no_match(e, node, what, [op.schema for op in ops], arguments, match)
     op = OPS.of(match.schema)
     assert op is not None
@@ -94,7 +94,7 @@ def _asks_first(e: Emitter) -> bool:
     while node is not None:
         if node.kind == "prim::If" and _is_of_gradients(node.inputs[0]):
             return True
-        node = node.owner.node if node.owner is not None else None
+        node = node.holder
     return False
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...lang.light_dataclasses import dataclass, replace
 from ..autodiff.differentiate import differentiate
-from ..autodiff.gradient import Gradient
+from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
 from ..ir.node import Node
 from ..kernel_ir.layout import Layout
@@ -81,8 +81,7 @@ class FusedPair:
         """The program of `df` for the layouts of the incoming gradients: one per output, None where there is none."""
         gradient = self.gradient
         given = [seeds[i] if i < len(seeds) else None for i in gradient.input_vjps]
-        given += [self.arguments[i] for i in gradient.captured_inputs]
-        given += [self._residual(i) for i in gradient.captured_outputs]
+        given += residuals_of(gradient, self.arguments, [self._given(output) for output in self.forward.outputs])
         graph = gradient.df.copy()
         self._name(graph)
         results = [f"grad_{gradient.f.inputs[i].name_hint or 'input'}" for i in gradient.output_vjps]
@@ -113,9 +112,6 @@ class FusedPair:
             value.name_hint = value.name_hint or f"grad_{outputs[index].name_hint or 'output'}"
         for value, index in zip(kept, gradient.captured_outputs, strict=True):
             value.name_hint = value.name_hint or outputs[index].name_hint or "saved"
-
-    def _residual(self, index: int) -> Given:
-        return self._given(self.forward.outputs[index])
 
     def _given(self, output: Argument) -> Given:
         if isinstance(output, list | tuple):
@@ -268,8 +264,7 @@ def _decomposed(gradient: Gradient, metas: Sequence[Any]) -> Gradient:
     known = _to_parts(f, metas, decompose)
     outputs = [known.get(value) for value in f.outputs]
     given = [outputs[i] for i in gradient.input_vjps]
-    given += [metas[i] for i in gradient.captured_inputs]
-    given += [outputs[i] for i in gradient.captured_outputs]
+    given += residuals_of(gradient, metas, outputs)
     _to_parts(df, given, decompose, all_defined=False)
     return replace(gradient, f=f, df=df)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...lang.light_dataclasses import replace
-from ..autodiff.gradient import Gradient
+from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import PARAM, Node, Value, copy_node, copy_nodes
@@ -32,8 +32,7 @@ def capture_bases(gradient: Gradient) -> Gradient:
     inputs = {i: df.body.add_input(v.type, v.name_hint) for i, v in _inputs(gradient, captured_inputs).items()}
     outputs = {i: df.body.add_input(v.type, v.name_hint) for i, v in _values(gradient, captured_outputs).items()}
     outputs |= {i: _again(gradient.f.outputs[i], chain, inputs, position, builder) for i, chain in chains.items()}
-    given = [*(inputs[i] for i in gradient.captured_inputs), *(outputs[i] for i in gradient.captured_outputs)]
-    env |= dict(zip(gradient.df.inputs[count:], given, strict=True))
+    env |= dict(zip(gradient.df.inputs[count:], residuals_of(gradient, inputs, outputs), strict=True))
     builder.returns(*copy_nodes(gradient.df.body, env, builder.insert))
     rebased = replace(gradient, df=df, captured_inputs=tuple(captured_inputs), captured_outputs=tuple(captured_outputs))
     return _without_unused(rebased)

@@ -97,4 +97,4 @@ def _sum(builder: Builder, left: Value | None, right: Value | None) -> Value:
         return builder.node("prim::AutogradAdd", defined, [defined[0].type]).output
     if defined:
         return defined[0]
-    return builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+    return builder.undefined()

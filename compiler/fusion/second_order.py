@@ -37,7 +37,7 @@ def _reaches_pair(node: Node, graph: Graph) -> bool:
         found, caller = pending.pop()
         if found.kind != CALL or found.attr("callee") in seen:
             continue
-        callee = caller.functions.get(found.attr("callee"))
+        callee = caller.called(found)
         if callee is None or callee.pair is not None:
             return callee is not None
         seen.add(found.attr("callee"))

@@ -26,6 +26,7 @@ from ..types.types import (
     NONE,
     NUMBER,
     STR,
+    UNDEFINED,
     ListType,
     OptionalType,
     TupleType,
@@ -146,6 +147,10 @@ class Builder:
         plain = _plain(value)
         node = self.node("prim::Constant", (), [type or constant_type(plain)], attrs={"value": plain}, names=[name])
         return node.output
+
+    def undefined(self) -> Value:
+        """A gradient that nobody computes."""
+        return self.node("prim::AutogradZero", (), [UNDEFINED]).output
 
     def uninitialized(self, type: Type) -> Value:
         """A value of the type that no path reads."""

@@ -54,6 +54,10 @@ class Graph:
     def returns_closure(self) -> bool:
         return bool(self.outputs) and self.outputs[-1].type == CLOSURE
 
+    def called(self, node: Node) -> Callee | None:
+        """The function that a node of the graph calls; None where it calls none, or one that is not there."""
+        return self.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+
     def all_nodes(self) -> Iterator[Node]:
         """Every node, those inside blocks included, each before the nodes inside it."""
         return walk_block(self.body)

@@ -183,7 +183,7 @@ def handed_to(user: Node, index: int) -> list[Value]:
 
     `user` may be the Return of a block, whose holder hands on what leaves it.
     """
-    holder = user.owner.node if user.kind == RETURN and user.owner is not None else None
+    holder = user.holder if user.kind == RETURN else None
     node = user if holder is None else holder
     flow = open_flow_of(node)
     if flow is None or (holder is None and not flow.repeats):
@@ -202,7 +202,7 @@ def sources(value: Value, position: int | None = None) -> list[Value]:
     """
     node, index = value.node, value.index if position is None else position
     if node.kind == PARAM:
-        block, holder = node.owner, node.owner.node if node.owner is not None else None
+        block, holder = node.owner, node.holder
         flow = flow_of(holder) if holder is not None else None
         if block is None or holder is None or flow is None or index < flow.parameters:
             return []

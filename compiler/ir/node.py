@@ -91,6 +91,11 @@ class Node:
         self.next: Node | None = None
 
     @property
+    def holder(self) -> Node | None:
+        """The node in a block of which this one stands; None for what stands in none."""
+        return self.owner.node if self.owner is not None else None
+
+    @property
     def output(self) -> Value:
         """The only output."""
         (value,) = self.outputs

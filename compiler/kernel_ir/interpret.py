@@ -17,6 +17,7 @@ from ..types.dtypes import BOOL, FLOAT64, INT64, DType
 from .index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from .kernel import (
     IDENTITY,
+    POSITIONS,
     Buffer,
     Cast,
     Compute,
@@ -171,7 +172,7 @@ class _KernelRun:
         over = tuple(i for i, name in enumerate(self.names) if name in statement.over)
         shape = [self.sizes[n] if i in over else operand.shape[i] for i, n in enumerate(self.names)]
         operand = np.broadcast_to(operand, shape)
-        if statement.combine in ("argmax", "argmin"):
+        if statement.combine in POSITIONS:
             result = getattr(np, statement.combine)(operand, axis=over[0], keepdims=True)
         else:
             ufunc = _COMBINES[statement.combine]

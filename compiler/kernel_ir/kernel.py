@@ -35,6 +35,8 @@ from .index import Index
 
 Role = Literal["parallel", "reduction", "serial"]
 Combine = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+POSITIONS: tuple[Combine, ...] = ("argmax", "argmin")
+"""What gives where an element stands, not what it is."""
 Number: TypeAlias = bool | int | float
 
 

@@ -10,6 +10,7 @@ from ..types.dtypes import BOOL, FLOAT32, INT64, DType
 from .in_place import may_take_place
 from .index import Atom, AxisAtom, Index, Quotient, Remainder, floored
 from .kernel import (
+    POSITIONS,
     Cast,
     Compute,
     Condition,
@@ -166,7 +167,7 @@ class _KernelVerifier:
         dtype = self.operand(reduce.operand)
         _require(bool(reduce.over) and reduce.over <= self.axes, "a reduction is over axes of the kernel")
         self._axes_are(reduce, self.axes_of(reduce.operand) - reduce.over)
-        if reduce.combine in ("argmax", "argmin"):
+        if reduce.combine in POSITIONS:
             _require(reduce.dtype == INT64 and len(reduce.over) == 1, "a position is an int64, along one axis")
         elif reduce.combine in ("any", "all"):
             _require(reduce.dtype == BOOL and dtype in (None, BOOL), "any and all are of bools")

@@ -34,7 +34,7 @@ def inline_functions(graph: Graph, *, keep_pairs: bool = False) -> bool:
     made, changed = 0, False
     while pending and made < MAX_NODES:
         call = pending.pop()
-        callee = graph.functions.get(call.attr("callee"))
+        callee = graph.called(call)
         if callee is None or (keep_pairs and callee.pair is not None) or not _shares_names(callee, graph.functions):
             continue
         copies = _inline(call, callee)

@@ -48,5 +48,5 @@ def specialize_types(graph: Graph) -> bool:
 
 _VALUES: dict[Type, Callable[[Builder], Value]] = {
     NONE: lambda builder: builder.constant(None),
-    UNDEFINED: lambda builder: builder.node("prim::AutogradZero", (), [UNDEFINED]).output,
+    UNDEFINED: lambda builder: builder.undefined(),
 }

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ..autodiff.gradient import residuals_of
 from ..ir.kinds import KindTrait, has
 from ..ir.node import Node, Value
 from ..ops.registry import OPS, Trait
@@ -52,9 +53,7 @@ class _References:
             elif not _asks_for_shape(node):
                 self._refer(self.operands(node), node)
         plain = problem.plain
-        captured = [plain.f.inputs[i] for i in plain.captured_inputs]
-        captured += [plain.f.outputs[i] for i in plain.captured_outputs]
-        self._refer(self._entries(captured), None)
+        self._refer(self._entries(residuals_of(plain, plain.f.inputs, plain.f.outputs)), None)
 
     def _refer(self, values: Iterable[Value], user: Node | None) -> None:
         for value in values:

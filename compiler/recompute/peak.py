@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ...lang.trampoline import Walk, run
 from ..analysis.captures import captures
-from ..autodiff.gradient import Gradient
+from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
 from ..ir.kinds import carried, entering, is_loop
 from ..ir.node import Block, Node, Value
@@ -32,8 +32,7 @@ def estimate(gradient: Gradient, shapes: Sequence[Abstract]) -> tuple[int, int] 
         return None
     outputs = [known.get(value, UNKNOWN) for value in f.outputs]
     arguments = [outputs[i] for i in gradient.input_vjps]
-    arguments += [shapes[i] for i in gradient.captured_inputs]
-    arguments += [outputs[i] for i in gradient.captured_outputs]
+    arguments += residuals_of(gradient, shapes, outputs)
     known_back = known_values(df, arguments, _larger)
     if known_back is None:
         return None

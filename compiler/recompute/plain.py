@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..autodiff.gradient import Gradient
+from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
 from ..ir.node import Value, copy_node, copy_nodes
 from ..passes.gradients.remove_hints import remove_hints
@@ -32,9 +32,7 @@ def normalized(gradient: Gradient) -> Gradient:
     """
     f, df = simplified(gradient.f), simplified(gradient.df)
     count = len(gradient.input_vjps)
-    captured = [f.inputs[i] for i in gradient.captured_inputs]
-    captured += [f.outputs[i] for i in gradient.captured_outputs]
-    sources = dict(zip(df.inputs[count:], captured, strict=True))
+    sources = dict(zip(df.inputs[count:], residuals_of(gradient, f.inputs, f.outputs), strict=True))
     return with_captures(gradient, f, df, sources)
 
 

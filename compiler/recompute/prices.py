@@ -104,7 +104,7 @@ def _passed_on(user: Node, index: int) -> list[Value]:
     """The values that are what a user was given, under another name."""
     if is_alias(user):
         return user.outputs
-    around = user.owner.node if user.owner is not None else None
+    around = user.holder
     if user.kind == RETURN and around is not None and around.kind in ("prim::If", "prim::GradOf"):
         return [around.outputs[index]]
     return []

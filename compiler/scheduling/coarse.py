@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..kernel_ir.kernel import Buffer, Cast, Compute, Definition, Kernel, Load, Reduce, Statement, Store
+from ..kernel_ir.kernel import POSITIONS, Buffer, Cast, Compute, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.statements import indices, operands, used_names
 from ..ops.scalar import PRIMITIVES
 from ..types.dtypes import FLOAT32
@@ -54,7 +54,7 @@ def _hides(statement: Statement, exact: set[str], buffers: dict[str, Buffer], lo
         case Reduce(combine="sum") if _is_of_halves(statement, loads):
             return True
         case Reduce():
-            return statement.combine not in ("argmax", "argmin") and statement.name not in exact
+            return statement.combine not in POSITIONS and statement.name not in exact
         case Cast():
             return (statement.dtype.is_half or statement.dtype == FLOAT32) and statement.name not in exact
         case Compute():

@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Sizes, axis, constant
-from ..kernel_ir.kernel import Axis, Cast, Definition, Kernel, KernelConstant, Operand, Reduce, Statement, Store
+from ..kernel_ir.kernel import (
+    POSITIONS,
+    Axis,
+    Cast,
+    Definition,
+    Kernel,
+    KernelConstant,
+    Operand,
+    Reduce,
+    Statement,
+    Store,
+)
 from ..kernel_ir.statements import indices, with_axes_found, with_indices, with_operands
 from ..types.dtypes import INT64
 
@@ -57,8 +68,8 @@ def _without_ones(kernel: Kernel) -> Kernel:
 
 def _of_one_element(statement: Reduce) -> Definition:
     """A reduction over a single element: the element."""
-    operand: Operand = KernelConstant(0) if statement.combine in ("argmax", "argmin") else statement.operand
-    dtype = INT64 if statement.combine in ("argmax", "argmin") else statement.dtype
+    operand: Operand = KernelConstant(0) if statement.combine in POSITIONS else statement.operand
+    dtype = INT64 if statement.combine in POSITIONS else statement.dtype
     return Cast(statement.name, dtype, statement.axes, operand)
 
 
@@ -94,7 +105,7 @@ def _merged(kernel: Kernel, outer: Axis, inner: Axis) -> Kernel | None:
 
 def _reduces_as_one(statement: Reduce, pair: set[str]) -> bool:
     shared = len(statement.over & pair)
-    return shared == 0 or (shared == 2 and statement.combine not in ("argmax", "argmin"))
+    return shared == 0 or (shared == 2 and statement.combine not in POSITIONS)
 
 
 def _walks_as_one(index: Index, outer: Axis, inner: Axis) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import (
     IDENTITY,
+    POSITIONS,
     Cast,
     Combine,
     Compute,
@@ -65,7 +66,7 @@ def needs_mask(statement: Reduce, known: Padding) -> bool:
     operand = statement.operand
     number = _operand(operand, known)
     # The result of argmax is a position; what it compares starts from an infinity.
-    dtype = FLOAT64 if statement.combine in ("argmax", "argmin") else statement.dtype
+    dtype = FLOAT64 if statement.combine in POSITIONS else statement.dtype
     return number is None or float(number) != float(identity(statement.combine, dtype))
 
 

@@ -6,7 +6,19 @@ from functools import cached_property
 
 from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import AxisAtom, Index, axis, value
-from ..kernel_ir.kernel import Axis, Buffer, Cast, Definition, Kernel, Load, Position, Reduce, Statement, Store
+from ..kernel_ir.kernel import (
+    POSITIONS,
+    Axis,
+    Buffer,
+    Cast,
+    Definition,
+    Kernel,
+    Load,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+)
 from ..kernel_ir.layout import contiguous_strides
 from ..kernel_ir.parts import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
 from ..kernel_ir.statements import indices, slice_of, used_names
@@ -76,7 +88,7 @@ class Partials:
         buffers = [b for b in kernel.buffers if uses_buffer(body, b.name)]
         for final in self.finals:
             buffers.append(self._buffer(final, dtype=self._value_dtype(final)))
-            if final.combine in ("argmax", "argmin"):
+            if final.combine in POSITIONS:
                 body += self._position_of(kernel, final, position, step)
                 buffers.append(self._buffer(final, "_at"))
             else:
@@ -90,7 +102,7 @@ class Partials:
         )
 
     def _value_dtype(self, final: Reduce) -> DType:
-        return reduced_dtype(self.kernel, final) if final.combine in ("argmax", "argmin") else final.dtype
+        return reduced_dtype(self.kernel, final) if final.combine in POSITIONS else final.dtype
 
     def _position_of(self, kernel: Kernel, final: Reduce, position: Index, step: str) -> list[Statement]:
         """Where in the whole axis the best of a chunk is, and how good it is."""
@@ -143,7 +155,7 @@ class Partials:
             buffer = replace(self._buffer(final, dtype=self._value_dtype(final)), is_output=False)
             load = Load(buffer.name, buffer.dtype, final.axes | over, buffer.name, self._index(final))
             buffers.append(buffer)
-            if final.combine not in ("argmax", "argmin"):
+            if final.combine not in POSITIONS:
                 body += [load, replace(final, operand=load.name, over=over)]
                 continue
             where = replace(self._buffer(final, "_at"), is_output=False)

@@ -146,7 +146,7 @@ class _Propagation:
         return results
 
     def call(self, node: Node, inputs: list[Abstract]) -> Walk:
-        callee = self.graph.functions.get(node.attr("callee"))
+        callee = self.graph.called(node)
         if callee is None:
             return [UNKNOWN] * len(node.outputs)
         results = yield self.results_of(callee.graph, inputs, len(node.outputs))

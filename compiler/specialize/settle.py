@@ -80,7 +80,7 @@ def _drop_undefined(graph: Graph, arguments: Sequence[Any]) -> None:
         if isinstance(value.type, TensorType):
             first = graph.body.param.next
             assert first is not None
-            zero = Builder(graph, before=first).node("prim::AutogradZero", (), [UNDEFINED]).output
+            zero = Builder(graph, before=first).undefined()
             value.replace_uses_with(zero)
 
 
@@ -141,7 +141,7 @@ def _open(node: Node, known: Mapping[Value, Any]) -> bool:
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
     for value in used:
-        value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+        value.replace_uses_with(builder.undefined())
     return True
 
 
@@ -151,7 +151,7 @@ def _leave_out(node: Node, known: Mapping[Value, Any]) -> bool:
     assert node.owner is not None
     for value in absent:
         builder = Builder(node.owner, node, node.span)
-        value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+        value.replace_uses_with(builder.undefined())
     return bool(absent)
 
 
@@ -172,7 +172,7 @@ def _make_undefined(node: Node, known: Any) -> bool:
         return False
     assert node.owner is not None
     builder = Builder(node.owner, node, node.span)
-    zeros = [builder.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in known]
+    zeros = [builder.undefined() for _ in known]
     replace_node(node, [builder.node("prim::ListConstruct", zeros, [node.output.type]).output])
     return True
 

@@ -127,7 +127,7 @@ def _own_inputs(node: Node) -> list[Value]:
 def _is_merged(value: Value) -> bool:
     """Whether a branch or a loop hands the value through."""
     node = value.node
-    holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
+    holder = node.holder if node.kind == PARAM else node
     return holder is not None and holder.kind in _MERGING
 
 

@@ -70,7 +70,7 @@ def _called(graphs: list[Graph]) -> dict[str, Callee]:
     found: dict[str, Callee] = {}
     for graph in graphs:
         for node in graph.all_nodes():
-            callee = graph.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+            callee = graph.called(node)
             if callee is not None and callee.schema.name not in found:
                 found[callee.schema.name] = callee
                 graphs.append(callee.graph)

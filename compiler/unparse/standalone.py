@@ -102,7 +102,7 @@ def _drop_missing(graph: Graph) -> None:
     first = graph.body.param.next
     assert first is not None
     if missing:
-        zero = Builder(graph, before=first).node("prim::AutogradZero", (), [UNDEFINED]).output
+        zero = Builder(graph, before=first).undefined()
         for value in missing:
             value.replace_uses_with(zero)
     for node in [node for node in graph.all_nodes() if node.kind == "prim::grad_list"]:

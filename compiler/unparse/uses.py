@@ -114,8 +114,7 @@ class Uses:
 
     def _place(self, node: Node, position: int) -> None:
         self.at[node] = self.end[node] = position
-        owner = node.owner
-        loop = owner.node if owner is not None else None
+        loop = node.holder
         inside_loop = loop is not None and loop.kind == "prim::Loop"
         if node.kind == PARAM and inside_loop:
             assert loop is not None
@@ -151,7 +150,7 @@ def _is_unchanged(node: Node, index: int) -> bool:
     """Whether an input only hands on what a loop never changes."""
     if node.kind == "prim::Loop":
         return index - 2 in unchanged(node)
-    loop = node.owner.node if node.owner is not None else None
+    loop = node.holder
     if node.kind != RETURN or loop is None or loop.kind != "prim::Loop" or not index:
         return False
     return index - 1 in unchanged(loop)

@@ -29,7 +29,7 @@ from .compilation import prepare_gradient
 from .compiled import Compiled
 from .differentiated import CompiledGraph, Differentiated
 from .function_executor import FORGETTING
-from .gradients import is_floating
+from .gradients import can_have_gradient
 
 MAX_REMATERIALIZED = 64
 """Gradients under a policy that are kept for a function, one for each kind and shape of arguments."""
@@ -59,7 +59,7 @@ class Derivatives:
         if program is None:
             with self._lock:
                 program = self._programs.get(key) or self._program(key, flat)
-        found = program.differentiate(tuple([None if v is None else is_floating(v) for v in flat]))
+        found = program.differentiate(tuple([None if v is None else can_have_gradient(v) for v in flat]))
         if isinstance(found, CompileError):
             raise CompileError(found.diagnostics)
         return found
@@ -87,7 +87,8 @@ class Derivatives:
         wanted = range(len(values)) if wrt is None else wrt
         mask = [_each(type, i in wanted) for i, type in enumerate(self.input_types)]
         flat = leaves(values, self.input_types)
-        requires_grad = tuple([m and is_floating(v) for m, v in zip(leaves(mask, self.input_types), flat, strict=True)])
+        asked = zip(leaves(mask, self.input_types), flat, strict=True)
+        requires_grad = tuple([is_asked and can_have_gradient(value) for is_asked, value in asked])
         absent = tuple([i for i, value in enumerate(flat) if value is None])
         shapes = [_abstract(value) for value in flat]
         key = (policy, requires_grad, _hashable(shapes))

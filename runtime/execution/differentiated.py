@@ -21,6 +21,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
+from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
@@ -36,7 +37,7 @@ from ..plans.build import PlanCache
 from ..values.arrays import to_array
 from .compilation import prepare_gradient
 from .executor import GraphExecutor
-from .gradients import is_floating, settled, specialized
+from .gradients import can_have_gradient, settled, specialized
 from .wiring import Wiring
 
 COMPILING = RLock()
@@ -190,9 +191,7 @@ class Differentiated:
     def parted(self, values: Sequence[Any], results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The outputs, and what the backward needs, of the results of f."""
         gradient = self.gradient
-        residuals = [values[i] for i in gradient.captured_inputs]
-        residuals += [results[i] for i in gradient.captured_outputs]
-        return [*results[: gradient.num_real_outputs]], residuals
+        return [*results[: gradient.num_real_outputs]], residuals_of(gradient, values, results)
 
     def pull_back(self, values: Sequence[Any], seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:
         """One gradient per argument, given one per output."""
@@ -209,8 +208,8 @@ class Differentiated:
         return self.fitted(values, program, program.use_up(given))
 
     @staticmethod
-    def is_floating(output: Any) -> bool:
-        return is_floating(output)
+    def can_have_gradient(output: Any) -> bool:
+        return can_have_gradient(output)
 
     @staticmethod
     def seed(given: Any, output: Any) -> Any:
@@ -279,8 +278,7 @@ class Differentiated:
         except ShapeError:
             return None
         values = [gradient.f.outputs[i] for i in gradient.input_vjps]
-        values += [gradient.f.inputs[i] for i in gradient.captured_inputs]
-        values += [gradient.f.outputs[i] for i in gradient.captured_outputs]
+        values += residuals_of(gradient, gradient.f.inputs, gradient.f.outputs)
         return [known.get(value, UNKNOWN) for value in values]
 
 

@@ -293,7 +293,7 @@ def may_run_again(graph: Graph) -> bool:
             raises = node.kind == "prim::RaiseException"
             if op is not None and not raises and op.has(Trait.SIDE_EFFECT):
                 return False
-            callee = each.functions.get(node.attr("callee")) if node.kind == "prim::CallFunction" else None
+            callee = each.called(node)
             if callee is not None and callee.graph not in graphs:
                 graphs.append(callee.graph)
     return not draws(graph)

@@ -17,11 +17,18 @@ from ...compiler.types.types import UNDEFINED, Type, is_tensor
 from ..failures.failed_node import misfit
 
 
-def is_floating(value: Any) -> bool:
+def can_have_gradient(value: Any) -> bool:
     """Whether a value can have a gradient: a floating array, or a list with one in it."""
     if isinstance(value, list):
-        return any(is_floating(item) for item in value)
+        return any(can_have_gradient(item) for item in value)
     return isinstance(value, np.ndarray) and dtype_of(value).is_floating
+
+
+def ones_of(output: Any) -> Any:
+    """Gradients of ones for what of an output can have one, None in the place of the rest."""
+    if isinstance(output, list):
+        return [ones_of(item) for item in output]
+    return np.ones_like(output) if can_have_gradient(output) else None
 
 
 def specialized(df: Graph, types: Sequence[Type]) -> Graph:
@@ -33,7 +40,7 @@ def specialized(df: Graph, types: Sequence[Type]) -> Graph:
     builder = Builder(graph, before=first)
     for value, type in zip(graph.inputs, types, strict=False):
         if type == UNDEFINED:
-            value.replace_uses_with(builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+            value.replace_uses_with(builder.undefined())
         elif is_tensor(value.type):
             value.type = type
     return graph

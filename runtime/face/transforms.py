@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from ...compiler.autodiff.flatten import leaves, rebuilt
+from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.autodiff.joint import gradient_graph
 from ...compiler.autodiff.reach import require_reach
 from ...compiler.autodiff.wrapper import differentiable_graph
@@ -151,7 +152,7 @@ def _keep_by_kernels(
     call: tuple[Sequence[Any], int],
 ) -> None:
     """Have calls on arrays like these, which came before, go straight to their kernels."""
-    from ..kernels.c.derivatives import CDifferentiated, residuals_of
+    from ..kernels.c.derivatives import CDifferentiated
     from ..kernels.c.entry import new_calls
     from ..kernels.c.pair import CPair
     from ..kernels.c.pair_entry import pair_of
@@ -361,7 +362,7 @@ def _seed(
     output: Any,
     given: Any,
 ) -> Any:
-    if given is None or not differentiated.is_floating(output):
+    if given is None or not differentiated.can_have_gradient(output):
         return None
     if isinstance(output, list):
         if not isinstance(given, list | tuple) or len(given) != len(output):

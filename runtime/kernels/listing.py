@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler.autodiff.flatten import flatten_signature, leaves
+from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.codegen.c.module import supports as supported_by_c
 from ...compiler.codegen.triton.module import (
@@ -228,8 +229,7 @@ def _in_parts(graph: Graph, given: Sequence[Any], values: Sequence[Any]) -> Kern
         known = settle_for_kernels(f, [_meta(item) for item in given])
         outputs = [given_for(known.get(value, UNKNOWN)) for value in f.outputs]
         taken = [outputs[i] for i in gradient.input_vjps]
-        taken += [given[i] for i in gradient.captured_inputs]
-        taken += [outputs[i] for i in gradient.captured_outputs]
+        taken += residuals_of(gradient, given, outputs)
         saved = bytes_between(f, known, gradient.num_real_outputs, gradient.captured_outputs)
         passes = [("forward", gradient.f, given), ("backward", gradient.df, taken)]
     listed = [_listed(one, found, supports, split_reductions) for _, one, found in passes]

@@ -60,13 +60,13 @@ def run_program(program: Program, values: Sequence[Any]) -> list[Any]:
     held: dict[str, Any] = {**program.constants, **dict(zip(program.input_names, program.flat(values), strict=True))}
     for step in program.steps:
         if isinstance(step, KernelStep):
-            _run_kernel(program, step, held)
+            _run_kernel(step, held)
         else:
             _run_extern(program, step, held)
     return [_argument(output, held) for output in program.outputs]
 
 
-def _run_kernel(program: Program, step: KernelStep, held: dict[str, Any]) -> None:
+def _run_kernel(step: KernelStep, held: dict[str, Any]) -> None:
     kernel = step.kernel
     arrays = {buffer.name: held[step.arguments[buffer.name]] for buffer in kernel.inputs}
     numbers = {parameter.name: held[step.arguments[parameter.name]] for parameter in kernel.parameters}

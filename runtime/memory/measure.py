@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...compiler.autodiff.flatten import leaves
 from ...compiler.ir.node import Value
 from ...compiler.recompute import Decision, Policy, Recomputed, policy
@@ -21,7 +19,7 @@ from ...compiler.types.types import is_differentiable
 from ...lang.light_dataclasses import dataclass
 from ..execution.derivatives import derivatives_of
 from ..execution.differentiated import Differentiated
-from ..execution.gradients import is_floating
+from ..execution.gradients import ones_of
 from .ledger import GRADIENT, INPUT, KINDS, OUTPUT, SAVED, HeldBuffer, Ledger, LedgerStep, run_watched
 from .report import Instant, KeptValue, PolicyTotal, Report
 
@@ -64,7 +62,7 @@ def measure(differentiated: Differentiated, values: Sequence[Any], seeds: Sequen
     boundary = len(ledger.steps)
     ledger.begin(None)
     ledger.hold(outputs)
-    vjps = differentiated.vjps([_ones(output) for output in outputs] if seeds is None else seeds)
+    vjps = differentiated.vjps([ones_of(output) for output in outputs] if seeds is None else seeds)
     _mark(ledger.hold(vjps), GRADIENT)
     # From here on only the registers of the backward hold these.
     ledger.drop([*results, *vjps])
@@ -99,12 +97,6 @@ def _sizes(ledger: Ledger, residuals: Sequence[Any]) -> list[int]:
         seen.update(map(id, own))
         sizes.append(sum(b.nbytes for b in own))
     return sizes
-
-
-def _ones(output: Any) -> Any:
-    if isinstance(output, list):
-        return [_ones(item) for item in output]
-    return np.ones_like(output) if is_floating(output) else None
 
 
 def _timeline(steps: Sequence[LedgerStep], boundary: int) -> list[Instant]:

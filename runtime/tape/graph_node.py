@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
 from ..execution.differentiated import CompiledGraph, Differentiated, Key, pattern_of
@@ -77,8 +78,7 @@ class DifferentiableGraph(TapeNode):
         self._outputs: list[Layout] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
         self._inputs: list[Layout] = [_edges(values[i], edges) for i in gradient.output_vjps]
         super().__init__(differentiated.name, edges, metadata)
-        kept = [arrays[i] for i in gradient.captured_inputs]
-        kept += [outputs[i] for i in gradient.captured_outputs]
+        kept = residuals_of(gradient, arrays, outputs)
         self._kept: list[Any] | None = kept
         self._fingerprints = fingerprints_of(kept) if is_checking() else None
 

@@ -90,7 +90,7 @@ class RecordedFunction:
     # --- gradients of outputs ---
 
     @staticmethod
-    def is_floating(output: Any) -> bool:
+    def can_have_gradient(output: Any) -> bool:
         return any(tensor.is_floating_point() for tensor in _tensors(output))
 
     @staticmethod

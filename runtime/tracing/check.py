@@ -18,7 +18,6 @@ from .traced import warn
 TOLERANCE = 1e-5
 """Relative, of a result's largest element: both sides run the same ops, in the same order but for constants."""
 
-SEED = 0
 """Both sides draw the same random numbers: what compiled code draws is no reason to warn."""
 
 

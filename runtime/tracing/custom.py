@@ -25,7 +25,7 @@ from ...compiler.types.types import CLOSURE, TENSOR, Type, is_tensor
 from ...lang.diagnostics import Diagnostics
 from ...lang.source import NO_SPAN
 from ..execution.compiled import Compiled
-from ..execution.gradients import is_floating
+from ..execution.gradients import can_have_gradient
 from ..tape.custom import Context, gradients_of
 from ..values.recorded import Recorded
 from .tracer import Tracer
@@ -53,7 +53,7 @@ class _FunctionTracer(Tracer):
         self._positions = [i for i, value in enumerate(parameters) if isinstance(value, Recorded)]
         self._count = len(args)
         examples = [value.peek() if isinstance(value, Recorded) else value for value in parameters]
-        self._ctx = Context(tuple([is_floating(example) for example in examples]))
+        self._ctx = Context(tuple([can_have_gradient(example) for example in examples]))
         result = function.forward(self._ctx, *parameters)
         self.kind = type(result) if isinstance(result, tuple | list) else None
         self._outputs: list[Any] = [*result] if isinstance(result, tuple | list) else [result]
@@ -93,7 +93,7 @@ class _FunctionTracer(Tracer):
         """What backward gets for one output: None where that has no gradient."""
         output = self._outputs[index]
         example = output.peek() if isinstance(output, Recorded) else output
-        if not is_tensor(type) or not is_floating(example) or not self._ctx.has_gradient(output):
+        if not is_tensor(type) or not can_have_gradient(example) or not self._ctx.has_gradient(output):
             return None
         return self._wrap(value, np.ones_like(example))
 

@@ -107,14 +107,6 @@ def last(shape: tuple[int, ...]) -> Tensor:
     return real(shape[-1])
 
 
-def label_of(shape: tuple[int, ...]) -> Tensor:
-    return labels(shape[-1], *shape[:-1])
-
-
-def turning(shape: tuple[int, ...]) -> Tensor:
-    return real(*shape[-2:])
-
-
 FLAT = (1, 5, 96, 1024, 2050)
 CASES: dict[str, Case] = {
     "bias_gelu": Case(lambda x, b: F.gelu(x + b), rows(all_of, last, columns=FLAT)),

@@ -117,10 +117,6 @@ def _tape_call(c: Called) -> None:
     c.f(*c.of(_variable))
 
 
-def _from_ir(c: Called) -> None:
-    gs.Function.of_graph(gs.parse_ir(str(c.f.graph)))(*c.args)
-
-
 FORWARD_ROADS: dict[str, Callable[[Called], None]] = {
     "call": lambda c: c.f(*c.args),
     "by name": _by_name,

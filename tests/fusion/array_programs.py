@@ -7,6 +7,7 @@ from typing import Any
 
 import gradscript as gs
 import numpy as np
+from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
 from gradscript.compiler.kernel_ir.kernel import Kernel
@@ -94,8 +95,8 @@ def run_fused(pair: FusedPair, values: list[Any], seeds: list[Any]) -> tuple[lis
     gradient = pair.gradient
     outputs = run_program(pair.forward, values)
     backward = pair.backward([None if seed is None else layout_of(seed, settled=False) for seed in seeds])
-    given = [seeds[i] for i in gradient.input_vjps] + [values[i] for i in gradient.captured_inputs]
-    gradients = run_program(backward, given + [outputs[i] for i in gradient.captured_outputs])
+    given = [seeds[i] for i in gradient.input_vjps] + residuals_of(gradient, values, outputs)
+    gradients = run_program(backward, given)
     kernels = [*pair.forward.kernels, *backward.kernels]
     for kernel in kernels:
         verify_kernel(kernel)

@@ -10,6 +10,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import torch
+from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
 from gradscript.compiler.fusion.planning import reductions
@@ -101,8 +102,8 @@ def _by_kernels(pair: FusedPair, arguments: list[Any], seeds: list[Any]) -> list
     gradient = pair.gradient
     outputs = run_program(pair.forward, arguments)
     backward = pair.backward([Layout.contiguous(Meta.of(seed)) for seed in seeds])
-    given = [seeds[i] for i in gradient.input_vjps] + [arguments[i] for i in gradient.captured_inputs]
-    found = run_program(backward, given + [outputs[i] for i in gradient.captured_outputs])
+    given = [seeds[i] for i in gradient.input_vjps] + residuals_of(gradient, arguments, outputs)
+    found = run_program(backward, given)
     by_input = dict(zip(gradient.output_vjps, found, strict=True))
     gradients = [by_input.get(i) for i in range(len(arguments) - 1)]
     return [

@@ -17,7 +17,6 @@ from gradscript.compiler.types.types import (
     FLOAT,
     INT,
     TENSOR,
-    UNDEFINED,
     OptionalType,
     TensorType,
     TupleType,
@@ -196,7 +195,7 @@ class _Generator:
         builder = self._builder
         choice = self._number(0, 3)
         if choice == 0 or "grad" not in self._scope:
-            self._add("grad", builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+            self._add("grad", builder.undefined())
         elif choice == 1:
             self._add("grad", self._pick("tensor"))
         elif choice == 2:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from amounts import some_of
+from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import pair_gradient
 from gradscript.compiler.types.dtypes import DType
@@ -101,8 +102,8 @@ def _by_kernels(name: str, given: list[Any], seeds: list[Any]) -> tuple[list[Any
     gradient = pair_gradient(differentiable_graph(callee), layouts, needs)
     with few_elements() as split:
         outputs = run_fused(gradient.f, given, _supports, split)
-        taken = [seeds[i] for i in gradient.input_vjps] + [given[i] for i in gradient.captured_inputs]
-        found = run_fused(gradient.df, taken + [outputs[i] for i in gradient.captured_outputs], _supports, split)
+        taken = [seeds[i] for i in gradient.input_vjps] + residuals_of(gradient, given, outputs)
+        found = run_fused(gradient.df, taken, _supports, split)
     by_input = dict(zip(gradient.output_vjps, found, strict=True))
     return outputs[: gradient.num_real_outputs], [by_input.get(i) for i in range(count)]
 

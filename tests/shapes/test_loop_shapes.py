@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from amounts import some
 from gradscript.compiler.autodiff import differentiate
+from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.ops.meta import UNKNOWN, Meta
 from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.compiler.shapes import loops
@@ -301,8 +302,7 @@ def test_as_many_rounds_as_elements_take_no_longer_to_look_at(name: str, monkeyp
         known = propagate_shapes(gradient.f, given)
         outputs = [known.get(value, UNKNOWN) for value in gradient.f.outputs]
         inputs = [outputs[i] for i in gradient.input_vjps]
-        inputs += [given[i] for i in gradient.captured_inputs]
-        inputs += [outputs[i] for i in gradient.captured_outputs]
+        inputs += residuals_of(gradient, given, outputs)
         back = propagate_shapes(gradient.df, inputs)
         assert [back.get(value) for value in gradient.df.outputs] == [[square] * count, square]
         taken.append(len(looked))

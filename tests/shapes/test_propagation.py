@@ -11,6 +11,7 @@ import pytest
 from amounts import some
 from deep_graphs import long
 from gradscript.compiler.autodiff import differentiate
+from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.ir.node import Node, Value
@@ -160,8 +161,7 @@ def test_derivative_of_a_random_program(seed: int) -> None:
     assert compare(f, values)
     results = run_plan(build_plan(f), values)
     seeds = [np.ones_like(results[i]) if isinstance(results[i], np.ndarray) else None for i in gradient.input_vjps]
-    captured = [values[i] for i in gradient.captured_inputs] + [results[i] for i in gradient.captured_outputs]
-    compare(df, [*seeds, *captured])
+    compare(df, [*seeds, *residuals_of(gradient, values, results)])
 
 
 def _composites() -> list[tuple[str, Op]]:

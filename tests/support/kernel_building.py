@@ -6,6 +6,7 @@ from typing import Any
 
 from gradscript.compiler.kernel_ir.index import Index, axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import (
+    POSITIONS,
     Axis,
     Buffer,
     Cast,
@@ -101,7 +102,7 @@ class KernelBuilder:
 
     def reduce(self, combine: Combine, operand: str, over: str, name: str = "") -> str:
         found = self.definition(operand)
-        dtype = INT64 if combine in ("argmax", "argmin") else found.dtype
+        dtype = INT64 if combine in POSITIONS else found.dtype
         axes = found.axes - set(over)
         return self._define(Reduce("", dtype, axes, combine, operand, frozenset(over)), name)
 

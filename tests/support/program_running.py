@@ -18,6 +18,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 import torch
+from gradscript.compiler.autodiff.gradient import residuals_of
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -90,8 +91,7 @@ def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.d
     outputs = DeviceProgram(pair.forward, narrow, torch.device("cpu")).run(narrow)
     seeds = [torch.randn(r.shape, dtype=torch.float64).to(dtype) for r in results]
     gradient = pair.gradient
-    residuals = [narrow[i] for i in gradient.captured_inputs] + [outputs[i] for i in gradient.captured_outputs]
-    taken = [seeds[i] for i in gradient.input_vjps] + residuals
+    taken = [seeds[i] for i in gradient.input_vjps] + residuals_of(gradient, narrow, outputs)
     backward = DeviceProgram(pair.backward([given(seed, False) for seed in seeds]), taken, torch.device("cpu"))
     gradients = backward.run(taken)
     wide_seeds = tuple(seed.double() for seed in seeds)

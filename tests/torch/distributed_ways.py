@@ -248,7 +248,7 @@ def try_way(name: str, rank: int, size: int) -> list[str]:
     return told
 
 
-def saved_and_loaded(rank: int, size: int, folder: str) -> list[str]:
+def saved_and_loaded(size: int, folder: str) -> list[str]:
     """A checkpoint of a net cut in parts, loaded into another."""
     told = []
     for kind in ("functions", "ops"):
@@ -277,7 +277,7 @@ def work(rank: int, size: int, folder: str, dies: bool) -> None:
         told = try_way(name, rank, size)
         if rank == 0:
             print("\n".join(told), flush=True)
-    told = saved_and_loaded(rank, size, folder)
+    told = saved_and_loaded(size, folder)
     if rank == 0:
         print("\n".join(told), flush=True)
     # One that goes while another still talks to it is ended by Gloo's threads.

@@ -108,7 +108,7 @@ def main(rank: int, size: int, file: str) -> None:
             for a, b in zip(found, alone, strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
             print(f"{kind} {name}: equal", flush=True)
-    rows_of_a_sequence(mesh, rank, size)
+    rows_of_a_sequence(mesh)
     # One that goes while another still talks to it is ended by Gloo's threads, some of which may outlive the group and
     # abort while the interpreter ends: all there is to say has been said.
     dist.barrier()
@@ -116,7 +116,7 @@ def main(rank: int, size: int, file: str) -> None:
     os._exit(0)
 
 
-def rows_of_a_sequence(mesh: Any, rank: int, size: int) -> None:
+def rows_of_a_sequence(mesh: Any) -> None:
     """A norm on rows that are shared out, also unevenly: the gradient of its weight is that of all."""
     for count in (ROWS, ROWS + 1):
         x, w = torch.randn(count, WIDTH), torch.rand(WIDTH)

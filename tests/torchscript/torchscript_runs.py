@@ -150,7 +150,7 @@ def run(name: str, sample: Sequence[Any], ones: bool = False, fails: bool = Fals
     floats = [(o, s.requires_grad_()) for o, s in zip(outputs, seeds, strict=True) if s is not None]
     shown, cotangents = [o for o, _ in floats], [s for _, s in floats]
     first = gradients(shown, primals, cotangents, again=True)
-    found.eager_gradients = _by_argument(found.arguments, tensors, to_numpy(first))
+    found.eager_gradients = _by_leaf(tensors, to_numpy(first))
     with contextlib.suppress(*[gs.RuntimeFailure] if fails else []):
         _run_ours(f, found, [None if s is None else to_numpy(s) for s in seeds])
     if not ones and shown and primals and has_second(name, found.arguments):
@@ -173,7 +173,7 @@ def _leaf(name: str, position: int, value: Any) -> Any:
     return tensor
 
 
-def _by_argument(arguments: Sequence[Any], tensors: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+def _by_leaf(tensors: Sequence[Any], found: Sequence[Any]) -> list[Any]:
     """Gradients of the leaves that have one, None for every other leaf."""
     values = iter(found)
     return [next(values) if isinstance(t, torch.Tensor) and t.requires_grad else None for t in leaves(list(tensors))]
@@ -257,7 +257,7 @@ def _run_second(
     expected = gradients([f for f, _ in results], [*cotangents, *primals], [u for _, u in results], again=False)
     by_leaf = iter(to_numpy(expected))
     found.eager_second = [next(by_leaf) for _ in cotangents]
-    found.eager_second += _by_argument(found.arguments, tensors, list(by_leaf))
+    found.eager_second += _by_leaf(tensors, list(by_leaf))
     found.second = _fitted(grads, [[to_numpy(c) for c in cotangents], *found.arguments])
 
 

@@ -6,7 +6,7 @@ the branch taken; those of the other are uninitialized. The backward runs the `d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ....lang.diagnostics import CompileError, Diagnostic
 from ....lang.light_dataclasses import dataclass
@@ -16,8 +16,8 @@ from ...analysis.definedness import is_sure, may_be_uninitialized
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Block, Node, Value, copy_node, copy_nodes
-from ...types.types import UNDEFINED, TensorType, Type, is_differentiable
-from ..gradient import Gradient
+from ...types.types import TensorType, Type, is_differentiable
+from ..gradient import Gradient, residuals_of
 from ..reverse import Reverse, gradient_type
 from .nodes import constants_used
 
@@ -69,13 +69,11 @@ def run_backward(
     gradient: Gradient,
     vjps: dict[int, Value],
     inputs: Sequence[Value],
-    outputs: dict[int, Value],
-    zero: Callable[[], Value],
+    outputs: Mapping[int, Value] | Sequence[Value],
 ) -> dict[int, Value]:
     """Copy `df`. `vjps` and `outputs` are by number of f's output; the gradients, by number of f's input."""
-    arguments = [vjps[i] if i in vjps else zero() for i in gradient.input_vjps]
-    arguments += [inputs[i] for i in gradient.captured_inputs]
-    arguments += [outputs[i] for i in gradient.captured_outputs]
+    arguments = [vjps[i] if i in vjps else builder.undefined() for i in gradient.input_vjps]
+    arguments += residuals_of(gradient, inputs, outputs)
     env: dict[Value, Value] = dict(zip(gradient.df.inputs, arguments, strict=True))
     results = copy_nodes(gradient.df.body, env, builder.insert)
     return dict(zip(gradient.output_vjps, results, strict=True))
@@ -102,7 +100,7 @@ class BranchRule:
             branch = builder.node("prim::If", [self.node.inputs[0]], blocks=2)
             for block, (gradient, extra) in zip(branch.blocks, self.sides, strict=True):
                 inner = Builder(block, span=self.node.span)
-                found = self._run_side(inner, reverse, gradient, extra, by_value)
+                found = self._run_side(inner, gradient, extra, by_value)
                 inner.returns(*(found[i] for i in wanted))
             return [branch.add_output(gradient_type(self.outside[i])) for i in wanted]
 
@@ -111,15 +109,11 @@ class BranchRule:
             reverse.add(self.outside[i], result)
 
     def _run_side(
-        self, builder: Builder, reverse: Reverse, gradient: Gradient, extra: list[Value], by_value: dict[Value, Value]
+        self, builder: Builder, gradient: Gradient, extra: list[Value], by_value: dict[Value, Value]
     ) -> dict[int, Value]:
         outputs = dict(enumerate([*self.node.outputs[: gradient.num_real_outputs], *extra]))
         vjps = {i: by_value[v] for i, v in outputs.items() if v in by_value}
-        return run_backward(builder, gradient, vjps, self.outside, outputs, lambda: zero(builder))
-
-
-def zero(builder: Builder) -> Value:
-    return builder.node("prim::AutogradZero", (), [UNDEFINED]).output
+        return run_backward(builder, gradient, vjps, self.outside, outputs)
 
 
 def prepare_branch(node: Node, graph: Graph, active: set[Value], differentiate: Differentiate, *, lacks: bool) -> Walk:

@@ -23,7 +23,7 @@ from ...ops.registry import OPS, Trait
 from ...types.types import INT, UNDEFINED, ListType, Type, is_differentiable, is_tensor, unify
 from ..gradient import Gradient
 from ..reverse import Reverse, gradient_type
-from .branches import Differentiate, body_graph, owner, run_backward, zero
+from .branches import Differentiate, body_graph, owner, run_backward
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ def _reverse_round(
             # A value that is kept may be one that the next round starts from: its gradients meet.
             more = b.op("prim::grad_item", kept.gradients[values], place)
             vjps[i] = _sum(b, vjps[i], more) if i in vjps else more
-    found = run_backward(b, round.gradient, vjps, inputs, outputs, lambda: zero(b))
+    found = run_backward(b, round.gradient, vjps, inputs, outputs)
     results: list[Value] = []
     for k in state:
         gradient = found[1 + k]
@@ -189,7 +189,7 @@ class LoopRule:
         gradients += [reverse.gradients[v] for v in lists]
 
         def body(builder: Builder) -> list[Value]:
-            start = [*gradients[: len(round.state)], *(zero(builder) for _ in round.through)]
+            start = [*gradients[: len(round.state)], *(builder.undefined() for _ in round.through)]
             kept = KeptOfRounds(self.kept.inputs, self.kept.outputs, {v: reverse.gradients[v] for v in lists})
             if self.segment is None:
                 return reverse_rounds(builder, round, self.count, None, start, kept, self.node)

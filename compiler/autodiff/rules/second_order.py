@@ -22,12 +22,12 @@ def call_backward(
     builder: Builder, functions: dict[str, Callee], pair: GradPair, arguments: Sequence[Value]
 ) -> list[Value]:
     """Emit the call; `arguments` are gradients, then inputs of the function, then elements of its context."""
-    name = _register(functions, pair, [value.type for value in arguments])
+    name = _register(functions, pair)
     types = [value.type for value in pair.backward.outputs]
     return builder.node("prim::CallFunction", arguments, types, attrs={"callee": name}).outputs
 
 
-def _register(functions: dict[str, Callee], pair: GradPair, types: Sequence[object]) -> str:
+def _register(functions: dict[str, Callee], pair: GradPair) -> str:
     name = f"{pair.schema.name}.backward"
     while name in functions and functions[name].pair is not None and functions[name].graph.span != pair.backward.span:
         name += "_"

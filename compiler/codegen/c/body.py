@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...kernel_ir.kernel import (
+    POSITIONS,
     Cast,
     Compute,
     Definition,
@@ -360,7 +361,7 @@ class CBody:
     def _start(self, reduce: Reduce, is_array: bool) -> list[str]:
         dtype = self._compared(reduce)
         pairs = [(reduce.name, self._neutral(reduce))]
-        if reduce.combine not in ("argmax", "argmin"):
+        if reduce.combine not in POSITIONS:
             return self._started(reduce, pairs[0][1], is_array)
         best = self.names.take(f"{self._variable(reduce)}_of")
         self._best[reduce.name] = best
@@ -392,7 +393,7 @@ class CBody:
         text = self._operand(reduce.operand, dtype)
         is_array = reduce.name in self.nest.arrays
         total = self._element(reduce.name).text if is_array else self._variable(reduce)
-        if reduce.combine in ("argmax", "argmin"):
+        if reduce.combine in POSITIONS:
             return self._first(reduce, total, text, dtype)
         if reduce.combine in ("any", "all"):
             return [f"{total} {_OPERATORS[reduce.combine]}= {text.text};"]
@@ -427,7 +428,7 @@ class CBody:
 def _is_side_by_side(loop: AxisLoop) -> bool:
     """Whether the points of a loop may be computed together."""
     turns = [item.reduce for item in loop.body if isinstance(item, Accumulate)]
-    return loop.is_innermost and not any(turn.combine in ("argmax", "argmin") for turn in turns)
+    return loop.is_innermost and not any(turn.combine in POSITIONS for turn in turns)
 
 
 class _Known(dict[str, Text]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from ...kernel_ir.kernel import Compute, Load, Statement
+from ...kernel_ir.kernel import POSITIONS, Compute, Load, Statement
 from ...kernel_ir.statements import used_names
 from ...scheduling.nest import Accumulate, AxisLoop, Evaluate, Item, Put
 
@@ -24,7 +24,7 @@ def uses(items: Iterable[Item]) -> Counter[str]:
         elif isinstance(item, Evaluate | Put):
             found.update(_used(item.statement))
         elif isinstance(item, Accumulate) and isinstance(item.reduce.operand, str):
-            found[item.reduce.operand] += 1 + (item.reduce.combine in ("argmax", "argmin"))
+            found[item.reduce.operand] += 1 + (item.reduce.combine in POSITIONS)
     return found
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ...kernel_ir.kernel import (
+    POSITIONS,
     Cast,
     Compute,
     Definition,
@@ -124,7 +125,7 @@ class TritonBody(TritonExpressions):
             return False
         if isinstance(statement, Cast) and statement.operand in self._loads_in_place:
             return False
-        if isinstance(statement, Reduce) and (statement.combine in ("argmax", "argmin") or self._is_late(statement)):
+        if isinstance(statement, Reduce) and (statement.combine in POSITIONS or self._is_late(statement)):
             return False
         return not isinstance(statement, Uniform) and len(text.text) <= INLINE
 
@@ -202,7 +203,7 @@ class TritonBody(TritonExpressions):
         together = [d for d in self.layout.tile if d in varying or d in over]
         if missing:
             text = Text(f"tl.broadcast_to({text.text}, {self.layout.shape(together)})")
-        if statement.combine in ("argmax", "argmin"):
+        if statement.combine in POSITIONS:
             return self._arg_reduce(statement, text.text, self._position_along(over[0], together), over, together)
         return self._reduced(statement, text, over, together)
 
@@ -262,7 +263,7 @@ class TritonBody(TritonExpressions):
         dtype = self._compared_dtype(statement)
         shape = self.layout.shape(together)
         total = self.names.take(f"{variable}_acc") if over else variable
-        if statement.combine in ("argmax", "argmin"):
+        if statement.combine in POSITIONS:
             self._accumulate_position(statement, text, over, together, before, after)
             return
         start = identity(statement.combine, dtype)

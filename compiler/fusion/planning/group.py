@@ -12,7 +12,7 @@ from ....lang.trampoline import Walk, run
 from ....stdlib_grads import formula_files
 from ...ir.node import Node, Value
 from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
-from ...kernel_ir.kernel import Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
+from ...kernel_ir.kernel import POSITIONS, Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
 from ...kernel_ir.parts import restricted
 from ...kernel_ir.statements import without_unused
@@ -182,7 +182,7 @@ class Group:
             if dim is not None:
                 inner[dim] = index
         operand = yield self.element(reduction.operand, tuple(inner), guards)
-        if reduction.combine in ("argmax", "argmin"):
+        if reduction.combine in POSITIONS:
             return KernelConstant(0)
         operand = as_dtype(self, operand, register_dtype(meta.dtype), reduction.accumulate)
         if reduction.combine == "sum" and reduction.accumulate.is_floating and not reduction.copies:
@@ -258,7 +258,7 @@ class Group:
         inside, across = over & self.reduced, over - self.reduced
         if inside and inside != self.reduced:
             return False
-        if across and reduction.combine in ("argmax", "argmin"):
+        if across and reduction.combine in POSITIONS:
             return False
         if across and any(held.across not in (across, frozenset()) for held in self.held.values()):
             # Programs share out one set of axes.
@@ -293,7 +293,7 @@ class Group:
 
     def _accumulated(self, operand: Operand, reduction: Reduction) -> Operand:
         """The operand as the reduction takes it: positions are sought among elements as they are."""
-        if reduction.combine in ("argmax", "argmin"):
+        if reduction.combine in POSITIONS:
             return operand
         dtype = register_dtype(self.known[reduction.operand].dtype)
         return (

@@ -16,6 +16,7 @@ from ...ir.graph import Graph
 from ...ir.node import Node, Value
 from ...ir.rewrite import CONSTANT
 from ...kernel_ir.index import constant
+from ...kernel_ir.kernel import POSITIONS
 from ...kernel_ir.layout import Layout, views_of
 from ...kernel_ir.verifier import InvalidKernel
 from ...ops.meta import Meta, OpenList, is_known
@@ -167,7 +168,7 @@ class Planner:
                 break
         else:
             group = self._new_group(shape)
-            if is_row or reduction.combine in ("argmax", "argmin"):
+            if is_row or reduction.combine in POSITIONS:
                 group.reduced = frozenset(group.axes[d] for d in reduction.dims)
             else:
                 group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))

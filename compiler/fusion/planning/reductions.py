@@ -8,7 +8,7 @@ from typing import Any
 
 from ....lang.light_dataclasses import dataclass, replace
 from ...ir.node import Node, Value
-from ...kernel_ir.kernel import Combine
+from ...kernel_ir.kernel import POSITIONS, Combine
 from ...ops.dims import axes_of
 from ...ops.meta import Meta, is_known
 from ...types.dtypes import BOOL, FLOAT32, INT64, DType
@@ -67,7 +67,7 @@ def _over(combine: Combine) -> Callable[[Node, Mapping[str, Any], Meta, Meta], R
 
     def rule(node: Node, arguments: Mapping[str, Any], operand: Meta, result: Meta) -> Reduction | None:
         dims = axes_of(arguments.get("dim"), operand.rank)
-        if combine in ("argmax", "argmin") and len(dims) != 1:
+        if combine in POSITIONS and len(dims) != 1:
             return None
         keeps = bool(arguments.get("keepdim", False))
         kept = [None if d in dims else d for d in range(operand.rank) if keeps or d not in dims]
@@ -107,7 +107,7 @@ def _reduction(
 def _accumulator(combine: Combine, result: DType) -> DType:
     if combine in ("any", "all"):
         return BOOL
-    if combine in ("argmax", "argmin"):
+    if combine in POSITIONS:
         return INT64
     return FLOAT32 if result.is_half else result
 

@@ -155,7 +155,7 @@ class _Lifetimes:
 
     def _position(self, user: Node | None) -> int:
         while user is not None and user.owner is not self._block:
-            user = user.owner.node if user.owner is not None else None
+            user = user.holder
         return self.position[user] if user is not None else -1
 
 

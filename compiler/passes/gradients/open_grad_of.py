@@ -29,7 +29,6 @@ from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Node
 from ...ir.rewrite import replace_node
-from ...types.types import UNDEFINED
 
 
 def open_grad_of(graph: Graph) -> bool:
@@ -54,5 +53,5 @@ def _open(node: Node) -> None:
         then.append(inside.unlink())
     then.ret.replace_inputs(results)
     inner = Builder(otherwise, span=node.span)
-    inner.returns(*(inner.node("prim::AutogradZero", (), [UNDEFINED]).output for _ in results))
+    inner.returns(*(inner.undefined() for _ in results))
     replace_node(node, [branch.add_output(value.type, value.name_hint) for value in node.outputs])

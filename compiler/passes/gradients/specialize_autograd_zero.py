@@ -64,7 +64,7 @@ def _grad_of(node: Node, states: Definedness) -> bool:
     if given is State.ZERO:
         builder = _builder(node)
         for value in node.outputs:
-            _undefine(value, builder.node("prim::AutogradZero", (), [UNDEFINED]).output)
+            _undefine(value, builder.undefined())
         node.destroy()
         return True
     return False
@@ -74,7 +74,7 @@ def _grad_item(node: Node, states: Definedness) -> bool:
     """No gradient of a list is none of its elements."""
     if states[node.inputs[0]] is not State.ZERO:
         return False
-    _undefine(node.output, _builder(node).node("prim::AutogradZero", (), [UNDEFINED]).output)
+    _undefine(node.output, _builder(node).undefined())
     node.destroy()
     return True
 

@@ -112,7 +112,7 @@ def _with_effects(graph: Graph) -> set[Node]:
         around: Node | None = node if _has_effect(node) else None
         while around is not None and around not in found:
             found.add(around)
-            around = around.owner.node if around.owner is not None else None
+            around = around.holder
     return found
 
 

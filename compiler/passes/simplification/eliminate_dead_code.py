@@ -139,7 +139,7 @@ class _Marks:
             self._mark_node(node)
             if not node.blocks:
                 return
-        holder = node.owner.node if node.kind == PARAM and node.owner is not None else node
+        holder = node.holder if node.kind == PARAM else node
         if holder is not None and open_flow_of(holder) is not None:
             self._need(sources(value, self._position(value)))
 
@@ -151,7 +151,7 @@ class _Marks:
                 self._enter(node)
             else:
                 self._need(node.inputs)
-            node = node.owner.node if node.owner is not None else None
+            node = node.holder
 
     def _enter(self, node: Node) -> None:
         by_result = open_flow_of(node) is not None
@@ -210,7 +210,7 @@ class _Effects:
         return callee.has_effect
 
     def _call_has_effect(self, caller: Callee, node: Node) -> bool:
-        called = caller.graph.functions.get(node.attr("callee"))
+        called = caller.graph.called(node)
         return called is None or called.has_effect is not False
 
     def _callees_first(self, callee: Callee) -> list[Callee]:
@@ -226,8 +226,7 @@ class _Effects:
                 continue
             stack.append((current, True))
             for node in current.graph.all_nodes():
-                if node.kind == "prim::CallFunction":
-                    called = current.graph.functions.get(node.attr("callee"))
-                    if called is not None and called not in order:
-                        stack.append((called, False))
+                called = current.graph.called(node)
+                if called is not None and called not in order:
+                    stack.append((called, False))
         return list(order)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from ....compiler.autodiff.flatten import leaves
+from ....compiler.autodiff.gradient import residuals_of
 from ....compiler.fusion.unasked import open_seeds
 from ....compiler.ir.graph import Callee
 from ....compiler.link import graphs_of, reachable
@@ -18,13 +19,13 @@ from ...execution.compiled import Compiled
 from ...execution.differentiated import Differentiated, fitted_gradients
 from ...execution.executor import may_run_again
 from ...execution.function_executor import FORGETTING
-from ...execution.gradients import is_floating
+from ...execution.gradients import can_have_gradient
 from ..notices import tell_unless_auto
 from .graph import TUPLES, kept_open_inputs
 from .kept import KeptPlans
 from .launched import thread_count
 from .layouts import addressable, described, has_tuples
-from .pair import CPair, Pair, Places, pair_data, pair_of_data
+from .pair import CPair, Pair, pair_data, pair_of_data
 from .program import IN_VAIN
 
 if TYPE_CHECKING:
@@ -35,16 +36,11 @@ MAX_SHAPES = 64
 _UNPLANNED: Any = object()
 
 
-def residuals_of(gradient: Places, values: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """What a backward takes of the arguments and results of its forward."""
-    return [*(values[i] for i in gradient.captured_inputs), *(results[i] for i in gradient.captured_outputs)]
-
-
 class CDifferentiated:
     """A pair at work on the arguments of one call; `otherwise` gives what stands in where it has no program."""
 
     seed = staticmethod(Differentiated.seed)
-    is_floating = staticmethod(Differentiated.is_floating)
+    can_have_gradient = staticmethod(Differentiated.can_have_gradient)
 
     def __init__(self, pair: Pair, otherwise: Callable[[], Differentiated]) -> None:
         self.pair = pair
@@ -81,9 +77,8 @@ class CDifferentiated:
     def _whole(self, values: Sequence[Any], seeds: Sequence[Any], found: Sequence[Any]) -> list[Any]:
         """One gradient per argument, of those that a backward gives, which knows which ways are taken."""
         gradients = fitted_gradients(self.pair.places.output_vjps, values, found, lambda: self.pair.gradient)
-        missing = [
-            i for i, (g, value) in enumerate(zip(gradients, values, strict=True)) if g is None and is_floating(value)
-        ]
+        pairs = enumerate(zip(gradients, values, strict=True))
+        missing = [i for i, (gradient, value) in pairs if gradient is None and can_have_gradient(value)]
         if missing and any(seed is not None for seed in seeds):
             return self._otherwise().with_zeros(values, seeds, gradients)
         return gradients
@@ -91,7 +86,7 @@ class CDifferentiated:
     def gives_all(self, values: Sequence[Any], seeds: Sequence[Any]) -> bool:
         """Whether a backward gives every gradient that there is."""
         given = self.pair.places.output_vjps
-        missing = {i for i, value in enumerate(values) if is_floating(value) and i not in given}
+        missing = {i for i, value in enumerate(values) if can_have_gradient(value) and i not in given}
         return not missing or missing.isdisjoint(self._otherwise().reached(seeds))
 
     def _by_kernels(self, seeds: Sequence[Any], residuals: Sequence[Any]) -> list[Any] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ....compiler.autodiff.gradient import GradientPlaces
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
@@ -25,25 +26,6 @@ PLANNING = RLock()
 """One pair is planned at a time."""
 
 
-class Places(Protocol):
-    """What of a Gradient says where its halves take and give what."""
-
-    @property
-    def num_real_outputs(self) -> int: ...
-
-    @property
-    def input_vjps(self) -> Sequence[int]: ...
-
-    @property
-    def output_vjps(self) -> Sequence[int]: ...
-
-    @property
-    def captured_inputs(self) -> Sequence[int]: ...
-
-    @property
-    def captured_outputs(self) -> Sequence[int]: ...
-
-
 class Pair(Protocol):
     """Both passes for arguments of given layouts."""
 
@@ -52,7 +34,7 @@ class Pair(Protocol):
         """What they compute; sizes in it may be open."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> GradientPlaces:
         """The same, as far as runs need it."""
 
     @property
@@ -80,7 +62,7 @@ class CPair:
     `settled` says that it is for the very floats that it was planned for. `widths` are those of the results of both.
     """
 
-    def __init__(self, places: Places, widths: Sequence[Sequence[int | None]], *, settled: bool) -> None:
+    def __init__(self, places: GradientPlaces, widths: Sequence[Sequence[int | None]], *, settled: bool) -> None:
         self.places = places
         self.widths = widths
         self.settled = settled

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ....compiler.autodiff.gradient import GradientPlaces
 from .entry import KNOWN, entry_of, types
-from .pair import CPair, Places
+from .pair import CPair
 from .program import CProgram, Slot
 
 
@@ -44,7 +45,7 @@ def pair_of(
     )
 
 
-def _gives_gradients(places: Places, program: CProgram, values: Sequence[Any]) -> bool:
+def _gives_gradients(places: GradientPlaces, program: CProgram, values: Sequence[Any]) -> bool:
     """Whether what a backward returns are the gradients as they are: arrays like the arguments, no two the same."""
     found = zip(program.layouts, places.output_vjps, strict=True)
     is_like = all(layout == (values[i].shape, values[i].dtype) for layout, i in found)

@@ -17,7 +17,7 @@ from ....compiler.specialize.optionals import specialize_optionals
 from ....compiler.types.open_sizes import Symbols
 from ....lang.collection import collection_paused
 from ...execution.compilation import prepare_on_device
-from ...execution.gradients import is_floating
+from ...execution.gradients import can_have_gradient
 from ..notices import tell_unless_auto
 from ..size_classes import ClosedPlans, SizeClasses
 from .compiler import has_compiler
@@ -66,7 +66,7 @@ class PairPlanner:
         self, values: Sequence[Any], settled: bool
     ) -> Callable[[Sequence[Any], Symbols], OpenPair | OpenParts]:
         # Of a list of tensors that are not alike nothing is known but what the values say, here as in every such call.
-        wanted = [is_floating(value) for value in values]
+        wanted = [can_have_gradient(value) for value in values]
 
         def plan(given: Sequence[Any], symbols: Symbols) -> OpenPair | OpenParts:
             absent = tuple([i for i, value in enumerate(given) if value is None])
@@ -83,7 +83,7 @@ class PairPlanner:
     def _made(self, values: Sequence[Any], settled: bool) -> Pair | None:
         absent = tuple([i for i, value in enumerate(values) if value is None])
         graph = specialize_optionals(self.graph, absent)
-        wanted = [is_floating(value) for value in values]
+        wanted = [can_have_gradient(value) for value in values]
         if not any(wanted):
             return None
         given = [layout_of(value, settled) for value in values]

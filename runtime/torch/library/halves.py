@@ -18,6 +18,7 @@ import torch
 
 from ....compiler.autodiff import differentiate
 from ....compiler.autodiff.exchange import exchange_tensors
+from ....compiler.autodiff.gradient import residuals_of
 from ....compiler.ir.graph import Graph, backward_of
 from ....compiler.ir.node import Value
 from ....compiler.ops.meta import UNKNOWN, Meta, is_known
@@ -212,7 +213,7 @@ class Halves:
                 again = run(self._again, given)
             pairs = enumerate(again) if self.draws else zip(exchange.computed, again, strict=True)
             found |= {i: value for i, value in pairs if i in exchange.computed}
-        return [*(inputs[i] for i in gradient.captured_inputs), *(found[i] for i in gradient.captured_outputs)]
+        return residuals_of(gradient, inputs, found)
 
     def _numbers(self, given: Sequence[Any]) -> list[Any] | None:
         """What follows from shapes, of tensors with memory; None where these do not tell it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....compiler.analysis.draws import draws
+from ....compiler.autodiff.gradient import residuals_of
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.shapes.propagate import propagate_shapes
@@ -66,7 +67,7 @@ def stages_of_backward(halves: Halves, arguments: Sequence[Any]) -> Staged:
     taken = [
         at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
     ]
-    taken += [at_inputs[i] for i in gradient.captured_inputs] + [at_outputs[i] for i in gradient.captured_outputs]
+    taken += residuals_of(gradient, at_inputs, at_outputs)
     stages.append(Stage(settled(program.graph), tuple(taken)))
     first = len(values) + len(exchange.computed)
     for n, place in enumerate(defined):

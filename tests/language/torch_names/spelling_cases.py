@@ -16,7 +16,6 @@ def _float(*shape: int) -> np.ndarray:
     return np.asarray(_RNG.normal(0, 1.3, shape))
 
 
-_ROW = _float(3)
 ARRAYS: dict[str, Any] = {
     "x": _float(3, 4),
     "y": _float(3, 4),

@@ -64,7 +64,6 @@ NOT_TAKEN: dict[str, str] = {
 
 _WEIGHTED_BY_CALLER = "takes a Python function"
 _RANDOM = "random"
-_IN_PLACE = "in place: values are immutable"
 _MACHINERY = "no operation: machinery of the module"
 ABSENT: dict[str, str] = {
     **dict.fromkeys(("fractional_max_pool2d", "fractional_max_pool3d", "gumbel_softmax"), _RANDOM),
