@@ -58,7 +58,7 @@ demo-distributed: .venv/dev.stamp
 
 # What docs/torch.md says of DDP, FSDP, tensor parallelism and checkpoints, on 2 and 4 processes; it takes minutes.
 distributed: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python tests/torch/distributed_ways.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torch/distributed/distributed_ways.py $(ARGS)
 
 # What holds on which version of torch: ARGS="2.11.0 2.15.0=/path/to/python". Minutes for each, and gigabytes to install.
 torch-versions: .venv/dev.stamp

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
 from gradscript.compiler.ops.draw import Draw
 from gradscript.runtime.torch.library import halves
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from op_cases import LAYOUTS, NAMES, arguments, backward_arguments, op_of
 
 TRACED = "test_aot_dispatch_dynamic"

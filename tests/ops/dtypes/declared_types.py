@@ -4,7 +4,7 @@ Each call of an op's own tests is changed argument by argument: a dimension more
 operands broadcast; one less; another dtype; and the types are told precisely, or without the dtype or the rank of one.
 Whatever is promised of the arguments that an op takes must then be so.
 
-`python tests/ops/declared_types.py [NAME…]` tries every call of every op, or of those named, and prints what is broken.
+`python tests/ops/dtypes/declared_types.py [NAME…]` tries every call of every op, or of those named, and prints what is broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 from gradscript.compiler.ir.signature import result_types
 from gradscript.compiler.ops.arrays import dtype_of

@@ -1,6 +1,6 @@
 """What torch.distributed does with a net of our functions and ops, beside one process and beside torch's own parts.
 
-    python tests/torch/distributed_ways.py [PROCESSES ...]     with 2 and 4 processes (gloo), by default
+    python tests/torch/distributed/distributed_ways.py [PROCESSES ...]     with 2 and 4 processes (gloo), by default
 
 Each line is one way to spread a net: whether parameters after some steps are those of one process, and how many
 collectives there were, which are to be as many as of the net of torch's own parts. At last a process dies, and the

@@ -1,6 +1,6 @@
 """Dtypes and values of two operands beside eager torch: some pairs of each call.
 
-`python tests/ops/promotion_calls.py` compares all of them.
+`python tests/ops/dtypes/promotion_calls.py` compares all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Calls of two operands in every combination of dtypes, of tensors with and without dimensions and of numbers.
 
-`python tests/ops/promotion_calls.py [PATTERN]` compares dtypes and values of each with eager torch, and prints what
+`python tests/ops/dtypes/promotion_calls.py [PATTERN]` compares dtypes and values of each with eager torch, and prints what
 differs; what torch takes and ours refuses is counted.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 from samples.arrays import to_numpy
 from samples.torch_database import DTYPES
