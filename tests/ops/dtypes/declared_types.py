@@ -4,7 +4,8 @@ Each call of an op's own tests is changed argument by argument: a dimension more
 operands broadcast; one less; another dtype; and the types are told precisely, or without the dtype or the rank of one.
 Whatever is promised of the arguments that an op takes must then be so.
 
-`python tests/ops/dtypes/declared_types.py [NAME…]` tries every call of every op, or of those named, and prints what is broken.
+`python tests/ops/dtypes/declared_types.py [NAME…]` tries every call of every op, or of those named, and prints
+what is broken.
 """
 
 from __future__ import annotations

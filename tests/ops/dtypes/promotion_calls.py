@@ -1,7 +1,7 @@
 """Calls of two operands in every combination of dtypes, of tensors with and without dimensions and of numbers.
 
-`python tests/ops/dtypes/promotion_calls.py [PATTERN]` compares dtypes and values of each with eager torch, and prints what
-differs; what torch takes and ours refuses is counted.
+`python tests/ops/dtypes/promotion_calls.py [PATTERN]` compares dtypes and values of each with eager torch, and prints
+what differs; what torch takes and ours refuses is counted.
 """
 
 from __future__ import annotations
