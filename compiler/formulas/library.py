@@ -1,6 +1,6 @@
 """The library of formulas: op schema → what differentiates it.
 
-Formulas are functions in `stdlib_grads/*.grad`, named as the op they belong to; `_1`, `_2`, … tell overloads
+Formulas are functions in `stdlib_grads/`, named as the op they belong to; `_1`, `_2`, … tell overloads
 apart, and the parameters' types say which overload. They load one by one: a file is scanned for its `def` lines,
 and a function is compiled when its op is first differentiated. One without a backward is the op's definition in
 terms of others: it is differentiated through.

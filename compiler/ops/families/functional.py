@@ -1,4 +1,5 @@
-"""Functions of torch.nn.functional that are written in the language: `stdlib_grads/functional*.grad`, `sampling.grad`.
+"""Functions of torch.nn.functional that are written in the language: `functional*.grad` and `sampling.grad` in
+`stdlib_grads/nn`.
 
 What is called `functional_…` shares its name with another op that takes other arguments. Source of the schemas:
 torch's documentation of torch.nn.functional; a reduction is its name.
