@@ -19,16 +19,17 @@ from .triton_kernels import plain
 _HELPERS = {
     "_drawn": '''
 def _drawn(seed: int, like: Tensor) -> Tensor:
-    """Numbers in [0, 1): of each element the first word of Philox-4x32-10 at its place under the seed."""
-    low, places = 0xFFFFFFFF, torch.arange(like.numel(), device=like.device)
-    c0, c1, c2, c3 = places & low, places >> 32, places * 0, places * 0
+    """Numbers in [0, 1): of four neighbours the words of Philox-4x32-10 at a fourth of their place under the seed."""
+    low, blocks = 0xFFFFFFFF, torch.arange(-(-like.numel() // 4), device=like.device)
+    c0, c1, c2, c3 = blocks & low, blocks >> 32, blocks * 0, blocks * 0
     k0, k1 = seed & low, seed >> 32 & low
     for _ in range(10):
         left_high, left_low = _product(c0, 0xD2511F53)
         right_high, right_low = _product(c2, 0xCD9E8D57)
         c0, c1, c2, c3 = right_high ^ c1 ^ k0, right_low, left_high ^ c3 ^ k1, left_low
         k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
-    folded = torch.where(c0 >= 1 << 31, low - c0, c0)
+    words = torch.stack((c0, c1, c2, c3), -1).reshape(-1)[: like.numel()]
+    folded = torch.where(words >= 1 << 31, low - words, words)
     return (folded.to(torch.float32) * 4.6566127342e-10).reshape(like.shape)
 
 

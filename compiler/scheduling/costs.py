@@ -12,8 +12,8 @@ from ..kernel_ir.kernel import Buffer, Compute, Condition, Definition, Kernel, L
 from ..kernel_ir.verifier import within
 
 Access: TypeAlias = tuple[Index, tuple[Condition, ...]]
-PHILOX = 100
-"""Operations for one random number: ten rounds of two products with their high halves, and exclusive ors."""
+PHILOX = 25
+"""Operations for a random number, one of the four that ten rounds of products with high halves and exclusive ors give."""
 
 
 def bytes_read(kernel: Kernel) -> int:

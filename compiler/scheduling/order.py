@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from ..kernel_ir.kernel import Definition, Load, Reduce, Statement, Uniform
 from ..kernel_ir.statements import slice_of, used_names
 
-DRAWING = 3
-"""32-bit words that a random number takes until it is known, besides its own."""
+DRAWING = 1
+"""32-bit words that each of four random numbers takes until they are known, besides its own."""
 
 
 def frugal_order(body: Sequence[Statement], row: frozenset[str], serial: frozenset[str]) -> list[Statement]:

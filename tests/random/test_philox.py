@@ -42,38 +42,62 @@ def triton_numbers() -> list[Any]:
 @pytest.mark.parametrize("index", range(len(RUNS)), ids=[f"seed={s}-first={f}" for s, f, _ in RUNS])
 def test_the_numbers_are_those_of_triton(index: int, triton_numbers: list[Any]) -> None:
     seed, first, count = RUNS[index]
-    uniform, bits, normal = triton_numbers[index]
-    counters = first + np.arange(count)
-    for word in range(4):
-        assert philox(seed, counters, word).tolist() == bits[word]
-    assert uniform_at(seed, counters.reshape(-1, 2)).reshape(-1).tolist() == np.asarray(uniform, np.float32).tolist()
+    uniform, bits = triton_numbers[index]
+    blocks = first + np.arange(count)
+    assert philox(seed, blocks).T.tolist() == bits
+    places = 4 * first + np.arange(4 * count)
+    expected = np.asarray(uniform, np.float32)
+    np.testing.assert_array_equal(uniform_at(seed, places.reshape(-1, 2)).reshape(-1), expected)
+    np.testing.assert_array_equal(uniform_at(seed, places[::-3]), expected[::-3])
     if first == 0:
         f = gs.CompilationUnit(
-            "def f(seed: int, n: int):\n    return gs.uniform(seed, [n]), standard(seed, n)\n" + NORMAL
+            "def f(seed: int, n: int):\n    return gs.uniform(seed, [n]), gs.random_bits(seed, [n])"
         ).f
-        ours, gaussian = f(seed, count)
+        ours, words = f(seed, 4 * count)
         assert ours.dtype == np.float32
-        assert ours.tolist() == np.asarray(uniform, np.float32).tolist()
-        np.testing.assert_allclose(gaussian, normal, rtol=2e-5, atol=2e-6)
+        np.testing.assert_array_equal(ours, expected)
+        assert words.tolist() == np.transpose(bits).reshape(-1).tolist()
+
+
+def test_published_vectors() -> None:
+    """Random123's known answer for philox4x32-10 of zeros."""
+    assert philox(0, np.zeros(1, np.int64)).tolist() == [[0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]]
+
+
+def test_subsequences_are_the_counter_s_third_word() -> None:
+    """Against the generator as it is defined, in Python's integers."""
+    for seed, block, subsequence in ((0, 0, 1), (2**63 - 1, 2**33 + 5, 7), (-3, 12, 2**32 - 1)):
+        words, key = [block % 2**32, block >> 32, subsequence, 0], [seed % 2**32, (seed >> 32) % 2**32]
+        for _ in range(10):
+            left, right = words[0] * 0xD2511F53, words[2] * 0xCD9E8D57
+            words = [(right >> 32) ^ words[1] ^ key[0], right % 2**32, (left >> 32) ^ words[3] ^ key[1], left % 2**32]
+            key = [(key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32]
+        assert philox(seed, np.array([block]), subsequence).tolist() == [words]
+
+
+def test_normal_numbers_are_of_two_subsequences() -> None:
+    drawn = gs.CompilationUnit("def f(n: int):\n    return torch.randn([n])").f
+    formula = gs.CompilationUnit("def f(seed: int, n: int):\n    return standard(seed, n)\n" + NORMAL).f
+    with gs.random.local_seed(5):
+        found = drawn(100_000)
+    with gs.random.local_seed(5):
+        seed = gs.CompilationUnit("def f():\n    return gs.seed()").f()
+    np.testing.assert_allclose(found, formula(seed, 100_000), rtol=1e-6, atol=1e-6)
+    assert abs(found.mean()) < 0.01 and abs(found.std() - 1) < 0.01
+    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.01
 
 
 NORMAL = """
 def standard(seed: int, n: int):
     u = gs.uniform(seed, [n]).clamp_min(1e-07)
-    return torch.sqrt(-2 * torch.log(u)) * torch.cos(6.283185307179586 * gs.uniform(seed, [n], word=1))
+    return torch.sqrt(-2 * torch.log(u)) * torch.cos(6.283185307179586 * gs.uniform(seed, [n], subsequence=1))
 """
-
-
-def test_published_vectors() -> None:
-    """Random123's known answers for philox4x32-10, where the counter's upper half is zero as it is here."""
-    words = [int(philox(0, np.zeros(1, np.int64), word)[0]) for word in range(4)]
-    assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 
 
 def test_an_element_does_not_depend_on_how_many_there_are() -> None:
     f = gs.CompilationUnit("def f(seed: int, n: int):\n    return gs.uniform(seed, [n])").f
-    many = f(8, 70_000)
-    for count in (0, 1, 7, 16_384, 16_385, 40_000):
+    many = f(8, 140_001)
+    for count in (0, 1, 2, 3, 7, 16_384, 65_535, 65_537):
         np.testing.assert_array_equal(f(8, count), many[:count])
     shaped = gs.CompilationUnit(
         "def f(seed: int):\n    return gs.uniform(seed, [7, 0, 2]), gs.uniform(seed, [5, 2, 3])"
@@ -95,18 +119,22 @@ def test_other_dtypes_are_conversions() -> None:
 
 def test_bad_arguments_are_failures_not_tracebacks() -> None:
     source = (
-        "def f(seed: int, n: int, word: int):\n    return gs.uniform(seed, [n], word=word), gs.random_bits(seed, [n])"
+        "def f(seed: int, n: int, s: int):\n    return gs.uniform(seed, [n], subsequence=s), gs.random_bits(seed, [n])"
     )
     f = gs.CompilationUnit(source).f
-    with pytest.raises(gs.RuntimeFailure, match="words 0 to 3"):
-        f(0, 3, 4)
+    with pytest.raises(gs.RuntimeFailure, match="subsequences"):
+        f(0, 3, -1)
+    with pytest.raises(gs.RuntimeFailure, match="subsequences"):
+        f(0, 3, 2**32)
     with pytest.raises(gs.RuntimeFailure, match="negative dimension"):
         f(0, -1, 0)
     assert f(2**70 + 1, 3, 0)[0].tolist() == f(1, 3, 0)[0].tolist()
 
 
 def test_all_words_of_a_block_are_random() -> None:
+    words = philox(11, np.arange(60_000))
     for word in range(4):
-        bits = philox(11, np.arange(60_000), word)
-        ones = np.unpackbits(bits.astype(np.uint32).view(np.uint8)).mean()
+        ones = np.unpackbits(words[:, word].astype(np.uint32).view(np.uint8)).mean()
         assert abs(ones - 0.5) < 0.002
+    uniform = words / 2**32 - 0.5
+    assert np.abs(np.corrcoef(uniform.T) - np.eye(4)).max() < 0.02

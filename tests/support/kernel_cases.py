@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gradscript.compiler.kernel_ir.index import axis, constant, value
 from gradscript.compiler.kernel_ir.kernel import Condition, Kernel
-from gradscript.compiler.scheduling.schedule import LoopedRow, Row, Schedule
+from gradscript.compiler.scheduling.schedule import LoopedRow, Row, Schedule, Tiled
 from gradscript.compiler.types.dtypes import (
     BFLOAT16,
     BOOL,
@@ -262,6 +262,21 @@ def dropout(rows: int = 30, columns: int = 70, dtype: DType = FLOAT32) -> Kernel
     return k.build()
 
 
+def drawn(rows: int = 5, columns: int = 64, first: int = 0, step: int = 1, reduced: str = "") -> Kernel:
+    """Random numbers at places of every alignment, and their sums along an axis."""
+    roles = {name: (size, "reduction") if name == reduced else size for name, size in (("i", rows), ("j", columns))}
+    k = KernelBuilder("drawn", **roles)
+    k.output("result", FLOAT32, (rows, columns))
+    k.number("seed", INT64)
+    uniform = k.uniform("seed", axis("i") * columns + axis("j") * step + first)
+    k.store("result", "ij", uniform)
+    if reduced:
+        kept = "j" if reduced == "i" else "i"
+        k.output("total", FLOAT32, (columns if reduced == "i" else rows,))
+        k.store("total", kept, k.reduce("sum", uniform, reduced))
+    return k.build()
+
+
 def any_all(rows: int = 31, columns: int = 67, dtype: DType = FLOAT32) -> Kernel:
     k = KernelBuilder("any_all", i=rows, j=(columns, "reduction"))
     k.input("x", dtype, (rows, columns))
@@ -391,6 +406,15 @@ GROUPS: dict[str, list[Case]] = {
         Case("reversed", windows()),
         Case("scalar", scalar()),
         Case("dropout", dropout()),
+        Case("dropout of whole rows", dropout(5, 64)),
+        *(Case(f"numbers from {n}", drawn(first=n)) for n in (0, 1, 2, 3, 4, 2**33)),
+        *(Case(f"numbers from {n}, rows of 61", drawn(columns=61, first=n)) for n in (0, 3)),
+        Case("numbers in reverse", drawn(first=63, step=-1)),
+        Case("every third number", drawn(step=3)),
+        Case("numbers in a tile", drawn(8, 64), schedule=Tiled(4, 1, "i", 4, 32)),
+        Case("numbers in tiles of two columns", drawn(8, 64), schedule=Tiled(4, 1, "i", 4, 2)),
+        Case("numbers, dynamic rows", dynamic(drawn(), "i")),
+        Case("numbers, dynamic columns", dynamic(drawn(), "j")),
         Case("integers", integers(101)),
         Case("integers of 64 bits", integers(101, INT64)),
         Case("specials", specials(61)),
@@ -412,6 +436,10 @@ GROUPS: dict[str, list[Case]] = {
         Case("argmax, special", argmax(5, 67), special=True),
         Case("argmax, several rows", argmax(5, 67), schedule=Row(4, 1, 4, 128)),
         Case("any, all", any_all(9, 67)),
+        *(Case(f"numbers, rows of {n}", drawn(5, n, reduced="j"), scale=40.0) for n in (61, 64, 128)),
+        Case("numbers, several rows", drawn(5, 64, 4, reduced="j"), schedule=Row(4, 1, 4, 64), scale=40.0),
+        Case("numbers, several odd rows", drawn(5, 61, 4, reduced="j"), schedule=Row(4, 1, 4, 64), scale=40.0),
+        Case("numbers of columns", drawn(5, 64, reduced="i"), scale=40.0),
         Case("cross entropy", cross_entropy(5, 61), scale=4.0),
         Case("sums of channels", outer_statistics(3, 5, 7), scale=4.0),
         Case("float64 softmax", softmax(3, 37, FLOAT64)),
@@ -429,6 +457,8 @@ GROUPS: dict[str, list[Case]] = {
         Case("argmax", argmax(3, 150), schedule=LOOP),
         Case("argmax, special", argmax(5, 150), special=True, schedule=LOOP),
         Case("any, all", any_all(3, 150), schedule=LOOP),
+        *(Case(f"numbers, rows of {n}", drawn(3, n, reduced="j"), schedule=LOOP, scale=99.0) for n in (150, 152)),
+        Case("numbers from 3", drawn(3, 152, 3, reduced="j"), schedule=LOOP, scale=99.0),
         Case("sums of channels", outer_statistics(3, 5, 27), schedule=LOOP, scale=4.0),
         Case("float64 softmax", softmax(3, 150, FLOAT64), schedule=LOOP),
     ],

@@ -34,6 +34,7 @@ from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ...types.open_sizes import is_open
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
+from .drawing import SPARE, TOGETHER, successive
 from .positions import CPositions
 from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
 from .traffic import Strip, Traffic
@@ -68,6 +69,8 @@ class CBody:
         self._best: dict[str, str] = {}
         self._elements: dict[int, str] = {}
         """Where stores write that go past the caches."""
+        self._drawn: dict[str, str] = {}
+        """Elements of random numbers that are made before a loop."""
 
     # --- items ---
 
@@ -116,6 +119,28 @@ class CBody:
         return self.traffic.in_strips(loop.axis, strips, self._turns(loop, first, end), first, end)
 
     def _turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
+        drawn = successive(loop, self._declared) if _is_side_by_side(loop) else []
+        if not drawn:
+            return self._plain_turns(loop, first, end)
+        position = self.positions.axes[loop.axis]
+        start, stop = self.names.take(f"{position}_start"), self.names.take(f"{position}_stop")
+        self.helpers["gs_least"] = self.helpers["gs_uniforms"] = None
+        lines = [f"const int64_t {stop} = gs_least({start} + {TOGETHER}, {end});"]
+        for statement in drawn:
+            numbers = self.names.take(f"{self._variable(statement)}s")
+            room = self.names.take(f"{numbers}_room")
+            seed, place = (
+                self._operand(statement.seed, INT64),
+                self.positions.text_at(statement.counter, {loop.axis: start}),
+            )
+            lines.append(f"float {room}[{TOGETHER + SPARE}];")
+            lines.append(f"const float *const {numbers} = gs_uniforms({room}, {seed.text}, {place}, {stop} - {start});")
+            self._drawn[statement.name] = f"{numbers}[{position} - {start}]"
+        lines += self._plain_turns(loop, start, stop)
+        head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {TOGETHER}) {{"
+        return [head, *(INDENT + line for line in lines), "}"]
+
+    def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         position = self.positions.axes[loop.axis]
         ahead = [] if loop.is_innermost else self.traffic.ahead(loop.body, loop.axis)
         inner = [*ahead, *self.lines(loop.body)]
@@ -256,6 +281,8 @@ class CBody:
                 return self._cast(statement)
             case Position():
                 return self.positions.text(statement.index, self._known)
+            case Uniform() if statement.name in self._drawn:
+                return Text(self._drawn[statement.name])
             case Uniform():
                 self.helpers["gs_uniform"] = None
                 counter = self.positions.text(statement.counter, self._known)

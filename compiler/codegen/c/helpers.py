@@ -169,13 +169,13 @@ _PLAIN: dict[str, str] = {
             return (gs_philox){right >> 32 ^ c.w1 ^ k0, (uint32_t)right, left >> 32 ^ c.w3 ^ k1, (uint32_t)left};
         }
         """,
-    "gs_uniform": """
-        /* The first word of Philox-4x32-10 (Salmon et al. 2011) at the counter under the seed, in [0, 1). Written out,
-           for a loop in a loop is not computed side by side. */
-        INLINE float gs_uniform(int64_t seed, int64_t counter)
+    "gs_philox_words": """
+        /* The words of Philox-4x32-10 (Salmon et al. 2011) at a counter under a seed. Written out, for a loop in a loop
+           is not computed side by side. */
+        INLINE gs_philox gs_philox_words(int64_t seed, int64_t block)
         {
             const uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)((uint64_t)seed >> 32);
-            gs_philox c = {(uint32_t)counter, (uint64_t)counter >> 32, 0, 0};
+            gs_philox c = {(uint32_t)block, (uint64_t)block >> 32, 0, 0};
             c = gs_philox_round(c, k0, k1);
             c = gs_philox_round(c, k0 + 1u * 0x9E3779B9u, k1 + 1u * 0xBB67AE85u);
             c = gs_philox_round(c, k0 + 2u * 0x9E3779B9u, k1 + 2u * 0xBB67AE85u);
@@ -185,9 +185,39 @@ _PLAIN: dict[str, str] = {
             c = gs_philox_round(c, k0 + 6u * 0x9E3779B9u, k1 + 6u * 0xBB67AE85u);
             c = gs_philox_round(c, k0 + 7u * 0x9E3779B9u, k1 + 7u * 0xBB67AE85u);
             c = gs_philox_round(c, k0 + 8u * 0x9E3779B9u, k1 + 8u * 0xBB67AE85u);
-            c = gs_philox_round(c, k0 + 9u * 0x9E3779B9u, k1 + 9u * 0xBB67AE85u);
-            const int32_t word = (int32_t)c.w0;
-            return (float)(word ^ (word >> 31)) * 4.6566127342e-10f;
+            return gs_philox_round(c, k0 + 9u * 0x9E3779B9u, k1 + 9u * 0xBB67AE85u);
+        }
+
+        /* In [0, 1). */
+        INLINE float gs_philox_unit(uint64_t word)
+        {
+            const int32_t number = (int32_t)word;
+            return (float)(number ^ (number >> 31)) * 4.6566127342e-10f;
+        }
+        """,
+    "gs_uniform": """
+        /* The number of the element at a place: one word of the block that it shares with three neighbours. */
+        INLINE float gs_uniform(int64_t seed, int64_t place)
+        {
+            const gs_philox c = gs_philox_words(seed, place >> 2);
+            const uint64_t low = place & 1 ? c.w1 : c.w0, high = place & 1 ? c.w3 : c.w2;
+            return gs_philox_unit(place & 2 ? high : low);
+        }
+        """,
+    "gs_uniforms": """
+        /* The numbers of elements at successive places, somewhere in room for six more. */
+        INLINE const float *gs_uniforms(float *room, int64_t seed, int64_t first, int64_t count)
+        {
+            const int64_t start = first >> 2, blocks = ((first + count + 3) >> 2) - start;
+            #pragma omp simd
+            for (int64_t i = 0; i < blocks; ++i) {
+                const gs_philox c = gs_philox_words(seed, start + i);
+                room[4 * i] = gs_philox_unit(c.w0);
+                room[4 * i + 1] = gs_philox_unit(c.w1);
+                room[4 * i + 2] = gs_philox_unit(c.w2);
+                room[4 * i + 3] = gs_philox_unit(c.w3);
+            }
+            return room + (first & 3);
         }
         """,
 }

@@ -36,7 +36,7 @@ from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from ...types.open_sizes import is_open, next_power, whole
 from ..naming import Names
 from ..text import Text
-from .layout import Dimension, TritonLayout, TritonPositions
+from .layout import Dimension, TritonLayout, TritonPositions, goes_by_fours
 from .open_numbers import OpenNumbers
 from .primitives import (
     COMPARISONS,
@@ -225,10 +225,25 @@ class TritonExpressions:
         )
 
     def _uniform(self, statement: Uniform) -> Text:
-        counter = self._index(statement.counter)
-        offset = counter if statement.counter.terms else self.typed(statement.counter.constant, INT64)
+        """One number for each place, or four at once where neighbours along the tile are those that share a block."""
+        index, seed = statement.counter, self._operand(statement.seed, INT64).text
+        varying = self._varying(index.axes)
+        self.helpers["_philox"] = None
+        if varying and goes_by_fours(index, self.layout, varying[-1]):
+            self.helpers["_uniform_fours"] = None
+            fours = self._fours(index, varying[-1])
+            return Text(f"tl.reshape(_uniform_fours({seed}, {fours}), {self.layout.shape(varying)})")
         self.helpers["_uniform"] = None
-        return Text(f"_uniform({self._operand(statement.seed, INT64).text}, {offset.text})")
+        place = self._index(index).text if index.terms else self.typed(index.constant, INT64).text
+        return Text(f"_uniform({seed}, {place})")
+
+    def _fours(self, index: Index, along: Dimension) -> str:
+        """The text of an index at every fourth position of a dimension."""
+        used: set[str] = set()
+        positions = {**self._positions, along.name: self._positions[f"fours {along.name}"]}
+        text = TritonPositions(self.layout, positions, used, self.values, self.numbers).text(index).text
+        self.scope.used |= {f"fours {name}" if name == along.name else name for name in used}
+        return text
 
     # --- memory ---
 

@@ -109,16 +109,16 @@ HELPERS = {
             scale = tl.where(tl.abs(x) < 1e-30, 1.2676506002282294e30, 1.0)
             return scale, tl.div_rn(1.0, x * scale)
         ''',
-    "_uniform": '''
-        def _uniform(seed, counter):
-            """`tl.rand` with products of 64 bits, which are one instruction where their halves are two.
+    "_philox": '''
+        def _philox(seed, block):
+            """Four numbers in [0, 1): of Philox-4x32-10 (Salmon et al. 2011) at a counter under the seed.
 
-            The first word of Philox-4x32-10 (Salmon et al. 2011) at the counter under the seed, in [0, 1).
+            `tl.rand4x` with products of 64 bits, which are one instruction where their halves are two.
             """
-            c0 = counter.to(tl.uint32)
+            c0 = block.to(tl.uint32)
             c1, c2, c3 = c0 * 0, c0 * 0, c0 * 0
-            if counter.dtype.primitive_bitwidth > 32:
-                c1 = (counter >> 32).to(tl.uint32)
+            if block.dtype.primitive_bitwidth > 32:
+                c1 = (block >> 32).to(tl.uint32)
             key = tl.cast(seed, tl.uint64)
             k0, k1 = key.to(tl.uint32), (key >> 32).to(tl.uint32)
             for _ in tl.static_range(10):
@@ -127,7 +127,21 @@ HELPERS = {
                 c2, c3 = (left >> 32).to(tl.uint32) ^ c3 ^ k1, left.to(tl.uint32)
                 k0 = tl.add(k0, 0x9E3779B9, sanitize_overflow=False)
                 k1 = tl.add(k1, 0xBB67AE85, sanitize_overflow=False)
-            return tl.uint_to_uniform_float(c0)
+            a, b = tl.uint_to_uniform_float(c0), tl.uint_to_uniform_float(c1)
+            return a, b, tl.uint_to_uniform_float(c2), tl.uint_to_uniform_float(c3)
+        ''',
+    "_uniform": '''
+        def _uniform(seed, place):
+            """The number of an element at a place: one of a block that it shares with three neighbours."""
+            a, b, c, d = _philox(seed, place >> 2)
+            low, high = tl.where((place & 1) == 0, a, b), tl.where((place & 1) == 0, c, d)
+            return tl.where((place & 2) == 0, low, high)
+        ''',
+    "_uniform_fours": '''
+        def _uniform_fours(seed, place):
+            """The numbers of elements at multiples of 4 and of the three behind each: [..., 2, 2]."""
+            a, b, c, d = _philox(seed, place >> 2)
+            return tl.join(tl.join(a, c), tl.join(b, d))
         ''',
     "_multiply": """
         def _multiply(a, b):

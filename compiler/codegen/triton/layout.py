@@ -12,7 +12,7 @@ from typing import Literal
 
 from ....lang.light_dataclasses import dataclass, replace
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
-from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store
+from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store, Uniform
 from ...kernel_ir.passed import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across
@@ -107,6 +107,8 @@ class TritonLayout:
         if any(d.extent + d.block >= INT32_LIMIT for d in self.dimensions):
             return True
         for statement in self.kernel.body:
+            if isinstance(statement, Uniform) and statement.counter.range(sizes)[1] >= INT32_LIMIT:
+                return True
             if isinstance(statement, Load | Store):
                 affine = Index(tuple(t for t in statement.index.terms if not isinstance(t[1], ValueAtom)))
                 if affine.range(sizes)[1] >= INT32_LIMIT or self._reach(statement.buffer) >= INT32_LIMIT:
@@ -289,6 +291,20 @@ class TritonPositions:
             return atom.index, 0
         multiple = -(-whole(-low) // atom.divisor)
         return atom.index + multiple * atom.divisor, multiple if isinstance(atom, Quotient) else 0
+
+
+def goes_by_fours(index: Index, layout: TritonLayout, along: Dimension) -> bool:
+    """Whether every four positions of a tile's last dimension have an index at a multiple of 4 and the next three.
+
+    Blocks start at multiples of their sizes. Of an open size nothing is known.
+    """
+    if along != layout.tile[-1] or along.block % 4 or is_open(index.constant) or index.constant % 4:
+        return False
+    within = _flat_factor(index, along) if len(along.axes) > 1 else index.coefficient(along.axes[0].name)
+    if is_open(within) or within != 1:
+        return False
+    others = [(c, atom) for c, atom in index.terms if not (isinstance(atom, AxisAtom) and atom.name in along.names)]
+    return not any(is_open(c) or c % 4 or Index(((c, atom),)).axes & along.names for c, atom in others)
 
 
 def _flat_factor(index: Index, dimension: Dimension) -> int:

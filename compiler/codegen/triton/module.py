@@ -22,7 +22,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Axis, Kernel, Number, Statement
+from ...kernel_ir.kernel import Axis, Kernel, Number, Statement, Uniform
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.order import with_late_loads
@@ -212,6 +212,8 @@ class _TritonModule:
             if dimension.is_masked:
                 mask = "mask" if len(masked) == 1 else f"{found[dimension.name]}_mask"
                 found[f"mask {dimension.name}"] = names.take(mask)
+            if any(isinstance(statement, Uniform) for statement in self.kernel.body):
+                found[f"fours {dimension.name}"] = names.take(f"{found[dimension.name]}_fours")
         return found
 
     # --- the module ---
@@ -292,7 +294,7 @@ class _TritonModule:
         return f"tl.range({bounds}, num_stages={self.stages})" if self.stages > 1 else f"range({bounds})"
 
     def _is_along(self, name: str, loop: Dimension) -> bool:
-        return name.removeprefix("mask ") in {loop.name, *loop.names}
+        return name.removeprefix("mask ").removeprefix("fours ") in {loop.name, *loop.names}
 
     def _casts(self) -> list[str]:
         """Numbers in the dtypes that operations ask for; the one that takes the parameter's own name last."""
@@ -318,6 +320,8 @@ class _TritonModule:
         lines: list[str] = []
         if dimension.name in used or axes or mask:
             lines += self._flat(dimension, flat)
+        if f"fours {dimension.name}" in used:
+            lines += self._flat(dimension, self.positions[f"fours {dimension.name}"], 4)
         if mask:
             lines.append(f"{self.positions[f'mask {dimension.name}']} = {flat} < {self._bound(dimension)}")
         return lines + [f"{self.positions[a.name]} = {_decoded(flat, dimension, a)}" for a in axes]
@@ -327,20 +331,24 @@ class _TritonModule:
         first, times, others = dimension.bound.text.partition(" * ")
         return f"tl.cast({first}, tl.int64) * {others}" if self.layout.is_wide and times else first + times + others
 
-    def _flat(self, dimension: Dimension, name: str) -> list[str]:
+    def _flat(self, dimension: Dimension, name: str, step: int = 1) -> list[str]:
+        """The positions along a dimension, or every so many of them."""
         wide = ".to(tl.int64)" if self.layout.is_wide else ""
         program = f"tl.program_id({dimension.grid}){wide}"
-        lanes = f"tl.arange(0, {dimension.label})"
+        lanes = (
+            f"tl.arange(0, {dimension.label})" if step == 1 else f"{step} * tl.arange(0, {dimension.label} // {step})"
+        )
         suffix = self.layout.suffix(dimension)
         if dimension.kind == "program" and not dimension.is_vector:
             return [f"{name} = {program}"]
         if dimension.kind == "loop" and not dimension.is_vector:
             return []
         if dimension.kind == "whole":
+            lanes = f"({lanes})" if step > 1 and suffix + wide else lanes
             return [f"{name} = {lanes}{suffix}{wide}"]
         start = f"{program} * {dimension.label}" if dimension.kind == "program" else "start"
         if dimension.kind == "loop" and wide:
-            lanes = f"{lanes}{wide}"
+            lanes = f"{lanes}{wide}" if step == 1 else f"({lanes}){wide}"
         return [f"{name} = ({start} + {lanes}){suffix}" if suffix else f"{name} = {start} + {lanes}"]
 
 

@@ -136,6 +136,6 @@ _CHECKS: dict[Rule, Callable[[Node, Known], bool]] = {
     scatter_one: scatters_one,
     one: is_one_number,
     picked: lambda node, known: isinstance(node.output.type, TensorType),
-    # Triton's generator gives the first word of a block.
+    # Kernels draw from the first subsequence.
     uniform: lambda node, known: known.get(node.inputs[3]) == 0,
 }

@@ -4,9 +4,11 @@
     u = gs.uniform(seed, x.size())                 a pure function: the same seed gives the same numbers again
 
 So a mask need not be kept for a backward: its seed is, and the mask is made again. Element i (row-major) of what a
-seed gives is made of a word of the block that Philox-4x32-10 has at the counter (i mod 2^32, i div 2^32, 0, 0) under
-the key (seed mod 2^32, seed div 2^32), the seed taken modulo 2^64. Word 0 makes the number that `tl.rand(seed, i)`
-gives in a Triton kernel, and it does not depend on who asks for it. Source: Salmon, Moraes, Dror and Shaw 2011,
+seed gives is made of word i mod 4 of the block that Philox-4x32-10 has at the counter (n mod 2^32, n div 2^32, s, 0),
+n = i div 4, under the key (seed mod 2^32, seed div 2^32), the seed taken modulo 2^64. s is the subsequence, 0 unless
+another is asked for: numbers of other subsequences are independent. So element i is number i that cuRAND's
+`curandStatePhilox4_32_10_t` gives after `curand_init(seed, s, 0)`, and a word of `tl.randint4x(seed, n)` in a Triton
+kernel; four neighbours cost one block, and it does not depend on who asks. Source: Salmon, Moraes, Dror and Shaw 2011,
 "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
 """
 
@@ -30,20 +32,19 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 """What the halves of the key grow by each round."""
 _LOW, _HALF = 0xFFFFFFFF, 32
-_BLOCK = 1 << 14
-"""Elements made at a time: their temporaries stay in the cache."""
+_TOGETHER = 1 << 16
+"""Elements made at a time, a multiple of 4: their temporaries stay in the cache."""
 _UNIT = 4.6566127342e-10
 """The largest float32 whose product with 2^31 is below 1."""
 
 
-def philox(seed: int, counters: Array, word: int = 0) -> Array:
-    """One word (0 to 3), as uint64 below 2^32, of the Philox blocks at integer counters, in their shape."""
+def philox(seed: int, counters: Array, subsequence: int = 0) -> Array:
+    """The four words, as uint64 below 2^32, of the Philox blocks at integer counters: [..., 4]."""
     wide = counters.astype(np.uint64)
     key = [seed & _LOW, seed >> _HALF & _LOW]
     low, half = np.uint64(_LOW), np.uint64(_HALF)
     first, second = map(np.uint64, _MULTIPLIERS)
-    zero = np.zeros((1,) * wide.ndim, np.uint64)
-    words: list[Array] = [wide & low, wide >> half, zero, zero]
+    words: list[Array] = [wide & low, wide >> half, np.full_like(wide, subsequence), np.zeros_like(wide)]
     for _ in range(ROUNDS):
         left, right = words[0] * first, words[2] * second
         words = [
@@ -53,39 +54,46 @@ def philox(seed: int, counters: Array, word: int = 0) -> Array:
             left & low,
         ]
         key = [(part + step) & _LOW for part, step in zip(key, _WEYL, strict=True)]
-    return words[word]
+    return np.stack(words, -1)
 
 
-def uniform_at(seed: int, counters: Array, word: int = 0) -> Array:
-    """The float32 numbers in [0, 1) at integer counters: a word's magnitude as a signed number, in units of 2^-31.
+def bits_at(seed: int, places: Array, subsequence: int = 0) -> Array:
+    """The words, as uint64 below 2^32, that elements at integer places are made of."""
+    words = philox(seed, places >> 2, subsequence)
+    return np.asarray(np.take_along_axis(words, (places & 3)[..., None], -1)[..., 0])
 
-    A negative word stands for its complement, as in Triton.
-    """
-    signed = np.asarray(philox(seed, counters, word)).astype(np.uint32).view(np.int32)
+
+def uniform_at(seed: int, places: Array, subsequence: int = 0) -> Array:
+    """The float32 numbers in [0, 1) of elements at integer places, in their shape."""
+    return _unit_interval(bits_at(seed, places, subsequence))
+
+
+def _unit_interval(words: Array) -> Array:
+    """A word's magnitude as a signed number, in units of 2^-31; a negative one means its complement, as in Triton."""
+    signed = words.astype(np.uint32).view(np.int32)
     return np.asarray((signed ^ (signed >> 31)).astype(np.float32) * np.float32(_UNIT))
 
 
-def _bits_at(seed: int, counters: Array, word: int) -> Array:
-    return philox(seed, counters, word).astype(np.int64)
+def _integers(words: Array) -> Array:
+    return words.astype(np.int64)
 
 
-def _require_word(word: int) -> None:
-    if not 0 <= word < 4:
-        raise RuntimeError(f"a Philox block has the words 0 to 3, not {word}")
+def _require_subsequence(subsequence: int) -> None:
+    if not 0 <= subsequence <= _LOW:
+        raise RuntimeError(f"subsequences are numbered from 0 to 2^32 - 1, so that {subsequence} is none")
 
 
-def _elements(
-    seed: int, size: Sequence[int], word: int, dtype: DType, make: Callable[[int, Array, int], Array]
-) -> Array:
-    """A tensor of a size, made block by block."""
+def _elements(seed: int, size: Sequence[int], subsequence: int, dtype: DType, make: Callable[[Array], Array]) -> Array:
+    """A tensor of a size, made of words, some blocks at a time."""
     if any(s < 0 for s in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(size)}")
-    _require_word(word)
+    _require_subsequence(subsequence)
     count = prod(size)
     result: Array = np.empty(count, numpy_dtype(dtype))
-    for start in range(0, count, _BLOCK):
-        stop = min(start + _BLOCK, count)
-        result[start:stop] = make(seed, np.arange(start, stop), word)
+    for start in range(0, count, _TOGETHER):
+        stop = min(start + _TOGETHER, count)
+        words = philox(seed, np.arange(start // 4, -(-stop // 4)), subsequence)
+        result[start:stop] = make(words.reshape(-1)[: stop - start])
     return result.reshape(tuple(size))
 
 
@@ -96,27 +104,27 @@ def _uniform_dtype(dtype: int | None) -> DType:
     return wanted
 
 
-def _uniform(seed: int, size: Sequence[int], dtype: int | None, word: int) -> Array:
+def _uniform(seed: int, size: Sequence[int], dtype: int | None, subsequence: int) -> Array:
     wanted = _uniform_dtype(dtype)
-    return cast(_elements(seed, size, word, FLOAT32, uniform_at), wanted)
+    return cast(_elements(seed, size, subsequence, FLOAT32, _unit_interval), wanted)
 
 
 def _fits_uniform(a: Arguments) -> None:
     _uniform_dtype(a["dtype"])
-    _require_word(a["word"])
+    _require_subsequence(a["subsequence"])
 
 
 def _fits_random_bits(a: Arguments) -> None:
-    _require_word(a["word"])
+    _require_subsequence(a["subsequence"])
 
 
-def _random_bits(seed: int, size: Sequence[int], word: int) -> Array:
-    return _elements(seed, size, word, INT64, _bits_at)
+def _random_bits(seed: int, size: Sequence[int], subsequence: int) -> Array:
+    return _elements(seed, size, subsequence, INT64, _integers)
 
 
 declare("gs::seed() -> int", draw_seed, traits=Trait.RANDOM)
 declare(
-    "gs::uniform(int seed, int[] size, *, ScalarType? dtype=None, int word=0) -> Tensor",
+    "gs::uniform(int seed, int[] size, *, ScalarType? dtype=None, int subsequence=0) -> Tensor",
     _uniform,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.unless_asked(2, rules.fixed(FLOAT32)),
@@ -124,7 +132,7 @@ declare(
     fits=_fits_uniform,
 )
 declare(
-    "gs::random_bits(int seed, int[] size, *, int word=0) -> Tensor",
+    "gs::random_bits(int seed, int[] size, *, int subsequence=0) -> Tensor",
     _random_bits,
     traits=Trait.NONDIFFERENTIABLE,
     result=rules.fixed(INT64),
