@@ -42,10 +42,14 @@ _UNPLANNED: Any = object()
 
 
 class KernelGraph:
-    """A graph with its programs; what `runtime.torch.devices.register_runner` takes makes one of these."""
+    """A graph with its programs; what `runtime.torch.devices.register_runner` takes makes one of these.
 
-    def __init__(self, graph: Graph) -> None:
+    It runs on the `device`, or where its tensors are.
+    """
+
+    def __init__(self, graph: Graph, device: torch.device | None = None) -> None:
         self._graph = graph
+        self._device = device
         self._open = open_inputs(self._graph)
         self._programs: dict[Hashable, DeviceProgram | None] = {}
         self._plans: dict[Hashable, DevicePlan] = {}
@@ -58,7 +62,7 @@ class KernelGraph:
         program = self.fixed(values) or self._program(values, settled=True)
         if program is None:
             self._tell(values)
-            program = self._by_ops(device_of(values))
+            program = self._by_ops(self._device_of(values))
         return program.run(values)
 
     def fixed(self, values: Sequence[Any]) -> DeviceProgram | DevicePlan | None:
@@ -124,7 +128,7 @@ class KernelGraph:
         parts = fuse_groups(self._graph, known)
         if parts is None:
             raise Unfusable("nothing in it is straight")
-        return DevicePlan(parts.graph, device_of(values), self._group)
+        return self._in_groups(parts.graph, self._device_of(values))
 
     def _fused(self, values: Sequence[Any], key: Hashable, settled: bool) -> DeviceProgram | None:
         try:
@@ -138,7 +142,7 @@ class KernelGraph:
 
     def _planned(self, known: Sequence[Any], values: Sequence[Any], symbols: Symbols | None = None) -> DeviceProgram:
         """The program of the graph for what is known of values like these. Raises: Unfusable, ShapeError."""
-        return DeviceProgram(fuse(self._graph, known, supports), values, device_of(values), symbols)
+        return DeviceProgram(fuse(self._graph, known, supports), values, self._device_of(values), symbols)
 
     def _in_parts(self, values: Sequence[Any]) -> DevicePlan | None:
         """The plan for such values, with what is straight in it by kernels; None where they fit no op."""
@@ -155,10 +159,10 @@ class KernelGraph:
                     return None
                 if len(self._plans) >= MAX_PROGRAMS:
                     del self._plans[next(iter(self._plans))]
-                device = device_of(values)
+                device = self._device_of(values)
                 if parts is None:
                     self._tell(values)
-                made = DevicePlan(parts.graph, device, self._group) if parts is not None else self._by_ops(device)
+                made = self._in_groups(parts.graph, device) if parts is not None else self._by_ops(device)
                 self._plans.setdefault(key, made)
         return self._plans[key]
 
@@ -166,9 +170,16 @@ class KernelGraph:
         """The plan without kernels."""
         return self._plans.get(device) or self._plans.setdefault(device, DevicePlan(self._graph, device))
 
-    def _group(self, graph: Graph) -> KernelGraph:
-        """What runs a fusion group of the graph."""
-        return KernelGroup(graph)
+    def _in_groups(self, graph: Graph, device: torch.device) -> DevicePlan:
+        """The plan of a graph with fusion groups in it."""
+        return DevicePlan(graph, device, lambda group: self._group(group, device))
+
+    def _group(self, graph: Graph, device: torch.device) -> KernelGraph:
+        """What runs a fusion group of the graph, which may be given no tensor."""
+        return KernelGroup(graph, device)
+
+    def _device_of(self, values: Sequence[Any]) -> torch.device:
+        return self._device or device_of(values)
 
     def _has_room(self) -> bool:
         """Whether one more program may be kept."""

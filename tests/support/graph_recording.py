@@ -133,8 +133,8 @@ class _ExactGraph(KernelGraph):
             raise Unsettled("what kernels mean is asked of given sizes")
         return super()._planned(known, values)
 
-    def _group(self, graph: Graph) -> KernelGraph:
-        return _ExactGroup(graph)
+    def _group(self, graph: Graph, device: torch.device) -> KernelGraph:
+        return _ExactGroup(graph, device)
 
 
 class _ExactGroup(KernelGroup, _ExactGraph):

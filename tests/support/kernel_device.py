@@ -52,7 +52,7 @@ class InterpretedGraph(KernelGraph):
             raise Unsettled("what kernels mean is asked of given sizes")
         return FixedProgram(self._runs, fuse(self._graph, known, lambda primitive, dtype: True))
 
-    def _group(self, graph: Graph) -> KernelGraph:
+    def _group(self, graph: Graph, device: torch.device) -> KernelGraph:
         return InterpretedGroup(self._runs, graph)
 
 

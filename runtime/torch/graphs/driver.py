@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
@@ -36,27 +37,29 @@ class CudaDriver:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+        # One for all: torch accumulates gradients on the stream where a leaf was first met.
+        self._side = torch.cuda.Stream(device)
 
     def warm_up(self, work: Callable[[], T], *, strictly: bool) -> T:
         with torch.cuda.device(self._device):
-            current, side = torch.cuda.current_stream(), torch.cuda.Stream()
-            side.wait_stream(current)
+            current = torch.cuda.current_stream()
+            self._side.wait_stream(current)
             before = torch.cuda.get_sync_debug_mode()
             try:
-                with torch.cuda.stream(side):
+                with torch.cuda.stream(self._side):
                     if strictly:
-                        torch.cuda.set_sync_debug_mode("error")
+                        _notice_waits("error")
                     return work()
             finally:
-                torch.cuda.set_sync_debug_mode(before)
-                current.wait_stream(side)
+                _notice_waits(before)
+                current.wait_stream(self._side)
 
     def capture(self, work: Callable[[], T]) -> tuple[Replay, T]:
         with torch.cuda.device(self._device), collection_paused():
             graph = torch.cuda.CUDAGraph()
             # What is under way may still free memory by events, which nobody may ask of meanwhile.
             torch.cuda.synchronize()
-            with torch.cuda.stream(torch.cuda.Stream()):
+            with torch.cuda.stream(self._side):
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
                     result = work()
@@ -70,6 +73,13 @@ class CudaDriver:
     def is_capturing(self) -> bool:
         with torch.cuda.device(self._device):
             return bool(torch.cuda.is_current_stream_capturing())
+
+
+def _notice_waits(mode: int | str) -> None:
+    with warnings.catch_warnings():
+        # Once in a process torch tells that this is a prototype.
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode(mode)
 
 
 DRIVERS: dict[str, Callable[[torch.device], Driver]] = {"cuda": CudaDriver}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.runtime.kernels import runner
-from gradscript.runtime.kernels.runner import KernelGraph
+from gradscript.runtime.kernels.runner import KernelGraph, KernelGroup
 
 UNIT = gs.CompilationUnit("""
 def products(x, w):
@@ -21,6 +21,15 @@ def mixed(x, w):
 
 def powered(x, exponent: float):
     return (x @ x) if exponent > 1.0 else x.t()
+
+def filled(n: int):
+    return torch.ones(n) * 2.0 + 1.0
+
+def until(x):
+    total = x.sum()
+    while float(total) < 10.0:
+        total = total + (torch.ones(x.size(0)) * 2.0 + 1.0).sum()
+    return total
 
 def listed(xs: List[Tensor]):
     return xs[0] @ xs[1]
@@ -83,3 +92,17 @@ def test_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     first = graph.fixed(values[0])
     assert graph.fixed(values[1]) and graph.fixed(values[2])
     assert graph.fixed(values[0]) is not first
+
+
+def test_a_group_that_is_given_no_tensor_is_on_the_device_of_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, made = torch.device("meta"), []
+    group = KernelGroup(differentiable_graph(UNIT.filled.callee), device).fixed([3])
+    assert isinstance(group, runner.DeviceProgram) and group.device == device
+
+    def noted(graph: Any, device: torch.device) -> KernelGroup:
+        made.append(device)
+        return KernelGroup(graph, device)
+
+    monkeypatch.setattr(runner, "KernelGroup", noted)
+    assert isinstance(graph_of("until").fixed([torch.empty(3, 3, device=device)]), runner.DevicePlan)
+    assert made and set(made) == {device}
