@@ -19,7 +19,7 @@ from typing import Any
 
 import gradscript as gs
 import numpy as np
-from suite_shapes import ARGUMENTS, COLUMNS, Classes
+from inputs.suite_shapes import ARGUMENTS, COLUMNS, Classes
 
 ROOT = Path(__file__).parents[1]
 _FUNCTION = re.compile(r"^int (\w+)\(", re.MULTILINE)

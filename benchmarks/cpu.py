@@ -181,8 +181,8 @@ def _contenders(
     function: Any, row: Timed, arguments: Sequence[Any], compiles: bool
 ) -> Mapping[str, Callable[[], object]]:
     import torch
-    from array_peers import by_autograd, by_hand, by_jax
-    from kernel_peers import TORCH
+    from peers.array_peers import by_autograd, by_hand, by_jax
+    from peers.kernel_peers import TORCH
 
     wanted = [i for i in range(len(row.shapes)) if i not in row.constant]
     theirs = TORCH[row.name]

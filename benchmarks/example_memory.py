@@ -16,9 +16,9 @@ from pathlib import Path
 
 import gradscript as gs
 import numpy as np
-from example_shapes import arguments
 from gradscript.runtime.values import arena
 from harness import markdown, print_or_keep
+from inputs.example_shapes import arguments
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "kernels.md"

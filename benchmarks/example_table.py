@@ -13,10 +13,10 @@ from typing import Any
 
 import gradscript as gs
 import numpy as np
-from example_shapes import ARGUMENTS, Classes, Drawn
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
 from gradscript.runtime.values.tables import bytes_text
 from harness import markdown, print_or_keep
+from inputs.example_shapes import ARGUMENTS, Classes, Drawn
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "kernels.md"

@@ -22,8 +22,8 @@ import gradscript as gs
 import numpy as np
 from batch_texts import MOST, unit
 from harness import Row, table
-from memory_models import FOLDER, transformer
-from suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
+from inputs.model_arguments import FOLDER, transformer
+from inputs.suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
 
 RECORDING = Path(__file__).parents[1] / "tests" / "kernels" / "devices"
 PLAN_LIMIT, LAUNCH_LIMIT, NEW_SIZE_LIMIT, MET_SIZE_LIMIT = 50.0, 5.0, 1.0, 30.0

@@ -17,7 +17,7 @@ import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
 from gradscript.runtime.values.tables import bytes_text
 from harness import markdown, print_or_keep
-from suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
+from inputs.suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "kernels.md"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import gradscript as gs
-from suite_shapes import ARGUMENTS, COLUMNS, NO_BACKWARD, NO_GRADIENT, Classes
+from inputs.suite_shapes import ARGUMENTS, COLUMNS, NO_BACKWARD, NO_GRADIENT, Classes
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -122,7 +122,7 @@ class Benchmark:
     def _contenders(self, name: str, arguments: list[Any]) -> dict[str, tuple[Callable[..., Any], list[Any]]]:
         """Functions with their arguments, of which Liger-Kernel has its own: it writes to them."""
         import torch
-        from kernel_peers import TORCH, liger
+        from peers.kernel_peers import TORCH, liger
 
         found: dict[str, tuple[Callable[..., Any], list[Any]]] = {"ours": (self.unit[name], arguments)}
         if "eager" in self.peers:
@@ -137,7 +137,7 @@ class Benchmark:
 
     def _agrees(self, name: str, dtype: str, contenders: Mapping[str, Any]) -> bool:
         import torch
-        from kernel_peers import TORCH
+        from peers.kernel_peers import TORCH
 
         if name in RANDOM:
             return True

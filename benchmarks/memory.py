@@ -31,8 +31,6 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-import memory_models
-import memory_torch
 import numpy as np
 import torch
 from gradscript.authoring.cli.timeline import svg
@@ -43,7 +41,9 @@ from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.memory.measure import Measurement, measure, report_of
 from gradscript.runtime.values.tables import bytes_text
 from harness import put_between
-from memory_models import Model
+from inputs import model_arguments
+from inputs.model_arguments import Model
+from peers import torch_models
 
 POLICIES = ("save_all", "mirror", "min_cut")
 TURNS = 7
@@ -120,7 +120,7 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def models(plot: bool) -> str:
     rows, factors, slow = [], [], []
-    for make in memory_models.MODELS:
+    for make in model_arguments.MODELS:
         model = make()
         log(model.title)
         runs = [run_of(model, name) for name in POLICIES]
@@ -131,7 +131,7 @@ def models(plot: bool) -> str:
         factors.append(factor)
         if model.by_matmul and ratio > TIME:
             slow.append(model.name)
-        theirs = memory_torch.min_cut_saved_bytes(memory_torch.MODELS[model.name], to_torch(model.arguments))
+        theirs = torch_models.min_cut_saved_bytes(torch_models.MODELS[model.name], to_torch(model.arguments))
         rows.append(
             [
                 model.title,
@@ -160,10 +160,10 @@ def models(plot: bool) -> str:
 
 def functions() -> str:
     rows = []
-    for model in memory_models.functions():
+    for model in model_arguments.functions():
         runs = [run_of(model, name) for name in POLICIES]
         require_same_bits(runs)
-        theirs = memory_torch.min_cut_saved_bytes(memory_torch.FUNCTIONS[model.name], to_torch(model.arguments))
+        theirs = torch_models.min_cut_saved_bytes(torch_models.FUNCTIONS[model.name], to_torch(model.arguments))
         saved = [run.measured.saved_bytes for run in runs]
         rows.append([f"`{model.name}`", *map(bytes_text, saved), bytes_text(theirs), verdict(saved[2] <= theirs)])
         log("  " + " | ".join(rows[-1]))
@@ -172,8 +172,8 @@ def functions() -> str:
 
 def checkpointing() -> str:
     """A loop of many steps whose body no policy but a budget shortens: a product and a tanh."""
-    draw_of = memory_models.Draw()
-    function = memory_models.load("functions").recurrence
+    draw_of = model_arguments.Draw()
+    function = model_arguments.load("functions").recurrence
     model = Model("recurrence", "", function, [draw_of.values(16, 128), draw_of.weight(128, 128), STEPS])
     state = model.arguments[0].nbytes
     specs = ("save_all", f"budget={2 * isqrt(STEPS) * state}")

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 import gradscript as gs
-import memory_torch
 import torch
+from inputs.model_arguments import MODELS, Model
 from kernel_timing import Timer
-from memory_models import MODELS, Model
+from peers import torch_models
 
 TURNS, CALLS = 5, 5
 LIMIT = 0.9
@@ -31,7 +31,7 @@ def measure(model: Model, timer: Timer, *, compiled: bool) -> None:
     """Print the milliseconds of each contender, the kernels' launches of ours, and whether gradients agree."""
     arguments = _tensor(model.arguments)
     leaves = [tensor for tensor in _flat(arguments) if tensor.requires_grad]
-    peer = memory_torch.MODELS[model.name]
+    peer = torch_models.MODELS[model.name]
 
     def step(function: Callable[..., Any]) -> Callable[[], Any]:
         return lambda: torch.autograd.grad(function(*arguments), leaves, allow_unused=True)

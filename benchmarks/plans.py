@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import gradscript as gs
-import memory_torch
 import numpy as np
 import torch
 from gradscript.runtime.kernels.listing import KernelListing
 from harness import Row, medians, table
 from host_bars import host_rows
-from memory_models import FOLDER, MODELS, Draw, Model, ones, zeros
+from inputs.model_arguments import FOLDER, MODELS, Draw, Model, ones, zeros
+from peers import torch_models
 
 RESULTS = Path(__file__).parent / "results" / "models.md"
 PLAN_LIMITS = {"transformer": 1.5, "lstm_nmt": 2.0}
@@ -112,7 +112,7 @@ def stepping(models: Sequence[Model], compiled: dict[str, Callable[[], object]])
     """A forward and all gradients on a CPU."""
     rows = []
     for model in models:
-        contenders = {"ours": _step(model, "c"), "eager": _by_torch(model, memory_torch.MODELS[model.name])}
+        contenders = {"ours": _step(model, "c"), "eager": _by_torch(model, torch_models.MODELS[model.name])}
         if model.name in compiled:
             contenders["torch.compile"] = compiled[model.name]
         contenders["ours, op by op"] = _step(model, "numpy")
@@ -161,7 +161,7 @@ def _compiled(models: Sequence[Model]) -> tuple[dict[str, int], dict[str, Callab
     for model in models:
         torch._dynamo.reset()
         metrics.reset()
-        steps[model.name] = _by_torch(model, torch.compile(memory_torch.MODELS[model.name]))
+        steps[model.name] = _by_torch(model, torch.compile(torch_models.MODELS[model.name]))
         steps[model.name]()
         counts[model.name] = metrics.generated_kernel_count
     return counts, steps

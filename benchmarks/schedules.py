@@ -22,8 +22,8 @@ from gradscript.compiler.codegen.triton.module import grid
 from gradscript.compiler.scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from gradscript.compiler.types.open_sizes import closed, whole
 from gradscript.lang.light_dataclasses import replace
+from inputs.suite_shapes import ARGUMENTS, COLUMNS, NO_BACKWARD
 from kernels import DTYPES, Benchmark, _both, _forward, log, missing
-from suite_shapes import ARGUMENTS, COLUMNS, NO_BACKWARD
 
 Launch = tuple[Any, Any, list[Any], list[Any]]
 """A kernel, values of its open sizes, tensors and numbers."""

@@ -25,7 +25,7 @@ from gradscript.runtime.kernels.reference import run_fused
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "fusion")]
 
-from example_shapes import ARGUMENTS, arguments  # noqa: E402
+from inputs.example_shapes import ARGUMENTS, arguments  # noqa: E402
 from row_program_running import few_elements  # noqa: E402
 
 F = torch.nn.functional

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "kernels" / "models")]
 import data_programs  # noqa: E402
 import whole_models  # noqa: E402
-from kernel_peers import TORCH  # noqa: E402
+from peers.kernel_peers import TORCH  # noqa: E402
 from program_running import CASES, TOLERANCES  # noqa: E402
 
 DEVICE = "cuda"

@@ -16,9 +16,9 @@ def test_every_row_is_of_functions_that_do_the_same(monkeypatch: pytest.MonkeyPa
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import torch
-    from array_peers import _BY_HAND, functions
     from cpu import ROWS, Timed, arguments_of, by_torch, by_us, our_functions
-    from kernel_peers import TORCH
+    from peers.array_peers import _BY_HAND, functions
+    from peers.kernel_peers import TORCH
     from scipy.special import erf
 
     ours, arrays = our_functions(), functions(np, erf)

@@ -14,7 +14,7 @@ pytest.importorskip("triton")
 ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "benchmarks")]
 
-from example_shapes import ARGUMENTS, Classes  # noqa: E402
+from inputs.example_shapes import ARGUMENTS, Classes  # noqa: E402
 
 KERNELS = {
     "rms_norm_llama_forward": 32_768,

@@ -26,7 +26,7 @@ pytest.importorskip("triton")
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from batch_texts import CASES, unit  # noqa: E402
-from suite_shapes import COLUMNS, Classes  # noqa: E402
+from inputs.suite_shapes import COLUMNS, Classes  # noqa: E402
 
 SUITE, UNIT = unit(), gs.CompilationUnit(TEXT)
 NAMES = list(UNIT.functions)

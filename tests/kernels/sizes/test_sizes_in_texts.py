@@ -29,7 +29,7 @@ from gradscript.runtime.kernels.c.kernel import Kernels, module_of
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from batch_texts import CASES, Texts, texts_of, texts_over, unit  # noqa: E402
-from suite_shapes import COLUMNS  # noqa: E402
+from inputs.suite_shapes import COLUMNS  # noqa: E402
 
 SUITE = unit()
 SOME = (1, 2, 3, 16, 100, 129, 512, 1025, 4096, 8191)

@@ -10,7 +10,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 
-FOLDER = Path(__file__).parent / "models"
+FOLDER = Path(__file__).parents[1] / "models"
 SEED = 0
 Array = Any
 
