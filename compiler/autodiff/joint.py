@@ -1,4 +1,4 @@
-"""f and df in one graph: what `gs.grad` compiles, and what a second `gs.grad` differentiates."""
+"""f and df in one graph: what `gs.grad` compiles, and what a second derivative differentiates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..pipeline import run_recipe
 from ..types.types import UNDEFINED, ListType, OptionalType
 from .differentiate import differentiate
+from .gradient import Gradient
 from .reverse import materialize
 from .rules.branches import run_backward
 
@@ -29,8 +30,7 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
         raise ValueError(f"a gradient is taken of a floating number; '{graph.title}' returns one of {dtype}")
     joint = Graph(name, gradient.df.functions, graph.span, f"the gradient of {graph.title}")
     builder = Builder(joint, span=graph.span)
-    inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
-    outputs = copy_nodes(gradient.f.body, dict(zip(gradient.f.inputs, inputs, strict=True)), builder.insert)
+    inputs, outputs = _forward(gradient, joint, builder)
     seed = builder.op("prim::scalar_seed", outputs[0])
     found = run_backward(builder, gradient, {0: seed}, inputs, outputs)
     gradients = [found.get(i) or builder.undefined() for i in wrt]
@@ -39,6 +39,30 @@ def gradient_graph(graph: Graph, wrt: Sequence[int], *, with_value: bool, as_tup
     _settle(joint, [inputs[i] for i in wrt], with_value, as_tuple)
     eliminate_dead_code(joint)
     return joint
+
+
+def pullback_graph(gradient: Gradient) -> Graph:
+    """A graph of the vjps of f's real outputs and of f's inputs that returns what df does, for all f's inputs.
+
+    `gradient` is one without gradients for temporaries: they are computed here.
+    """
+    df = gradient.df
+    joint = Graph(df.name, df.functions, df.span, df.title)
+    builder = Builder(joint, span=df.span)
+    vjps = [joint.body.add_input(v.type, v.name_hint) for v in df.inputs[: len(gradient.input_vjps)]]
+    inputs, outputs = _forward(gradient, joint, builder)
+    found = run_backward(builder, gradient, dict(zip(gradient.input_vjps, vjps, strict=True)), inputs, outputs)
+    builder.returns(*(found[i] for i in gradient.output_vjps))
+    run_recipe(joint, "joint")
+    eliminate_dead_code(joint)
+    return joint
+
+
+def _forward(gradient: Gradient, joint: Graph, builder: Builder) -> tuple[list[Value], list[Value]]:
+    """f's inputs in a joint graph, and its outputs."""
+    inputs = [joint.body.add_input(v.type, v.name_hint) for v in gradient.f.inputs]
+    env: dict[Value, Value] = dict(zip(gradient.f.inputs, inputs, strict=True))
+    return inputs, list(copy_nodes(gradient.f.body, env, builder.insert))
 
 
 def _settle(joint: Graph, primals: Sequence[Value], with_value: bool, as_tuple: bool) -> None:

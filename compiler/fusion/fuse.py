@@ -38,7 +38,7 @@ from .refusals import require_accepted
 from .saved import with_gradients_of_saved
 from .second_order import passes_own_backwards
 from .statistics import with_wide_statistics
-from .straight import Unfusable, require_straight
+from .straight import Unfusable, Unrepeatable, require_straight
 from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
@@ -64,7 +64,16 @@ def is_free_in_kernel(node: Node) -> bool:
 KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True)
 """Save statistics of rows, and compute elements again."""
 
-__all__ = ["KERNEL_POLICY", "FusedPair", "Unfusable", "fuse", "fuse_groups", "fuse_pair", "kernel_gradient"]
+__all__ = [
+    "KERNEL_POLICY",
+    "FusedPair",
+    "Unfusable",
+    "Unrepeatable",
+    "fuse",
+    "fuse_groups",
+    "fuse_pair",
+    "kernel_gradient",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +176,18 @@ def planned_pair(
     return FusedPair(gradient, forward, tuple(arguments), supports, split)
 
 
-def kernel_gradient(graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool]) -> Gradient:
+def kernel_gradient(
+    graph: Graph, arguments: Sequence[Given], requires_grad: Sequence[bool], *, once: bool = False
+) -> Gradient:
     """The Gradient that kernels are made of, with gradients for what it saves, so that it differentiates again.
 
-    Unfusable where a second derivative is a function's own to tell: there is none once calls are written out.
+    Unrepeatable where it cannot, as where a second derivative is a function's own to tell: there is none once calls are
+    written out. With `once`, it need not.
     """
     metas = _abstract(arguments)
-    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY, once=False)
+    gradient = _gradient(graph, metas, requires_grad, KERNEL_POLICY, once=once)
+    if once:
+        return gradient
     return with_gradients_of_saved(gradient, requires_grad, lambda found: _decomposed(found, metas))
 
 
@@ -184,7 +198,7 @@ def _gradient(
     _to_parts(copied, metas, take_apart, keep_pairs=True)
     gradient = differentiate(copied, requires_grad, temporaries=False, rounds=_rounds(copied, metas, policy))
     if not once and passes_own_backwards(copied, gradient):
-        raise Unfusable("its second derivative passes a backward of a function's own")
+        raise Unrepeatable("its second derivative passes a backward of a function's own")
     if any(node.kind == "prim::CallFunction" for node in copied.all_nodes()):
         _to_parts(copied, metas, decompose, keep_pairs=True)
     gradient = capture_bases(recompute(_decomposed(gradient, metas), metas, policy, copied).gradient)

@@ -19,7 +19,7 @@ from ..ir.node import Value, copy_nodes
 from ..recompute import Policy
 from ..recompute.driver import recompute
 from ..types.types import UNDEFINED, is_differentiable
-from .straight import Unfusable
+from .straight import Unrepeatable
 
 Simplify = Callable[[Gradient], Gradient]
 
@@ -27,18 +27,20 @@ Simplify = Callable[[Gradient], Gradient]
 def with_gradients_of_saved(gradient: Gradient, requires_grad: Sequence[bool], simplify: Simplify) -> Gradient:
     """The same gradient, whose `df` also takes gradients of the captured outputs that depend on an input.
 
-    `simplify` brings both halves of a gradient to the form of the others. Unfusable where such a gradient needs more
+    `simplify` brings both halves of a gradient to the form of the others. Unrepeatable where such a gradient needs more
     than is saved, as that of a loop's state does.
     """
     saved = [i for i in gradient.captured_outputs if i >= gradient.num_real_outputs]
     saved = [i for i in saved if is_differentiable(gradient.f.outputs[i].type)]
     if not saved:
         return gradient
-    inner = differentiate(_only(gradient.f, saved), requires_grad, temporaries=False)
+    # Seeds of random numbers and the like have no gradient, and are there as well.
+    kept = saved + [i for i in gradient.captured_outputs if not is_differentiable(gradient.f.outputs[i].type)]
+    inner = differentiate(_only(gradient.f, kept), requires_grad, temporaries=False)
     inner = recompute(simplify(inner), None, Policy("recompute_all")).gradient
-    if not set(inner.captured_outputs) <= set(range(len(saved))):
-        raise Unfusable("the gradient of what is saved needs more than that")
-    return _joined(gradient, inner, saved) if inner.output_vjps and inner.input_vjps else gradient
+    if not set(inner.captured_outputs) <= set(range(len(kept))):
+        raise Unrepeatable("the gradient of what is saved needs more than that")
+    return _joined(gradient, inner, kept) if inner.output_vjps and inner.input_vjps else gradient
 
 
 def _only(graph: Graph, outputs: Sequence[int]) -> Graph:

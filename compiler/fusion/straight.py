@@ -22,6 +22,10 @@ class Unfusable(Exception):
         self.span = span
 
 
+class Unrepeatable(Unfusable):
+    """A gradient that kernels can be made of, but that is not to be differentiated again."""
+
+
 def told(node: Node) -> str:
     """What a message calls what a node gives."""
     name = spelled(node)

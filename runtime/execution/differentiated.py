@@ -170,6 +170,8 @@ class Differentiated:
         self.name = name or gradient.f.title
         self.is_active = any(gradient.active_outputs)
         self.takes_lists = any(is_list(gradient.f.inputs[i].type) for i in gradient.output_vjps)
+        self.pullback: Any = None
+        """What second derivatives are made of, where `df` is not to be differentiated: `torch.again.Pullback`."""
         self._shapes = shapes
         self._backward: dict[Pattern, CompiledGraph] = {}
 

@@ -13,19 +13,24 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from ...compiler.analysis.draws import draws
 from ...compiler.autodiff import Gradient
-from ...compiler.fusion.fuse import Unfusable, kernel_gradient
+from ...compiler.fusion.fuse import Unfusable, Unrepeatable, kernel_gradient
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.fusion.unasked import is_unasked, open_seeds
 from ...compiler.ir.graph import Graph
+from ...compiler.ir.node import Node
+from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.optionals import specialize_optionals
 from ...lang.collection import collection_paused
+from ...lang.diagnostics import CompileError
 from ..execution.compilation import prepare_on_device
 from ..execution.differentiated import CompiledGraph, Differentiated, Key
 from ..kernels.runner import given
 from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
 from ..values.torch_dtypes import dtypes_of_torch
+from .again import Pullback
 from .sized import ClassGradient, SizedDifferentiated, SizedGraph
 
 _DTYPE_OF = dtypes_of_torch()
@@ -58,26 +63,32 @@ class KernelProgram(CompiledGraph):
             return False
         return True
 
-    def _gradient(self, wanted: Sequence[bool], absent: Sequence[int]) -> Gradient:
+    def _compiled(self, key: Key) -> Differentiated | CompileError:
         try:
-            return _gradient_for(self, self._arguments, wanted, absent)
+            gradient, repeats = _gradient_for(self, self._arguments, key)
         except (Unfusable, ShapeError) as error:
             raise _Unsettled from error
+        except CompileError as error:
+            return error
+        found = Differentiated(gradient, self.name)
+        return found if repeats else _made_anew(found, self.graph, key, whole=self.whole)
 
 
 class ClassProgram:
     """A program differentiated for a class of sizes."""
 
     def __init__(self, program: CompiledGraph, key: Key, arguments: Sequence[Any]) -> None:
-        absent = [i for i, wanted in enumerate(key) if wanted is None]
-        gradient = _gradient_for(program, arguments, [bool(wanted) for wanted in key], absent)
+        gradient, self._repeats = _gradient_for(program, arguments, key)
+        self._key = key
         self._of_class = ClassGradient(gradient, program.name)
         # No more of the program than this: what is known of it goes with it.
         self._graph, self._name, self._whole = program.graph, program.name, program.whole
 
     def closed(self, atoms: Sequence[int]) -> SizedProgram:
         """The program for sizes at which atoms have these values."""
-        found = SizedDifferentiated(self._of_class, atoms)
+        found: Differentiated = SizedDifferentiated(self._of_class, atoms)
+        if not self._repeats:
+            found = _made_anew(found, self._graph, self._key, whole=self._whole)
         return SizedProgram(self._graph, self._name, found, whole=self._whole)
 
 
@@ -164,15 +175,37 @@ def kernel_program(program: CompiledGraph, values: Sequence[Any], key: Key) -> C
     return program
 
 
-def _gradient_for(
-    program: CompiledGraph, arguments: Sequence[Any], wanted: Sequence[bool], absent: Sequence[int]
-) -> Gradient:
-    """The gradient for what is known of arguments. Raises: Unfusable, ShapeError."""
-    graph = specialize_optionals(program.graph, absent)
+def _gradient_for(program: CompiledGraph, arguments: Sequence[Any], key: Key) -> tuple[Gradient, bool]:
+    """The gradient for what is known of arguments, and whether it is to be differentiated in turn.
+
+    Raises: Unfusable, ShapeError; CompileError (E408).
+    """
+    absent = [i for i, wanted in enumerate(key) if wanted is None]
+    graph, wanted = specialize_optionals(program.graph, absent), [bool(wanted) for wanted in key]
     if program.whole:
         prepare_on_device(graph)
     with collection_paused():
-        return kernel_gradient(graph, arguments, wanted)
+        try:
+            return kernel_gradient(graph, arguments, wanted), True
+        except Unrepeatable:
+            if _has_effects(graph):
+                raise
+            return kernel_gradient(graph, arguments, wanted, once=True), False
+
+
+def _has_effects(graph: Graph) -> bool:
+    """Whether computing a graph once more would draw other numbers, or print once more."""
+    return draws(graph) or any(op is not None and op.has(Trait.SIDE_EFFECT) for op in map(_op, graph.all_nodes()))
+
+
+def _op(node: Node) -> Op | None:
+    return OPS.of(node.schema)
+
+
+def _made_anew(found: Differentiated, graph: Graph, key: Key, *, whole: bool) -> Differentiated:
+    """What is differentiated once, with what second derivatives are made of."""
+    found.pullback = Pullback(graph, found.name, key, whole=whole)
+    return found
 
 
 def _key(value: Any, settled: bool) -> Hashable:

@@ -21,6 +21,7 @@ from ...lang.source import Span
 from ..execution.differentiated import CompiledGraph, Flags, Key
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
+from .again import KeptArguments
 from .devices import DeviceMemory
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
@@ -107,6 +108,7 @@ class StepCall:
             {place: _like(row[place]) for place in places(lists)} if lists else {},
             [tensor.shape for tensor in tensors],
             differentiable,
+            None if step.pullback is None else KeptArguments.of(self.arguments, tensors),
         )
 
 
@@ -123,6 +125,8 @@ class KeptPlaces:
     shapes: list[Any]
     row: Sequence[tuple[Any, ...]] = ()
     """Of outputs, where they may have tangents: shape, dtype, device; nothing of those without a gradient."""
+    given: KeptArguments | None = None
+    """The arguments, where second derivatives are made of them."""
 
     def tangents(self, saved: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs' tensors, in a row, for those of the arguments' tensors.
@@ -148,11 +152,26 @@ class KeptPlaces:
         vjps = [self._vjp(layout, given) for layout in self.outputs]
         if self.step.repeated:
             self._clear_repeated(vjps, len(given))
+        if self.given is not None and torch.is_grad_enabled():
+            return self._recorded(self.given, vjps)
         program = self.step.backward(tuple([pattern_of_tensor(vjp) for vjp in vjps]))
         results = run_program(program, [*vjps, *put_together(self.captures, saved)], passes_on=True)
         row: list[Any] = [None] * len(self.shapes)
         for i, layout, result in zip(self.step.output_vjps, self.arguments, results, strict=True):
             self._spread(self.step.inputs[i], layout, result, row)
+        return row
+
+    def _recorded(self, kept: KeptArguments, vjps: list[Any]) -> list[Any]:
+        """The same, made anew of the arguments, so that it differentiates again."""
+        pullback, by_output = self.step.pullback, dict(zip(self.step.input_vjps, vjps, strict=True))
+        assert pullback is not None
+        gradient = pullback.differentiated.gradient
+        seeds = [by_output.get(i) for i in gradient.input_vjps]
+        program = pullback.program(tuple([pattern_of_tensor(seed) for seed in seeds]))
+        results = run_program(program, [*seeds, *kept.values(self.step.name)])
+        row: list[Any] = [None] * len(self.shapes)
+        for i, result in zip(gradient.output_vjps, results, strict=True):
+            self._spread(self.step.inputs[i], kept.layouts[i], result, row)
         return row
 
     def _clear_repeated(self, vjps: list[Any], count: int) -> None:

@@ -18,6 +18,7 @@ from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
+from .again import KeptArguments
 from .array_runs import ArrayRun, new_kinds, remember
 from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
@@ -127,6 +128,7 @@ class NodeCall:
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
         self._outputs: list[Layout] = [Place(place[i]) for i in step.input_vjps]
         self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
+        self._places = {i: Place(place) for place, i in enumerate(self._tensors)}
         self._without: list[int] | None = None
         self._backwards: dict[Hashable, Run | None] = {}
         self._known_backwards = new_kinds()
@@ -157,6 +159,9 @@ class NodeCall:
         ctx.materialize_grads = False
         ctx.to_save = (*self._saved_inputs(values), *self._saved_outputs(row))
         ctx.call = self
+        if self.step.pullback is not None:
+            layouts = [self._places.get(i, value) for i, value in enumerate(values)]
+            ctx.given = KeptArguments.of(layouts, tensors)
         if self._has_numbers:
             numbers = [(n, values[i]) for n, i in self._numbers]
             ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
@@ -174,6 +179,8 @@ class NodeCall:
         if self._has_numbers:
             for n, value in ctx.numbers:
                 captures.insert(n, value)
+        if self.step.pullback is not None and _grad_enabled():
+            return self._kept(captures, ctx.given).gradients((), given)
         values = [*[None if place is None else given[place] for place in self._vjps], *captures]
         found = self._known_backwards(values)
         if found is not None:
@@ -206,9 +213,9 @@ class NodeCall:
         except KeyError:
             return self._prepare_backward(pattern, vjps, values)
 
-    def _kept(self, captures: list[Any]) -> KeptPlaces:
+    def _kept(self, captures: list[Any], arguments: KeptArguments | None = None) -> KeptPlaces:
         """What the usual node keeps, for what is differentiated in turn and for what goes wrong."""
-        return KeptPlaces(self.step, captures, self._outputs, self._arguments, {}, self._shapes)
+        return KeptPlaces(self.step, captures, self._outputs, self._arguments, {}, self._shapes, (), arguments)
 
     def _prepare_backward(self, pattern: Hashable, vjps: Values, values: Values) -> Run | None:
         if len(self._backwards) >= MAX_BACKWARDS:

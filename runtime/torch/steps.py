@@ -15,6 +15,7 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
+from .again import Pullback
 from .array_runs import ArrayRun
 from .devices import DeviceRun, graph_run
 from .sized import SizedDifferentiated, SizedGraph
@@ -32,7 +33,8 @@ class Step:
     Outputs are the real ones, `num_real` of them, then temporaries. `input_vjps` are the outputs whose gradients the
     backward takes, `output_vjps` the inputs whose gradients it gives; `captured_inputs` and `captured_outputs` is
     what it takes besides. `repeated` names, for an output that is the same value as an earlier one, the first such;
-    `inputs` are the names of the inputs, `numbers` those that are whole numbers.
+    `inputs` are the names of the inputs, `numbers` those that are whole numbers. `pullback` is what second derivatives
+    are made of, where it is not the backward.
     """
 
     def __init__(self, program: CompiledGraph, key: Key, found: Differentiated | CompileError | None) -> None:
@@ -49,6 +51,7 @@ class Step:
             self.num_real = gradient.num_real_outputs
             self.input_vjps, self.output_vjps = gradient.input_vjps, gradient.output_vjps
             self.captured_inputs, self.captured_outputs = gradient.captured_inputs, gradient.captured_outputs
+        self.pullback: Pullback | None = None if self._differentiated is None else self._differentiated.pullback
         self._program = program
         self._source = program.graph if self._differentiated is None else self._differentiated.gradient.f
         owner = program if self._differentiated is None else self._differentiated
