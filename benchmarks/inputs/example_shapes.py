@@ -108,6 +108,7 @@ ARGUMENTS: dict[str, Callable[[int, int], list[Any]]] = {
     "sparsemax": _matrices(1),
     "sinkhorn": lambda n, d: [Drawn((n, 4, 4))],
     "hyper_connection": lambda n, d: [Drawn((n, 4, d)), Drawn((n, 4, 4)), Drawn((n, d)), Drawn((n, 4))],
+    "attention_residual": lambda n, d: [Drawn((4, 2, n // 2, d)), Drawn((d,)), Drawn((d,))],
     "cross_entropy": _scored,
     "smoothed_cross_entropy": _scored,
     "z_loss_cross_entropy": _scored,

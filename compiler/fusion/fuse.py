@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import dataclass, replace
 from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient, residuals_of
 from ..ir.graph import Graph
-from ..ir.node import Node
+from ..ir.node import Node, Value
 from ..kernel_ir.layout import Layout
 from ..ops.meta import UNKNOWN, Meta, OpenList
 from ..ops.registry import OPS, Trait
@@ -32,6 +32,8 @@ from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
 from .planning.assemble import Split
 from .planning.planner import plan_program
+from .planning.reductions import reduction_of
+from .planning.tiles import Tiles
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
@@ -61,8 +63,15 @@ def is_free_in_kernel(node: Node) -> bool:
     return is_light(node) and not (op is not None and op.has(Trait.REDUCTION))
 
 
-KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True)
-"""Save statistics of rows, and compute elements again."""
+def held_in_tiles(graph: Graph, known: Mapping[Value, Any]) -> Callable[[Node], bool]:
+    """Which nodes reduce what a program holds as a tile: to reduce it again costs a kernel no memory traffic."""
+    found = {node.output: reduction_of(node, known) for node in graph.nodes if len(node.outputs) == 1}
+    tiles = Tiles(graph, {value: reduction for value, reduction in found.items() if reduction is not None}, known)
+    return lambda node: len(node.outputs) == 1 and tiles.holds(node.output)
+
+
+KERNEL_POLICY = Policy("min_cut", predicate=is_free_in_kernel, in_registers=True, holds=held_in_tiles)
+"""Save statistics of rows, and compute elements again, and what a tile is reduced to."""
 
 __all__ = [
     "KERNEL_POLICY",

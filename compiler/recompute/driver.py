@@ -54,7 +54,8 @@ def recompute(
         primal = None
     if takes_temporaries(gradient):
         return Recomputed(gradient, (), "save_all", None, None, None)
-    problem = Problem(normalized(gradient), shapes, policy.may_recompute, in_registers=policy.in_registers)
+    plainly = normalized(gradient)
+    problem = Problem(plainly, shapes, policy.may_recompute, in_registers=policy.in_registers, holds=policy.holds)
     plain = _candidate(problem, save_all(problem), shapes, policy)
     rank = _rank_in_registers if policy.in_registers else _rank
     candidates = list(_candidates(gradient, shapes, policy, plain, primal))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
-from ..ir.node import Node, walk
+from ..ir.graph import Graph
+from ..ir.node import Node, Value, walk
 from ..ops.registry import OPS, Trait
 from ..types.types import is_differentiable
 
 Predicate: TypeAlias = Callable[[Node], bool]
 """Whether a node of the forward may be computed again in the backward."""
+Holding: TypeAlias = Callable[[Graph, Mapping[Value, Any]], Predicate]
+"""Of a forward, and what is known of its values: whether who computes a node again holds all that it takes."""
 
 POLICIES = ("save_all", "mirror", "min_cut", "recompute_all", "budget")
 DEFAULT = "min_cut"
@@ -65,13 +68,15 @@ class Policy:
     `name` is one of POLICIES. `budget` is the number of bytes that the backward may keep of the forward, where the name
     is "budget". `predicate` says per node of the forward whether it may be recomputed (None: `is_light`, or for
     "recompute_all" and "budget" `is_repeatable`). `in_registers` says that what runs again is nowhere in memory, as
-    in fused kernels: what is kept counts then, and no peak.
+    in fused kernels: what is kept counts then, and no peak; and `holds` which nodes cost their arithmetic alone there,
+    whatever the predicate says.
     """
 
     name: str = DEFAULT
     budget: int | None = None
     predicate: Predicate | None = None
     in_registers: bool = False
+    holds: Holding | None = None
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:

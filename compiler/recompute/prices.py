@@ -55,6 +55,8 @@ def _own_price(problem: Problem, node: Node) -> int:
     made = _bytes(known.get(v, UNKNOWN) for v in node.outputs)
     if not made:
         return 0
+    if problem.is_held(node):
+        return ARITHMETIC * made
     op = OPS.of(node.schema)
     steps = _primitives(problem, node)
     cost = ARITHMETIC * made * steps

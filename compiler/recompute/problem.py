@@ -15,7 +15,7 @@ from ..ops.meta import join
 from ..ops.registry import OPS
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
 from ..shapes.propagate import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
-from .policy import Predicate, is_repeatable
+from .policy import Holding, Predicate, is_repeatable
 from .storage import Storages, may_hold_memory
 
 SAVE, RECOMPUTE = "gs::save", "gs::recompute"
@@ -38,7 +38,9 @@ class Problem:
         carried: int | None = None,
         *,
         in_registers: bool = False,
+        holds: Holding | None = None,
     ) -> None:
+        self._holds = holds
         self.plain = plain
         self._carried = carried
         self.known = known_values(plain.f, shapes)
@@ -111,14 +113,24 @@ class Problem:
             return False
         if RECOMPUTE in words or node.kind in (SAVE, RECOMPUTE):
             return is_repeatable(node)
-        return is_repeatable(node) and self._may_recompute(node) and node not in self._far_reaching
+        return is_repeatable(node) and self._is_light(node) and node not in self._far_reaching
+
+    def _is_light(self, node: Node) -> bool:
+        return self._may_recompute(node) or self.is_held(node)
+
+    @cached_property
+    def is_held(self) -> Predicate:
+        """Whether a node that runs again costs its arithmetic alone."""
+        if self._holds is None or self.known is None:
+            return lambda node: False
+        return self._holds(self.plain.f, self.known)
 
     @cached_property
     def _far_reaching(self) -> set[Node]:
         """What would read many tensors again, where what runs again is nowhere in memory."""
         if not self._in_registers or self.known is None:
             return set()
-        return far_reaching(self.nodes, self.known, lambda node: is_repeatable(node) and self._may_recompute(node))
+        return far_reaching(self.nodes, self.known, lambda node: is_repeatable(node) and self._is_light(node))
 
     def may_save(self, value: Value) -> bool:
         """Whether a value may be kept: not against the source's word, if it can be computed again at all."""

@@ -13,18 +13,25 @@ beginning to its end: sums, and what does not change from row to row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from math import prod
 
 from ..kernel_ir.kernel import Cast, Definition, Kernel, Load, Reduce, Statement, Uniform
 from ..kernel_ir.statements import slice_of, used_names
 from .order import DRAWING
+from .strides import next_power
+from .tiles import is_tiled
 
 
-def words_alive(kernel: Kernel) -> float:
-    """32-bit words of one point's values that wait for others at once, 1 at least."""
+def words_alive(kernel: Kernel, *, at_least: bool = False) -> float:
+    """32-bit words of one point's values that wait for others at once, 1 at least.
+
+    Of a tile, what lies along some of its axes is of as many words as there are points along the others; `at_least`
+    where each of them has it in the same thread.
+    """
     tile = _tile(kernel)
     carried = _carried(kernel)
-    words = _words(kernel.body)
+    words = _words(kernel, _shares(kernel) if at_least else {})
     ignored = carried | _used_up(kernel)
     last_use = {name: position for position, s in enumerate(kernel.body) for name in used_names(s)}
     alive: dict[str, float] = {}
@@ -50,23 +57,37 @@ def _loaded_first(kernel: Kernel, words: Mapping[str, float]) -> float:
     return sum(words[s.name] for s in needed if isinstance(s, Load) and s.axes & _tile(kernel))
 
 
-def _words(body: Iterable[Statement]) -> dict[str, float]:
-    """32-bit words of one point of each value."""
+def _words(kernel: Kernel, shares: Mapping[str, float]) -> dict[str, float]:
+    """32-bit words of each value for one point of the tile, by the share that a point along an axis has of it."""
     found: dict[str, float] = {}
     halves: set[str] = set()
-    for statement in body:
+    for statement in kernel.body:
         if not isinstance(statement, Definition):
             continue
         if isinstance(statement, Load) and statement.dtype.is_half:
             halves.add(statement.name)
         is_half = statement.name in halves or (isinstance(statement, Cast) and statement.operand in halves)
-        found[statement.name] = 0.5 if is_half else -(-statement.dtype.itemsize // 4)
+        found[statement.name] = _share(statement, shares) * (0.5 if is_half else -(-statement.dtype.itemsize // 4))
     return found
 
 
-def loaded_words(kernel: Kernel) -> float:
-    """32-bit words that one point of the tile loads."""
-    tile, words = _tile(kernel), _words(kernel.body)
+def _share(statement: Definition, shares: Mapping[str, float]) -> float:
+    """What part of a value that varies along a tile lies at one point of it."""
+    if not statement.axes & shares.keys():
+        return 1
+    return prod(share for name, share in shares.items() if name not in statement.axes)
+
+
+def _shares(kernel: Kernel) -> dict[str, float]:
+    """The axes of a tile, and what part of its points lies at one point of each; none of a row's."""
+    if not is_tiled(kernel):
+        return {}
+    return {axis.name: 1 / next_power(axis.size) for axis in kernel.with_role("reduction")}
+
+
+def loaded_words(kernel: Kernel, *, at_least: bool = False) -> float:
+    """32-bit words that one point of the tile loads; `at_least` as above."""
+    tile, words = _tile(kernel), _words(kernel, _shares(kernel) if at_least else {})
     return sum(words[s.name] for s in kernel.body if isinstance(s, Load) and s.axes & tile)
 
 
@@ -75,10 +96,11 @@ def accumulated_words(kernel: Kernel) -> int:
     return sum(-(-s.dtype.itemsize // 4) for s in kernel.body if isinstance(s, Reduce))
 
 
-def bytes_fetched(kernel: Kernel, along: frozenset[str]) -> int:
+def bytes_fetched(kernel: Kernel, along: frozenset[str]) -> float:
     """Bytes that are loaded for one point of the tile in each turn of a loop along axes."""
-    tile = _tile(kernel)
-    return sum(s.dtype.itemsize for s in kernel.body if isinstance(s, Load) and s.axes & along and s.axes & tile)
+    tile, shares = _tile(kernel), _shares(kernel)
+    loads = [s for s in kernel.body if isinstance(s, Load) and s.axes & along and s.axes & tile]
+    return sum(s.dtype.itemsize * _share(s, shares) for s in loads)
 
 
 def _tile(kernel: Kernel) -> frozenset[str]:

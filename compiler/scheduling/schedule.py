@@ -30,6 +30,7 @@ from .order import DRAWING
 from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
 from .strides import extent, is_across, next_power, strides_along
+from .tiles import held_points, is_tiled
 
 WARP = 32
 WIDE_LOAD = 16
@@ -193,15 +194,15 @@ def fits_in_registers(kernel: Kernel, columns: int, limits: Limits = LIMITS) -> 
     """Whether one program can hold whole rows of so many points, padded, beside what it accumulates along them."""
     each = -(-next_power(columns) // (WARP * limits.max_warps))
     is_shared = bool(kernel.with_role("serial")) and not _is_beyond_shared(kernel, next_power(columns), limits)
-    return _held_words(kernel, next_power(columns), limits) * each <= (
+    return _held_words(kernel, next_power(columns), limits, at_least=True) * each <= (
         limits.registers if is_shared else limits.held_registers
     )
 
 
-def _held_words(kernel: Kernel, tile: int, limits: Limits) -> float:
+def _held_words(kernel: Kernel, tile: int, limits: Limits, *, at_least: bool = False) -> float:
     """32-bit words of one point of a tile that are alive at once, with what shared memory has no room for."""
-    words = words_alive(kernel)
-    return max(words, loaded_words(kernel)) if _is_beyond_shared(kernel, tile, limits) else words
+    words = words_alive(kernel, at_least=at_least)
+    return max(words, loaded_words(kernel, at_least=at_least)) if _is_beyond_shared(kernel, tile, limits) else words
 
 
 def _is_beyond_shared(kernel: Kernel, tile: int, limits: Limits) -> bool:
@@ -244,10 +245,10 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
     lanes = _lanes(kernel)
     if lanes:
         return _column(kernel, lanes, limits)
-    rows, columns = extent(parallel), next_power(extent(reduction))
+    rows, columns, tiled = extent(parallel), held_points(kernel), is_tiled(kernel)
     dynamic = any(axis.dynamic for axis in reduction)
     streams = columns > limits.held and (_is_read_once(kernel) or not _reduces_loads(kernel))
-    if dynamic or streams or not fits_in_registers(kernel, columns, limits):
+    if not tiled and (dynamic or streams or not fits_in_registers(kernel, columns, limits)):
         return _looped(kernel, columns, limits)
     together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
@@ -283,7 +284,7 @@ def _block(kernel: Kernel, limits: Limits) -> tuple[int, int]:
         return 4 * limits.row_block, limits.max_warps
     if not _is_rescaled(kernel):
         return limits.row_block, limits.few_warps
-    fitting = limits.turn // max(bytes_fetched(kernel, _names(kernel.with_role("reduction"))), 1)
+    fitting = limits.turn // max(int(bytes_fetched(kernel, _names(kernel.with_role("reduction")))), 1)
     return min(max(next_power(fitting // 2 + 1), limits.row_block), 4 * limits.row_block), limits.few_warps
 
 
@@ -332,12 +333,14 @@ def _column(kernel: Kernel, lanes: tuple[Axis, ...], limits: Limits) -> Row | Lo
     if prod(kernel.axis(name).size for name in outer) > MAX_GRID_Y:
         lanes, outer = kernel.with_role("parallel"), ()
     width = _width(kernel, lanes, limits)
-    deep = next_power(extent(kernel.with_role("reduction")))
+    deep, tiled = held_points(kernel), is_tiled(kernel)
     block = max(1, limits.lanes * limits.lane_block // width)
     while block > 1 and _looped_words(kernel) * width * block // (WARP * 4) > limits.registers:
         block //= 2
     dynamic = any(axis.dynamic for axis in kernel.with_role("reduction"))
-    if deep <= block and not dynamic:
+    if (deep <= block or tiled) and not dynamic:
+        if tiled:
+            width = max(1, min(width, limits.tile // deep))
         return Row(_warps(width * deep, limits, most=4), 1, width, deep, outer)
     stages = _stages(kernel, kernel.with_role("reduction"), width * block, limits, block)
     warps = _warps(width * block, limits, most=4)
@@ -355,7 +358,7 @@ def _serial(kernel: Kernel, limits: Limits) -> Serial:
     reduction, serial = kernel.with_role("reduction"), kernel.with_role("serial")
     if not reduction:
         return _serial_lanes(kernel, limits)
-    columns, steps = next_power(extent(reduction)), _room(serial, limits.tile)
+    columns, steps = held_points(kernel), _room(serial, limits.tile)
     rows = max(1, min(limits.tile // columns, steps))
     stages = _stages(kernel, serial, rows * columns, limits, rows)
     warps = _warps(rows * columns, limits, _held_words(kernel, rows * columns, limits))
@@ -398,7 +401,7 @@ def _stages(kernel: Kernel, along: Sequence[Axis], tile: int, limits: Limits, st
 
     The present turn is one, and each that is fetched meanwhile is another.
     """
-    fetched = tile * bytes_fetched(kernel, _names(along))
+    fetched = int(tile * bytes_fetched(kernel, _names(along)))
     if not fetched:
         return 1
     ahead = min(-(-limits.in_flight // fetched), limits.shared // fetched, limits.ahead)

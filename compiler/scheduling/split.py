@@ -25,13 +25,19 @@ from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import slice_of, used_names
 from .chunks import chunked
+from .collapse import collapse_axes
 from .order import frugal_order
 from .partials import Unsplittable
 from .row_results import in_turn, rows_apart
 from .schedule import fits_in_registers
 from .strides import next_power
+from .tiles import held_points, is_tiled
 
-__all__ = ["ChunkLimits", "Unsplittable", "split_reductions"]
+__all__ = ["ChunkLimits", "TooLarge", "Unsplittable", "split_reductions"]
+
+
+class TooLarge(Exception):
+    """A tile that no program can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,12 @@ def split_reductions(
 ) -> list[Kernel]:
     """The kernels to run, in order, in place of one. Partial results are outputs of the first and inputs of the last.
 
-    `fits` says whether a program can accumulate along whole rows of so many points. Raises: Unsplittable.
+    `fits` says whether a program can accumulate along whole rows of so many points. Raises: Unsplittable, TooLarge.
     """
     across = _axes_across(kernel)
     if not across:
+        if is_tiled(kernel) and not fits(kernel, held_points(kernel)):
+            raise TooLarge
         return _split_long_rows(kernel, limits)
     across_set = frozenset(a.name for a in across)
     finals = [s for s in kernel.body if isinstance(s, Reduce) and s.over & across_set]
@@ -81,7 +89,9 @@ def split_reductions(
     if not kernel.with_role("reduction"):
         return _side_by_side(kernel, across, finals, limits)
     walked = _walked(kernel, across)
-    if not fits(walked, prod(a.size for a in kernel.with_role("reduction"))):
+    if not fits(walked, held_points(kernel)):
+        if is_tiled(kernel):
+            raise TooLarge
         rows, second = rows_apart(kernel, across_set, finals)
         return [*([rows] if rows.body else []), *split_reductions(second, limits, fits)]
     cut = max(across, key=lambda a: a.size)
@@ -89,7 +99,8 @@ def split_reductions(
     if rest and _axes_across(rest[0]):
         # What follows the reductions reduces their results.
         rest = split_reductions(rest[0], limits, fits)
-    return [first, *rest]
+    # Axes that lay apart along a tile are one in memory.
+    return [first, *(map(collapse_axes, rest) if is_tiled(first) else rest)]
 
 
 def _axes_across(kernel: Kernel) -> list[Axis]:

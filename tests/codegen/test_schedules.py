@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import kernel_cases as cases
 import pytest
-from gradscript.compiler.codegen.triton.module import Unsupported, emit_triton, grid
+from gradscript.compiler.codegen.triton.module import Unsupported, constants, emit_triton, grid
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.kernel import Kernel, Load, Reduce
 from gradscript.compiler.scheduling.collapse import collapse_axes
@@ -182,11 +182,13 @@ def test_a_reduction_over_a_parallel_axis_is_refused() -> None:
         emit_triton(kernel, choose_schedule(kernel))
 
 
-def test_a_reduction_over_some_of_the_axes_of_a_row_is_refused() -> None:
+def test_a_tile_is_a_dimension_for_each_of_its_axes_and_no_loop_goes_over_it() -> None:
     k = KernelBuilder("partly", i=4, j=(5, "reduction"), k=(6, "reduction"))
     k.input("x", FLOAT32, (4, 5, 6))
     k.output("result", FLOAT32, (4,))
     some = k.reduce("max", k.load("x", "ijk"), "k")
     k.store("result", "i", k.reduce("sum", some, "j"))
+    kernel = k.build()
+    assert constants(kernel, choose_schedule(kernel)) == {"DEPTH": 8, "COLUMNS": 8}
     with pytest.raises(Unsupported, match="some of the axes of one dimension"):
-        emit_triton(k.build(), choose_schedule(k.build()))
+        emit_triton(kernel, LoopedRow(4, 1, 1, 16))

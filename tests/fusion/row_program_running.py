@@ -13,12 +13,13 @@ import torch
 from gradscript.compiler.autodiff.gradient import residuals_of
 from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
-from gradscript.compiler.fusion.planning import reductions
+from gradscript.compiler.fusion.planning import reductions, tiles
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.scheduling.split import ChunkLimits, split_reductions
+from gradscript.compiler.scheduling.tiles import is_tiled
 from gradscript.compiler.types.dtypes import FLOAT32, FLOAT64, INT64, DType
 from gradscript.runtime.kernels.reference import run_program
 from row_programs import RowProgram
@@ -29,6 +30,8 @@ FEW = ChunkLimits(programs=3, side_by_side=4, walking=4, rows=2, share=1, lanes=
 """Limits that sizes under twenty are on both sides of."""
 FEW_COLUMNS, FEW_ROWS, SHORT = 8, 3, 7
 """The same of the planner's thresholds: the most columns of a row, the fewest rows, what a program holds of a row."""
+FEW_POINTS, FEW_PROGRAMS, FITTING = 256, 2, 128
+"""The same of tiles: the most points, the fewest programs, and what is not more than a program holds after all."""
 DIFFERENTIATED = [True] * 5 + [False]
 LARGEST = 1e8
 """Of what torch gives: beyond, differences of large numbers say nothing."""
@@ -54,12 +57,17 @@ def planned(program: RowProgram, split: Split, dtype: DType = FLOAT32) -> FusedP
 @contextmanager
 def few_elements() -> Iterator[Split]:
     """The planner with thresholds that small arrays reach; how it shares out reductions."""
-    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS
+    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS
     reductions.MIN_ROWS, reductions.MAX_COLUMNS = FEW_ROWS, FEW_COLUMNS
+    tiles.MOST_POINTS, tiles.LEAST_PROGRAMS = FEW_POINTS, FEW_PROGRAMS
     try:
-        yield partial(split_reductions, limits=FEW, fits=lambda kernel, columns: columns <= SHORT)
+        yield partial(split_reductions, limits=FEW, fits=_fits)
     finally:
-        reductions.MIN_ROWS, reductions.MAX_COLUMNS = before
+        reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS = before
+
+
+def _fits(kernel: Kernel, columns: int) -> bool:
+    return columns <= (FITTING if is_tiled(kernel) else SHORT)
 
 
 def difference(program: RowProgram, split: Split, seed: int) -> str:

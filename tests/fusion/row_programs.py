@@ -57,6 +57,10 @@ MATRIX = (
     "{m}.transpose(0, -1).reshape({m}.shape)",
     "F.layer_norm({m}.reshape([-1, {m}.size(0)]), [{m}.size(0)]).reshape({m}.shape)",
     "({m}.reshape([-1, {m}.size(0)]) - {m}.reshape([-1, {m}.size(0)]).mean({flat}, keepdim=True)).reshape({m}.shape)",
+    "torch.softmax(({m} * {row}).sum(-1, keepdim=True), 0) * {m}",
+    "{m} / ({m}.exp().sum(-1, keepdim=True) + 1) / ({m}.exp().sum(-2, keepdim=True) + 1)",
+    "torch.softmax(torch.softmax({m}, {dim}), {dim})",
+    "({m} - {m}.mean({dim}, keepdim=True)).square().sum({dim}, keepdim=True) + {m}",
     "torch.sort({m}, -1)[0]",
     "{m}.cumsum(-1)",
 )

@@ -351,6 +351,45 @@ def outer_statistics(groups: int = 6, outer: int = 9, inner: int = 35, dtype: DT
     return k.build()
 
 
+def tile(
+    batch: int = 20, depth: int = 3, columns: int = 6, dtype: DType = FLOAT32, *, outermost: bool = True
+) -> Kernel:
+    """Reductions over either axis of a small tile, and over both, one after the other. A batch may lie innermost."""
+    k = KernelBuilder("balanced", i=batch, j=(depth, "reduction"), k=(columns, "reduction"))
+    shape, at = ((batch, depth, columns), "ijk") if outermost else ((depth, columns, batch), "jki")
+    k.input("x", dtype, shape)
+    k.output("result", dtype, shape)
+    k.output("place", INT64, (batch, depth))
+    k.output("above", BOOL, (batch, columns))
+    k.output("product", FLOAT32, (batch,))
+    x = k.load("x", at)
+    wide = x if dtype == FLOAT32 else k.cast(x, FLOAT32)
+    plan = k.compute("exp", k.compute("sub", wide, k.reduce("max", wide, "jk")))
+    rows = k.compute("div", plan, k.reduce("sum", plan, "k"))
+    balanced = k.compute("div", rows, k.reduce("sum", rows, "j"))
+    k.store("result", at, balanced)
+    k.store("place", "ij", k.reduce("argmax", wide, "k"))
+    k.store("above", "ik", k.reduce("any", k.compute("gt", wide, 0.5, dtype=BOOL), "j"))
+    k.store("product", "i", k.reduce("prod", k.compute("add", k.reduce("min", wide, "j"), 2.0), "k"))
+    return k.build()
+
+
+def tile_backward(batch: int = 37, depth: int = 3, columns: int = 10, dtype: DType = FLOAT32) -> Kernel:
+    """What a tile gives element by element, and sums of its rows over the batch."""
+    k = KernelBuilder("channels", i=batch, j=(depth, "reduction"), k=(columns, "reduction"))
+    for name in ("x", "grad"):
+        k.input(name, dtype, (batch, depth, columns))
+    k.output("grad_x", dtype, (batch, depth, columns))
+    k.output("grad_weight", dtype, (depth,))
+    x, grad = k.load("x", "ijk"), k.load("grad", "ijk")
+    if dtype != FLOAT32:
+        x, grad = k.cast(x, FLOAT32), k.cast(grad, FLOAT32)
+    product = k.compute("mul", x, grad)
+    k.store("grad_weight", "j", k.reduce("sum", k.reduce("sum", product, "k"), "i"))
+    k.store("grad_x", "ijk", k.compute("sub", grad, k.compute("mul", x, k.reduce("sum", product, "jk"))))
+    return k.build()
+
+
 def specials(size: int = 300, dtype: DType = FLOAT32) -> Kernel:
     """Functions that libdevice has, and those that are composed."""
     k = KernelBuilder("specials", i=size)
@@ -461,6 +500,19 @@ GROUPS: dict[str, list[Case]] = {
         Case("numbers from 3", drawn(3, 152, 3, reduced="j"), schedule=LOOP, scale=99.0),
         Case("sums of channels", outer_statistics(3, 5, 27), schedule=LOOP, scale=4.0),
         Case("float64 softmax", softmax(3, 150, FLOAT64), schedule=LOOP),
+    ],
+    "tiles": [
+        *(Case(f"tile {dtype}", tile(dtype=dtype), scale=4.0) for dtype in FLOATS),
+        Case("tile, whole", tile(64, 4, 8), scale=64.0),
+        Case("tile, special", tile(9, 5, 7), special=True),
+        Case("tile, one program", tile(1, 5, 7), scale=64.0),
+        Case("tile of nothing", tile(0)),
+        Case("tile of many rows", tile(5000, 2, 3), scale=4.0),
+        Case("tile, dynamic", dynamic(tile(37, 4, 4), "i"), scale=4.0),
+        Case("tile, batch innermost", tile(70, 3, 6, outermost=False), scale=4.0),
+        *(Case(f"tile backward {dtype}", tile_backward(dtype=dtype), scale=16.0) for dtype in FLOATS),
+        Case("tile backward, whole", tile_backward(64, 4, 16), scale=16.0),
+        Case("tile backward, several rows at once", tile_backward(70, 8, 33), scale=64.0),
     ],
     "split": [
         *(Case(f"layer norm backward {dtype}", layer_norm_backward(37, 61, dtype), scale=16.0) for dtype in FLOATS),

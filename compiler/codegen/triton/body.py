@@ -212,34 +212,31 @@ class TritonBody(TritonExpressions):
         position = self._positions[over.name]
         return position if len(together) == 1 else f"tl.broadcast_to({position}, {self.layout.shape(together)})"
 
-    def _axis(self, over: list[Dimension], together: list[Dimension]) -> str:
-        """The arguments that say along what a tile is reduced."""
+    def _along(self, over: list[Dimension], together: list[Dimension], helper: str = "") -> list[str]:
+        """The arguments that say along what a tile is reduced: at once, or along one dimension after the other."""
+        combine = f", combine_fn={helper}" if helper else ""
         if len(self.layout.tile) == 1:
-            return "axis=0"
+            return [f"axis=0{combine}"]
         if not [d for d in together if d not in over]:
-            return "axis=None"
-        return f"axis={self.layout.tile.index(over[0])}"
-
-    def _keep(self, over: list[Dimension], together: list[Dimension]) -> str:
-        return ", keep_dims=True" if [d for d in together if d not in over] else ""
+            return [f"axis=None{combine}"]
+        return [f"axis={self.layout.tile.index(dimension)}{combine}, keep_dims=True" for dimension in over]
 
     def _reduced(self, statement: Reduce, text: Text, over: list[Dimension], together: list[Dimension]) -> Text:
         if not over:
             return text
-        axis, keep = self._axis(over, together), self._keep(over, together)
         dtype = self._compared_dtype(statement)
         if statement.combine in ("any", "all"):
             combine = "tl.max" if statement.combine == "any" else "tl.min"
-            wide = cast(text, BOOL, INT32).text
-            return Text(f"{combine}({wide}, {axis}{keep}) != 0", COMPARE)
+            wide = cast(text, BOOL, INT32)
+            return Text(f"{_nested(combine, wide, self._along(over, together)).text} != 0", COMPARE)
         is_plain = statement.combine == "sum" or (statement.combine in _REDUCES and not dtype.is_floating)
         if is_plain:
-            result = Text(f"{_REDUCES[statement.combine]}({text.text}, {axis}{keep})")
+            result = _nested(_REDUCES[statement.combine], text, self._along(over, together))
             narrow = not dtype.is_floating and dtype.itemsize < 4
             return cast(result, INT32, statement.dtype) if narrow else result
         helper = _COMBINES[statement.combine]
         self.helpers[helper] = None
-        return Text(f"tl.reduce({text.text}, {axis}, combine_fn={helper}{keep})")
+        return _nested("tl.reduce", text, self._along(over, together, helper))
 
     def _arg_reduce(
         self, statement: Reduce, values: str, positions: str, over: list[Dimension], together: list[Dimension]
@@ -247,8 +244,8 @@ class TritonBody(TritonExpressions):
         variable = self._variables[statement.name]
         helper = _COMBINES[statement.combine]
         self.helpers[helper] = None
-        axis, keep = self._axis(over, together), self._keep(over, together)
-        self.line(f"_, {variable} = tl.reduce(({values}, {positions}), {axis}, combine_fn={helper}{keep})")
+        (axis,) = self._along(over, together, helper)
+        self.line(f"_, {variable} = tl.reduce(({values}, {positions}), {axis})")
         return Text(variable)
 
     # --- loops ---
@@ -303,8 +300,8 @@ class TritonBody(TritonExpressions):
         self.helpers[helper] = None
         self.line(f"{best}, {at} = {helper}({best}, {at}, {text.text}, {position})")
         if over:
-            axis, keep = self._axis(over, together), self._keep(over, together)
-            after.append(f"_, {variable} = tl.reduce(({best}, {at}), {axis}, combine_fn={helper}{keep})")
+            (axis,) = self._along(over, together, helper)
+            after.append(f"_, {variable} = tl.reduce(({best}, {at}), {axis})")
 
     def _rescaling(self, online: Online, before: list[str], after: list[str]) -> None:
         """A maximum and sums of exponentials in one loop."""
@@ -332,6 +329,13 @@ class TritonBody(TritonExpressions):
             if statement.operands[0] != maximum.operand:
                 return True
         return False
+
+
+def _nested(function: str, text: Text, along: Sequence[str]) -> Text:
+    """A function of what it gives, for each of the dimensions that it reduces along."""
+    for arguments in along:
+        text = Text(f"{function}({text.text}, {arguments})")
+    return text
 
 
 def _update(combine: str, total: str, text: Text, dtype: DType) -> str:

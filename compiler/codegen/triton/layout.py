@@ -15,7 +15,8 @@ from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, Value
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store, Uniform
 from ...kernel_ir.passed import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
-from ...scheduling.strides import extent, is_across
+from ...scheduling.strides import extent, is_across, next_power
+from ...scheduling.tiles import is_tiled
 from ...types.open_sizes import is_open, whole
 from ..text import Text
 from .open_numbers import OpenNumbers
@@ -85,8 +86,9 @@ class TritonLayout:
     def tile(self) -> tuple[Dimension, ...]:
         """The vectors; the one along which memory is read without gaps last."""
         vectors = [d for d in self.dimensions if d.is_vector]
-        if len(vectors) == 2 and is_across(self.kernel, vectors[0].axes, vectors[1].axes):
-            vectors.reverse()
+        first, others = vectors[:1], vectors[1:]
+        if others and is_across(self.kernel, first[0].axes, [axis for d in others for axis in d.axes]):
+            return (*others, *first)
         return tuple(vectors)
 
     @property
@@ -123,13 +125,13 @@ class TritonLayout:
         """What turns a vector along a dimension into a tile."""
         if len(self.tile) < 2:
             return ""
-        return "[:, None]" if dimension == self.tile[0] else "[None, :]"
+        return f"[{', '.join(':' if d == dimension else 'None' for d in self.tile)}]"
 
     def shape(self, dimensions: list[Dimension]) -> str:
         """The shape of a tile that varies along some dimensions, as text."""
         sizes = [d.label if d in dimensions else "1" for d in self.tile]
         if all(size == "1" for size in sizes):
-            return "()" if len(sizes) < 2 or not dimensions else "(1, 1)"
+            return "()" if len(sizes) < 2 or not dimensions else f"({', '.join(sizes)})"
         return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
@@ -144,17 +146,27 @@ def layout_of(kernel: Kernel, schedule: Schedule) -> TritonLayout:
             found = _tiled(kernel, schedule)
         case Row():
             found = _rows(parallel, schedule.rows, schedule.outer, _row_label(kernel))
-            found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
+            found += _held(kernel, schedule.columns)
         case LoopedRow():
             found = _rows(parallel, schedule.rows, schedule.outer, _row_label(kernel))
             found.append(_named("column", reduction, "loop", schedule.block, "BLOCK", schedule.parts))
         case Serial():
             found = _rows(parallel, 1 if reduction else schedule.columns, schedule.outer, "COLUMNS")
             found.append(_named("step", serial, "loop", schedule.rows, "ROWS" if schedule.rows > 1 else ""))
-            found.append(_named("column", reduction, "whole", schedule.columns, "COLUMNS"))
+            found += _held(kernel, schedule.columns)
         case _:
             raise TypeError(f"no layout for {type(schedule).__name__}")
     return TritonLayout(kernel, tuple(_apart(kernel, dimension) for dimension in found if dimension.axes))
+
+
+def _held(kernel: Kernel, columns: int) -> list[Dimension]:
+    """What a program holds at once: a row, or a dimension for each axis of a tile."""
+    reduction = kernel.with_role("reduction")
+    if not is_tiled(kernel):
+        return [_named("column", reduction, "whole", columns, "COLUMNS")]
+    labels = ["COLUMNS", *(f"DEPTH{number or ''}" for number in range(len(reduction) - 1))][::-1]
+    pairs = zip(reduction, labels, strict=True)
+    return [Dimension(axis.name, (axis,), "whole", next_power(axis.size), label) for axis, label in pairs]
 
 
 def _apart(kernel: Kernel, dimension: Dimension) -> Dimension:

@@ -14,6 +14,7 @@ from ...scheduling.collapse import collapse_axes
 from ...scheduling.one_hot import pick_single_terms
 from ...scheduling.phases import is_read_once
 from ...scheduling.split import split_reductions
+from ...scheduling.tiles import is_tiled
 from ..program import ExternStep, KernelStep, Step
 from .counts import counts_of, with_counts_passed
 from .group import Group
@@ -74,13 +75,13 @@ def _of_any_batch(kernel: Kernel) -> Kernel:
     """The kernel with outer sizes left out of the text: the same text serves batches and sequences of any size.
 
     A row, along which elements lie side by side, keeps its length, for what is unrolled and left out follows from that;
-    so does one that is gone through several times.
+    so does one that is gone through several times, and a tile.
     """
     parallel, reduction = kernel.with_role("parallel"), kernel.with_role("reduction")
     widest = _widest(kernel)
     rows = {name for index in widest for name in index.axes if abs(index.coefficient(name)) == 1}
     outer = [axis for axis in parallel if axis == parallel[0] or axis.name not in rows]
-    if is_read_once(kernel.body, frozenset(axis.name for axis in reduction)):
+    if not is_tiled(kernel) and is_read_once(kernel.body, frozenset(axis.name for axis in reduction)):
         outer += [axis for axis in reduction if axis.name in {_outermost(index) for index in widest}]
     return replace(kernel, axes=tuple(replace(a, dynamic=True) if a in outer else a for a in kernel.axes))
 

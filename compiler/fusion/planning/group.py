@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -23,6 +24,7 @@ from ..elements.rule import Guards, Incompatible, Place, as_dtype
 from ..elements.views import unravel
 from .placement import MemoryPlacement
 from .reductions import Reduction
+from .tiles import Tile
 
 AXIS_NAMES = "ijklmnopqrstuvw"
 
@@ -42,13 +44,17 @@ class Held:
 
 @dataclass
 class Group:
-    """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program."""
+    """A kernel over the dimensions of `shape`; `order` is its place among the steps of the program.
+
+    What a program reduces, it reduces over all the axes `reduced`; of a tile, over any of them.
+    """
 
     memory: MemoryPlacement
     order: int
     shape: tuple[int, ...]
     body: Body = field(default_factory=Body)
     reduced: frozenset[str] = frozenset()
+    is_tile: bool = False
     held: dict[Value, Held] = field(default_factory=dict)
     stored: dict[Value, str] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
@@ -102,6 +108,11 @@ class Group:
 
     # --- axes ---
 
+    def hold(self, tile: Tile | None) -> None:
+        """Have a program hold a tile, or nothing yet."""
+        self.is_tile = tile is not None
+        self.reduced = frozenset(self.axes[d] for d in tile.dims) if tile is not None else frozenset()
+
     def index_of(self, dim: int | None) -> Index:
         """Where a dimension of the iteration space runs."""
         return constant(0) if dim is None or self.shape[dim] == 1 else axis(self.axes[dim])
@@ -128,16 +139,37 @@ class Group:
             return tuple(self.index_of(d) for d in dims)
         return None
 
+    def _places(self, shape: tuple[int, ...]) -> Iterator[Place]:
+        """How a tensor of a shape may lie in the iteration space: in a tile, along what any reduction leaves."""
+        if not self.is_tile:
+            place = self.embed(shape)
+            if place is not None:
+                yield place
+            return
+        across = dict.fromkeys([frozenset[str](), *(held.across for held in self.held.values())])
+        axes = [name for name in self.axes if name in self.reduced]
+        for count in range(len(axes) + 1):
+            for left_out in combinations(axes, count):
+                for gone in across:
+                    place = self._in_order(shape, gone.union(left_out))
+                    if place is not None and not any(_cuts(place)):
+                        yield place
+
     def _reshaped(self, shape: tuple[int, ...]) -> Place | None:
         """How a tensor of as many elements lies in the iteration space, in order, where each axis is cut by itself."""
-        if prod(shape) != prod(self.shape) or not prod(shape):
+        place = self._in_order(shape, frozenset())
+        return place if place is not None and all(len(index.axes) == 1 for index in _cuts(place)) else None
+
+    def _in_order(self, shape: tuple[int, ...], left_out: frozenset[str]) -> Place | None:
+        """How a tensor of as many elements lies along the other axes, in order."""
+        dims = [d for d, name in enumerate(self.axes) if name not in left_out]
+        sizes = tuple(self.shape[d] for d in dims)
+        if prod(shape) != prod(sizes) or not prod(shape):
             return None
         address = constant(0)
-        for dim, stride in enumerate(contiguous_strides(self.shape)):
+        for dim, stride in zip(dims, contiguous_strides(sizes), strict=True):
             address += self.index_of(dim) * stride
-        place = unravel(address, shape, self.sizes)
-        inner = [atom.index for index in place for atom in index.atoms() if isinstance(atom, Quotient | Remainder)]
-        return place if all(len(index.axes) == 1 for index in inner) else None
+        return unravel(address, shape, self.sizes)
 
     # --- elements ---
 
@@ -249,16 +281,16 @@ class Group:
 
     def try_reduction(self, value: Value, reduction: Reduction) -> bool:
         """Compute a reduction here; False, and nothing changed, where this group cannot."""
-        meta: Meta = self.known[reduction.operand]
-        place = self.embed(meta.shape)
-        if place is None:
-            return False
-        place = tuple(place[d] if d in (*reduction.dims, *reduction.kept) else constant(0) for d in range(meta.rank))
+        places = self._places(self.known[reduction.operand].shape)
+        return any(self._try_reduction_at(value, reduction, place) for place in places)
+
+    def _try_reduction_at(self, value: Value, reduction: Reduction, place: Place) -> bool:
+        place = tuple(p if d in (*reduction.dims, *reduction.kept) else constant(0) for d, p in enumerate(place))
         over = frozenset(name for d in reduction.dims for name in place[d].axes)
         inside, across = over & self.reduced, over - self.reduced
-        if inside and inside != self.reduced:
+        if inside and inside != self.reduced and not self.is_tile:
             return False
-        if across and reduction.combine in POSITIONS:
+        if reduction.combine in POSITIONS and (across or len(over) > 1):
             return False
         if across and any(held.across not in (across, frozenset()) for held in self.held.values()):
             # Programs share out one set of axes.
@@ -304,13 +336,12 @@ class Group:
 
     def try_store(self, value: Value, name: str, offset: Place | None = None) -> bool:
         """Store a tensor here, in the buffer `name`, at an offset from its beginning; False where that cannot be."""
-        held, meta = self.held.get(value), self.known[value]
-        place = held.place if held is not None else self.embed(meta.shape)
-        if place is None:
-            place = self._reshaped(meta.shape)
-        if place is None:
-            return False
-        return self._attempt(lambda: self._store(value, name, place, offset))
+        held, shape = self.held.get(value), self.known[value].shape
+        places = [held.place] if held is not None else list(self._places(shape))
+        if not places:
+            reshaped = self._reshaped(shape)
+            places = [reshaped] if reshaped is not None else []
+        return any(self._attempt(lambda: self._store(value, name, place, offset)) for place in places)  # noqa: B023
 
     def _store(self, value: Value, name: str, place: Place, offset: Place | None) -> None:
         self.domain = frozenset[str]().union(*(index.axes for index in place))
@@ -360,6 +391,12 @@ class Group:
         )
         used = without_unused(kernel.body)
         return kernel if len(used) == len(kernel.body) else restricted(kernel, name, axes, [*kernel.buffers], used)
+
+
+def _cuts(place: Place) -> Iterator[Index]:
+    """What is divided in the indices of a place."""
+    for index in place:
+        yield from (atom.index for atom in index.atoms() if isinstance(atom, Quotient | Remainder))
 
 
 def _users(spans: Iterable[Span]) -> tuple[Span, ...]:

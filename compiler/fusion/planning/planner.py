@@ -22,7 +22,7 @@ from ...kernel_ir.verifier import InvalidKernel
 from ...ops.meta import Meta, OpenList, is_known
 from ...ops.registry import OPS, Trait
 from ...scheduling.partials import Unsplittable
-from ...scheduling.split import split_reductions
+from ...scheduling.split import TooLarge, split_reductions
 from ...types.types import TensorType
 from ..in_place import in_place
 from ..program import Argument, ExternStep, Program, Ref
@@ -34,6 +34,7 @@ from .memory_views import layout_in_place, same_as, unturned, views_before
 from .placement import BEFORE, MemoryPlacement
 from .reductions import Reduction, is_of_rows
 from .roles import TAKES, NodeRoles, Supports, has_tensor
+from .tiles import Tile, Tiles
 
 MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
@@ -56,10 +57,15 @@ def plan_program(
     tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
     shape is left.
     """
-    return Planner(graph, known, inputs, supports, name, split).plan()
+    try:
+        return Planner(graph, known, inputs, supports, name, split).plan()
+    except TooLarge:
+        return Planner(graph, known, inputs, supports, name, split, holds_tiles=False).plan()
 
 
 class Planner:
+    """A plan in the making; TooLarge where what a tile computes is more than a program can hold."""
+
     def __init__(
         self,
         graph: Graph,
@@ -68,9 +74,12 @@ class Planner:
         supports: Supports,
         name: str,
         split: Split = split_reductions,
+        *,
+        holds_tiles: bool = True,
     ) -> None:
         self.graph = graph
         self.name = name
+        self._holds_tiles = holds_tiles
         self.memory = MemoryPlacement(graph, known)
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
@@ -78,6 +87,7 @@ class Planner:
         self._split = split
         self._steps: list[Group | ExternStep] = []
         self._roles = NodeRoles(graph, self.memory)
+        self._tiles = Tiles(graph, self.memory.reductions, self.known)
         self._inputs = tuple(self._input(v, layout) for v, layout in zip(graph.inputs, inputs, strict=True))
 
     def plan(self) -> Program:
@@ -162,13 +172,15 @@ class Planner:
     def _place_reduction(self, value: Value) -> None:
         reduction = self.memory.reductions[value]
         shape = self.known[reduction.operand].shape
-        is_row = is_of_rows(shape, reduction.dims)
+        is_row, tile = is_of_rows(shape, reduction.dims), self._tiles.of(shape) if self._holds_tiles else None
         for group in self._candidates():
-            if self._joins(group, value, reduction, is_row):
+            if self._joins(group, value, reduction, is_row, tile):
                 break
         else:
-            group = self._new_group(shape)
-            if is_row or reduction.combine in POSITIONS:
+            group = self._new_group(tile.space if tile is not None else shape)
+            if tile is not None:
+                group.hold(tile)
+            elif is_row or reduction.combine in POSITIONS:
                 group.reduced = frozenset(group.axes[d] for d in reduction.dims)
             else:
                 group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))
@@ -192,7 +204,15 @@ class Planner:
                     return tuple(sorted(dims))
         return ()
 
-    def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool) -> bool:
+    def _joins(self, group: Group, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> bool:
+        if tile is not None and not group.reduced and not group.held and group.shape == tile.space:
+            group.hold(tile)
+            if group.try_reduction(value, reduction):
+                return True
+            group.hold(None)
+            return False
+        if group.is_tile:
+            return group.try_reduction(value, reduction)
         if not group.reduced and group.shape == self.known[reduction.operand].shape:
             rows = frozenset(group.axes[d] for d in reduction.dims)
             held = [held.across for held in group.held.values()]

@@ -1,0 +1,186 @@
+"""Small tiles: short axes of which a program holds all points at once, to reduce over any of them, in any order.
+
+    %rows : float32[n, 4, 1] = aten::sum(%p, [-1], True)         axes i < n parallel, j < 4 reduction, k < 4 reduction
+    %q = aten::div(%p, %rows)                              →       %rows [i, j] = reduce sum %p over k
+    %columns : float32[n, 1, 4] = aten::sum(%q, [-2], True)        %columns [i, k] = reduce sum %q over j
+
+Where rows alone were held, each sum across them would be for another kernel to finish. Reductions of the same elements
+in other shapes share a tile too: a mean over the channels of a group and the places, and a sum over the places alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, TypeAlias
+
+from ....lang.light_dataclasses import dataclass
+from ...ir.graph import Graph
+from ...ir.node import Value
+from ...types.open_sizes import is_open, next_power
+from .reductions import Reduction
+
+MOST_POINTS = 8192
+"""Of a tile, padded: more are not held in registers."""
+LEAST_PROGRAMS = 32
+"""That a tile leaves at least, unless its axes are reduced in turn."""
+TURNS = 3
+"""Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
+Shape: TypeAlias = tuple[int, ...]
+Dims: TypeAlias = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """An iteration space, and the dimensions of it that a program holds."""
+
+    space: Shape
+    dims: Dims
+
+
+class Tiles:
+    """The tiles of a graph's reductions, found as they are asked for."""
+
+    def __init__(self, graph: Graph, reductions: Mapping[Value, Reduction], known: Mapping[Value, Any]) -> None:
+        self._graph = graph
+        self._reductions = reductions
+        self._known = known
+        self._found: dict[Shape, Tile | None] = {}
+
+    def of(self, shape: Shape) -> Tile | None:
+        """The tile for reductions of tensors of a shape; None where rows, or one set of axes, will do."""
+        if shape not in self._found:
+            self._found[shape] = self._tile(shape)
+        return self._found[shape]
+
+    def holds(self, value: Value) -> bool:
+        """Whether a tile has all that a value is reduced from, so that to reduce it again costs no memory."""
+        reduction = self._reductions.get(value)
+        if reduction is None or not reduction.dims:
+            return False
+        shape = self._known[reduction.operand].shape
+        tile = self.of(shape)
+        return tile is not None and _along(shape, reduction.dims, tile.space) <= tile.dims
+
+    def _tile(self, shape: Shape) -> Tile | None:
+        reduced = {value: r for value, r in self._reductions.items() if r.dims}
+        family = {value: self._shape(r) for value, r in reduced.items() if self._is_alike(r, shape)}
+        if len(set(family.values())) > 1:
+            space = refined(list(dict.fromkeys(family.values())))
+            if space is not None:
+                over = {value: _along(found, reduced[value].dims, space) for value, found in family.items()}
+                tile = self._held(space, over)
+                if tile is not None:
+                    return tile
+        same = {value: frozenset(reduced[value].dims) for value, found in family.items() if found == shape}
+        same |= self._of_what_is_left(shape, same)
+        return self._held(shape, same) if len(set(same.values())) > 1 else None
+
+    def _shape(self, reduction: Reduction) -> Shape:
+        shape: Shape = self._known[reduction.operand].shape
+        return shape
+
+    def _is_alike(self, reduction: Reduction, shape: Shape) -> bool:
+        """Whether as many elements are reduced as a shape has."""
+        mine = self._shape(reduction)
+        return mine == shape or prod(mine) == prod(shape)
+
+    def _of_what_is_left(self, shape: Shape, over: Mapping[Value, Dims]) -> dict[Value, Dims]:
+        """What is reduced of what reductions of a shape leave, where elements of that shape follow from it: a softmax
+        of what each row gave, which weighs the rows."""
+        left: dict[Shape, list[int]] = {}
+        for gone in set(over.values()):
+            kept = [d for d in range(len(shape)) if d not in gone]
+            left[tuple(size if d in kept else 1 for d, size in enumerate(shape))] = list(range(len(shape)))
+            left[tuple(shape[d] for d in kept)] = kept
+        found: dict[Value, Dims] = {}
+        for value, reduction in self._reductions.items():
+            dims = left.get(self._shape(reduction)) if reduction.dims else None
+            if dims is not None and value not in over and self._leads_to(value, shape):
+                found[value] = frozenset(dims[d] for d in reduction.dims)
+        return found
+
+    def _leads_to(self, value: Value, shape: Shape) -> bool:
+        """Whether elements of a shape follow from a value."""
+        pending, seen = [value], {value}
+        while pending:
+            outputs = [output for use in pending.pop().uses for output in use.user.outputs]
+            if any(getattr(self._known.get(output), "shape", None) == shape for output in outputs):
+                return True
+            pending += [output for output in outputs if output not in seen]
+            seen.update(outputs)
+        return False
+
+    def _held(self, space: Shape, over: Mapping[Value, Dims]) -> Tile | None:
+        """Of the dimensions that reductions go over, as many as fit, the shortest first."""
+        dims: Dims = frozenset()
+        left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
+        small = [found for found in set(over.values()) if not any(is_open(space[d]) for d in found)]
+        for found in sorted(small, key=lambda found: (_points(space, found), sorted(found))):
+            wider = dims | found
+            if _points(space, wider) <= MOST_POINTS and _others(space, wider) >= left_over:
+                dims = wider
+        in_part = any(found & dims and not dims <= found for found in over.values())
+        return Tile(space, dims) if in_part else None
+
+    def _takes_turns(self, over: Mapping[Value, Dims]) -> bool:
+        """Whether reductions over some axes follow from those over others, and those from others again."""
+        last: dict[Value, tuple[int, Dims]] = {}
+        for node in self._graph.nodes:
+            turns, dims = max(
+                (last[value] for value in node.inputs if value in last),
+                key=lambda found: found[0],
+                default=(0, frozenset[int]()),
+            )
+            for value in node.outputs:
+                own = over.get(value)
+                if own is not None and own != dims:
+                    last[value] = (turns + 1, own)
+                    if turns + 1 >= TURNS:
+                        return True
+                elif turns:
+                    last[value] = (turns, dims)
+        return False
+
+
+def refined(shapes: Sequence[Shape]) -> Shape | None:
+    """The fewest sizes of which the dimensions of tensors of as many elements are runs; None where they lie across."""
+    cuts: set[int] = {1}
+    for shape in shapes:
+        stride = 1
+        for size in shape[:0:-1]:
+            stride *= size
+            cuts.add(stride)
+    if any(map(is_open, cuts)) or 0 in cuts:
+        return None
+    ordered = sorted(cuts)
+    total = prod(shapes[0])
+    if any(high % low for low, high in pairwise(ordered)) or total % ordered[-1]:
+        return None
+    sizes = [high // low for low, high in pairwise(ordered)]
+    return (total // ordered[-1], *reversed(sizes))
+
+
+def _along(shape: Shape, dims: Iterable[int], space: Shape) -> Dims:
+    """The dimensions of a space that some of a shape's consist of."""
+    if shape == space:
+        return frozenset(dims)
+    found: set[int] = set()
+    ends = _strides(space)
+    for dim in dims:
+        low = prod(shape[dim + 1 :])
+        found |= {d for d, stride in enumerate(ends) if low <= stride < low * shape[dim] and space[d] != 1}
+    return frozenset(found)
+
+
+def _strides(space: Shape) -> list[int]:
+    return [prod(space[d + 1 :]) for d in range(len(space))]
+
+
+def _points(space: Shape, dims: Iterable[int]) -> int:
+    return prod(next_power(space[d]) for d in dims)
+
+
+def _others(space: Shape, dims: Dims) -> int:
+    return prod(size for d, size in enumerate(space) if d not in dims)
