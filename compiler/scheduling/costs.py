@@ -13,7 +13,7 @@ from ..kernel_ir.verifier import within
 
 Access: TypeAlias = tuple[Index, tuple[Condition, ...]]
 PHILOX = 25
-"""Operations for a random number, one of the four that ten rounds of products with high halves and exclusive ors give."""
+"""Operations for a random number: of the four that ten rounds of products with high halves and exclusive ors give."""
 
 
 def bytes_read(kernel: Kernel) -> int:
