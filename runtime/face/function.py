@@ -152,10 +152,9 @@ class Function(Compiled):
             args, kwargs = in_order, {}
         on_tensors = self.on_tensors
         if on_tensors is not None:
-            prepared = on_tensors(args)
-            if prepared is not None:
-                call, arrays = prepared
-                return call(args, arrays)
+            found = on_tensors(args)
+            if found is not NotImplemented:
+                return found
         if BEGUN.by_ops and not TOUCHED.any:
             key: list[Any] = []
             for value in args:

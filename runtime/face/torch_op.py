@@ -42,9 +42,8 @@ class TorchOp:
         if self._known is not None and not kwargs and not self._is_compiling():
             # What torch would come to as well, where none of its modes is in force.
             found = self._known(args)
-            if found is not None:
-                call, arrays = found
-                return call(args, arrays)
+            if found is not NotImplemented:
+                return found
         return self.op(*args, **kwargs)
 
     def decompositions(self) -> dict[Any, Callable[..., Any]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.ops.arrays import Array
 from ..execution.executor import GraphExecutor
@@ -73,6 +75,7 @@ class ArrayRun:
         self._has_run = False
         found = tensor_types()
         self._new_tensors = None if found is None or unwanted else found.new_tensors
+        self.quick = None if found is None else found.run(self.run, self._constants)
 
     def run(self, values: Sequence[Any], arrays: list[Any] | None = None) -> list[Any]:
         """The results for values, or for these with arrays of their memory for the tensors."""
@@ -128,6 +131,8 @@ class ArrayRun:
         if not self._has_run:
             self._has_run = True
             self._entry = self._entered(arrays)
+            if self._entry is not None and self.quick is not None and self._new_tensors is not None:
+                self.quick.enter(self._entry)
         return results
 
     def _entered(self, arrays: list[Any]) -> Calls | None:
@@ -155,8 +160,8 @@ class ArrayRun:
 class _Nothing:
     """Kinds where such cannot be built: nothing is found."""
 
-    def __call__(self, values: Sequence[Any]) -> None:
-        return None
+    def __call__(self, values: Sequence[Any]) -> Any:
+        return NotImplemented
 
     def add(self, kind: Any) -> None:
         return None
@@ -171,8 +176,44 @@ def new_kinds() -> Kinds:
     return _Nothing() if types is None else types.kinds()
 
 
+def has_quick_calls() -> bool:
+    """Whether calls can be run without Python."""
+    return tensor_types() is not None
+
+
+def quick_call(run: Any, python: Any, rest: Sequence[Any], results: Sequence[int] | None, **places: Any) -> Any:
+    """A call without Python; None where there is no such thing.
+
+    It is told what runs it, what does the same in Python, the values that it leaves out, which outputs are its results,
+    None for all, and where in rows stands what, as `text/calls.c` says.
+    """
+    types = tensor_types()
+    if types is None or not isinstance(run, ArrayRun) or run.quick is None:
+        return None
+    none: dict[str, Any] = dict.fromkeys(
+        ("tensors", "row", "saved_inputs", "saved_outputs", "vjps", "places", "shapes"), ()
+    )
+    given = {"apply": None, "arguments": None, "backwards": types.kinds(), **none, **places}
+    return types.prepared(python=python, rest=tuple(rest), run=run.quick, results=results, **given)
+
+
+@cache
+def quick_node() -> Any:
+    """torch's node of such a call: `apply((call, values, arrays), *tensors)` gives its row. Under no transform."""
+    types = tensor_types()
+    assert types is not None
+    halves = {"forward": staticmethod(types.forward), "backward": staticmethod(types.backward)}
+    return type(_SingleLevelFunction)("QuickFunction", (_SingleLevelFunction,), halves)
+
+
+def dispatch(kinds: Kinds, general: Callable[..., Any]) -> Callable[..., Any]:
+    """What calls what was prepared for its arguments, without Python, or else `general`."""
+    types = tensor_types()
+    return general if types is None else types.dispatch(kinds, general)
+
+
 def remember(kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun) -> None:
-    """Have what was prepared for values found for such again."""
+    """Have what was prepared for values, which takes them and arrays for them, called for such again."""
     types, backend = tensor_types(), usual_backend()
     if types is not None and backend is not None:
         dtypes = tuple([getattr(value, "dtype", None) for value in run.arrays(values)])

@@ -57,10 +57,9 @@ class TorchCalls:
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result, several as a tuple. RuntimeFailure for data that does not fit."""
-        found = self.known(args) if not kwargs else None
-        if found is not None:
-            prepared, arrays = found
-            return prepared(args, arrays)
+        found = self.known(args) if not kwargs else NotImplemented
+        if found is not NotImplemented:
+            return found
         key = signature(args) if not kwargs else None
         prepared = self._prepared.get(key)
         return prepared(args) if prepared is not None else self._call(args, kwargs, key)
@@ -95,7 +94,7 @@ class TorchCalls:
                 del self._prepared[next(iter(self._prepared))]
             self._prepared[key] = prepared
             if isinstance(prepared.fixed, ArrayRun):
-                remember(self.known, prepared, args, prepared.fixed)
+                remember(self.known, prepared.quick, args, prepared.fixed)
 
     def _run(self, values: list[Any]) -> list[Any]:
         """By the plans that the function has for arrays."""

@@ -19,7 +19,7 @@ from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
 from .again import KeptArguments
-from .array_runs import ArrayRun, new_kinds, remember
+from .array_runs import ArrayRun, has_quick_calls, new_kinds, quick_call, quick_node, remember
 from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
@@ -86,11 +86,12 @@ def is_plain(value: Any) -> bool:
 class PlainCall:
     """Of which nothing is recorded. `rest` are the values of the arguments that a call leaves out."""
 
-    __slots__ = ("_rest", "fixed")
+    __slots__ = ("_rest", "fixed", "quick")
 
     def __init__(self, fixed: FixedRun, rest: Values) -> None:
         self.fixed = fixed
         self._rest = rest
+        self.quick = quick_call(fixed, self, rest, None)
 
     def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
         """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
@@ -119,8 +120,9 @@ class NodeCall:
         self._tensors = [i for i, value in enumerate(values) if isinstance(value, torch.Tensor)]
         self._takes_all = len(self._tensors) == len(values)
         self._shapes = [values[i].shape for i in self._tensors]
-        self._saved_inputs = _taker([i for i in step.captured_inputs if i in self._tensors])
-        self._saved_outputs = _taker([place[i] for i in step.captured_outputs if i in place])
+        self._at_inputs = [i for i in step.captured_inputs if i in self._tensors]
+        self._at_outputs = [place[i] for i in step.captured_outputs if i in place]
+        self._saved_inputs, self._saved_outputs = _taker(self._at_inputs), _taker(self._at_outputs)
         self._numbers = [(n, i) for n, i in enumerate(step.captured_inputs) if i not in self._tensors]
         outputs = enumerate(step.captured_outputs, len(step.captured_inputs))
         self._computed_numbers = [(n, i) for n, i in outputs if i not in place]
@@ -133,6 +135,28 @@ class NodeCall:
         self._backwards: dict[Hashable, Run | None] = {}
         self._known_backwards = new_kinds()
         self._apply = named(PreparedFunction, step.name).apply
+        self.quick = self._made_quick()
+
+    def _made_quick(self) -> Any:
+        """The same without Python; None where that cannot be."""
+        if not has_quick_calls():
+            return None
+        return quick_call(
+            self.fixed,
+            self,
+            self._rest,
+            self._results,
+            apply=named(quick_node(), self.step.name).apply,
+            backwards=self._known_backwards,
+            tensors=self._tensors,
+            row=self._row if self._row is not None else range(len(self.step.graph.outputs)),
+            saved_inputs=self._at_inputs,
+            saved_outputs=self._at_outputs,
+            vjps=[-1 if place is None else place for place in self._vjps],
+            places=self._arguments,
+            shapes=[tuple(self._shapes[place]) for place in self._arguments],
+            arguments=self.arguments if self.step.pullback is not None else None,
+        )
 
     def __call__(self, args: Values, arrays: list[Any] | None = None) -> Any:
         """The result; `arrays` has, where it is there, arrays for the tensors among the arguments."""
@@ -148,6 +172,12 @@ class NodeCall:
     def forward(ctx: Any, self: NodeCall, values: Values, arrays: list[Any] | None, *tensors: Any) -> tuple[Any, ...]:
         """The row of outputs; what backward needs is kept in `ctx`. It is the node's own, for the sake of speed."""
         results = self.fixed.run(values) if arrays is None else self.fixed.run(values, arrays)  # type: ignore[call-arg]
+        row = self.recorded(ctx, values, results)
+        ctx.call = self
+        return row
+
+    def recorded(self, ctx: Any, values: Values, results: Values) -> tuple[Any, ...]:
+        """The row of a program's results; what backward needs is kept in `ctx`."""
         row = results if self._row is None else [results[i] for i in self._row]
         if not self._is_all_new:
             memory = DeviceMemory(values)
@@ -158,14 +188,19 @@ class NodeCall:
         # What `set_materialize_grads` and `save_for_backward` do, without two calls.
         ctx.materialize_grads = False
         ctx.to_save = (*self._saved_inputs(values), *self._saved_outputs(row))
-        ctx.call = self
         if self.step.pullback is not None:
-            layouts = [self._places.get(i, value) for i, value in enumerate(values)]
-            ctx.given = KeptArguments.of(layouts, tensors)
+            ctx.given = self.arguments(values)
         if self._has_numbers:
             numbers = [(n, values[i]) for n, i in self._numbers]
             ctx.numbers = numbers + [(n, results[i]) for n, i in self._computed_numbers]
+        elif self.quick is not None and self._is_all_new:
+            self.quick.settle(without)
         return tuple(row)
+
+    def arguments(self, values: Values) -> KeptArguments:
+        """What a second derivative computes the backward from."""
+        layouts = [self._places.get(i, value) for i, value in enumerate(values)]
+        return KeptArguments.of(layouts, [values[i] for i in self._tensors])
 
     def _find_without(self, row: Values) -> list[int]:
         """The places of outputs that have no gradient."""
@@ -173,20 +208,17 @@ class NodeCall:
         self._without = found
         return found
 
-    def gradients(self, ctx: Any, given: Values) -> Values:
+    def gradients(self, ctx: Any, given: Values, saved: Values) -> Values:
         """The gradients of the tensors, in a row."""
-        captures = [*ctx.saved_tensors]
+        captures = [*saved]
         if self._has_numbers:
             for n, value in ctx.numbers:
                 captures.insert(n, value)
         if self.step.pullback is not None and _grad_enabled():
             return self._kept(captures, ctx.given).gradients((), given)
         values = [*[None if place is None else given[place] for place in self._vjps], *captures]
-        found = self._known_backwards(values)
-        if found is not None:
-            run, arrays = found
-            results = run(values, arrays)
-        else:
+        results = self._known_backwards(values)
+        if results is NotImplemented:
             run = self._backward(values)
             if run is None:
                 return self._kept(captures).gradients((), given)
@@ -233,7 +265,7 @@ class NodeCall:
         if self._device != "cpu":
             return step.on(self._device)
         fixed = step.array_run(values, passes_on=True)
-        remember(self._known_backwards, fixed.run, values, fixed)
+        remember(self._known_backwards, fixed.quick, values, fixed)
         return fixed.run
 
 
@@ -244,7 +276,7 @@ class PreparedFunction(_SingleLevelFunction):  # type: ignore[misc] # torch is n
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
-        return (None, None, None, *ctx.call.gradients(ctx, given))
+        return (None, None, None, *ctx.call.gradients(ctx, given, ctx.saved_tensors))
 
 
 PreparedCall: TypeAlias = PlainCall | NodeCall

@@ -1,4 +1,5 @@
-"""Calls on CPU tensors told apart without Python: `text/tensors.c`, which asks torch by its functions for DLPack.
+"""Calls on CPU tensors told apart and run without Python: `text/tensors.c` and what is built behind it, which ask torch
+by its functions for DLPack.
 
 It needs the headers of Python, beside a compiler, and a torch that has such functions. Where there are none, calls go
 the longer way, to the same results.
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from ...settings.modes import usual_backend
+from ...settings.modes import BEGUN, TOUCHED, usual_backend
 from ..failure import KernelFailure
 from .entry import include_folders, missing_headers
 from .library import load_module
@@ -27,8 +28,9 @@ from .library import load_module
 class Kinds(Protocol):
     """What was prepared, by the values that it is for."""
 
-    def __call__(self, values: Sequence[Any]) -> tuple[Any, list[Any]] | None:
-        """What was prepared for such values, with arrays for the tensors among them; None where nothing was."""
+    def __call__(self, values: Sequence[Any]) -> Any:
+        """The result of what was prepared for such values, called with these and with the same with arrays for tensors;
+        NotImplemented where nothing was."""
 
     def add(self, kind: Any) -> None:
         """Have one tried first; of too many the oldest is dropped."""
@@ -38,14 +40,28 @@ class Kinds(Protocol):
 
 
 class TensorTypes(NamedTuple):
-    """What `text/tensors.c` has."""
+    """What the texts have."""
 
     kind: Callable[..., Any]
     """Of what was prepared, the values it was for, NumPy's dtypes for those that are tensors, whether torch recorded,
     and the backend."""
     kinds: Callable[[], Kinds]
+    run: Callable[..., Any]
+    """Of what runs a program of values and arrays for them, and of its constants: the same by kernels, once it was told
+    of these (`enter`)."""
+    prepared: Callable[..., Any]
+    """A call, of values and arrays for them, and both halves of its node."""
+    dispatch: Callable[[Kinds, Callable[..., Any]], Callable[..., Any]]
+    """What calls what was prepared, or else a function."""
     new_tensors: Callable[[Sequence[Any], tuple[Any, ...]], list[Any] | None]
     """Tensors of arrays that own their memory; None where one does not, is there twice, or is one of some constants."""
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    """Those of a node of what was prepared."""
+
+
+_TEXTS = ("tensors.c", "calls.c", "nodes.c")
+"""Parts of one module."""
 
 
 @cache
@@ -54,7 +70,8 @@ def tensor_types() -> TensorTypes | None:
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if exchange is None or missing_headers():
         return None
-    text = files(__package__).joinpath("text", "tensors.c").read_text(encoding="utf-8")
+    folder = files(__package__).joinpath("text")
+    text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
     # What the text compiles to depends on these as well, and a module is kept by its text.
     versions = f"/* {sys.version}, {sysconfig.get_config_var('SOABI')}, NumPy {np.__version__} */\n"
     try:
@@ -74,7 +91,7 @@ def tensor_types() -> TensorTypes | None:
     found = make(
         (
             *(exchange, torch.Tensor, torch.nn.Parameter),
-            *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend),
+            *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN),
         )
     )
     return None if found is None else TensorTypes(*found)

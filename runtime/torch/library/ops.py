@@ -28,6 +28,7 @@ from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled
 from ...kernels.c.tensors import Kinds
 from ...tape.programs import program_of
+from ..array_runs import dispatch
 from ..calls import TorchCalls
 from ..kinds import PLAIN, has_dispatch
 from ..node import run_plainly
@@ -74,7 +75,9 @@ class RegisteredOp:
         self.op = self._define(name, schema, self._draws)
         self.forward: Any = None
         self.backward: Any = None
-        self._implement(name, self._run, self._fake, self._autograd, self.calls_function)
+        # What is prepared is for plain tensors where no mode is in force.
+        autograd = self._autograd if self._is_view else dispatch(self.calls.known, self._autograd)
+        self._implement(name, self._run, self._fake, autograd, self.calls_function)
         if self.halves is not None:
             self._define_halves(name, schema, self.halves)
         for device, key in (("cpu", "AutocastCPU"), ("cuda", "AutocastCUDA")):
@@ -152,11 +155,6 @@ class RegisteredOp:
         return returned(self._shapes(self.bound(args, kwargs)))
 
     def _autograd(self, *args: Any, **kwargs: Any) -> Any:
-        # What is prepared is for plain tensors where no mode is in force.
-        found = None if self._is_view or kwargs else self.calls.known(args)
-        if found is not None:
-            call, arrays = found
-            return call(args, arrays)
         if not self._is_view and not _modes() and all(map(_is_plain, args)) and all(map(_is_plain, kwargs.values())):
             return self.calls(args, kwargs)
         values = self.bound(args, kwargs)

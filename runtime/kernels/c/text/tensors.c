@@ -1,9 +1,10 @@
 /* Calls on CPU tensors told apart without Python: what was prepared for tensors of some layouts is found by comparing
-   them, and their memory shown as arrays.
+   them, and their memory shown as arrays. What runs it is in nodes.c, which is built with this text.
 
    Kind      values of some layouts, and what was prepared for them
-   Kinds     several of these; (values) → (what was prepared for such, the values with arrays for tensors); None where
-             nothing was, or where torch is in a state in which nothing prepared runs */
+   Kinds     several of these; (values) → the result of what was prepared for such, called with the values and with the
+             same with arrays for tensors; NotImplemented where nothing was, or where torch is in a state in which
+             nothing prepared runs */
 
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -58,8 +59,11 @@ typedef struct {
 
 /* What torch has, set once. */
 static const gs_exchange *exchange;
-static PyObject *tensor_type, *parameter_type, *records_now, *from_array, *quiet, *levels, *backend_now;
-static PyObject *name_requires_grad, *name_is_neg, *name_level;
+static PyObject *tensor_type, *parameter_type, *records_now, *from_array, *quiet, *levels, *backend_now, *touched, *begun;
+static PyObject *name_requires_grad, *name_is_neg, *name_level, *name_any, *name_name;
+
+/* What was prepared, called; in nodes.c. */
+static PyObject *ran(PyObject *prepared, PyObject *values, PyObject *arrays);
 
 /* 1 if torch records no run, runs under no mode and no transform; 0 if not; FAILED */
 static int is_quiet(void)
@@ -242,50 +246,77 @@ static int may_be(const Kind *kind, PyObject *const *values, Py_ssize_t count)
     return 1;
 }
 
-static PyObject *found_in(const Kinds *self, PyObject *const *values, Py_ssize_t count, int records, PyObject *backend)
+/* The backend that is in force: `usual_backend` of Python. */
+static PyObject *backend_here(void)
+{
+    PyObject *any = PyObject_GetAttr(touched, name_any);
+    if (!any) return NULL;
+    Py_DECREF(any);
+    if (any != Py_False) return PyObject_CallNoArgs(backend_now);
+    PyObject *name = PyObject_GetAttr(begun, name_name);
+    if (!name || (PyUnicode_Check(name) && PyUnicode_GET_LENGTH(name))) return name;
+    Py_DECREF(name);
+    return PyObject_CallNoArgs(backend_now);
+}
+
+/* What was prepared, with arrays for the values, both new references; 0 where nothing was, -1 with an error set. */
+static int find_in(
+    const Kinds *self, PyObject *const *values, Py_ssize_t count, int records, PyObject *backend, PyObject **prepared,
+    PyObject **arrays)
 {
     for (Py_ssize_t i = 0; i < self->count; ++i) {
         Kind *kind = self->items[i];
         if (kind->records != records || !may_be(kind, values, count)) continue;
         Py_INCREF(kind); /* it may be dropped meanwhile */
         const int is_same = kind->backend == backend ? 1 : PyObject_RichCompareBool(kind->backend, backend, Py_EQ);
-        PyObject *arrays = is_same == 1 ? all_taken(kind, values) : NULL;
-        PyObject *both = arrays ? PyTuple_Pack(2, kind->prepared, arrays) : NULL;
-        Py_XDECREF(arrays);
+        *arrays = is_same == 1 ? all_taken(kind, values) : NULL;
+        *prepared = *arrays ? Py_NewRef(kind->prepared) : NULL;
         Py_DECREF(kind);
-        if (both) return both;
+        if (*arrays) return 1;
         /* What cannot be asked is none of these; who takes the longer way is told. */
         PyErr_Clear();
     }
-    Py_RETURN_NONE;
+    return 0;
 }
 
-/* What is found for a row of values. */
-static PyObject *found_for(const Kinds *self, PyObject *const *values, Py_ssize_t count)
+/* The same for a row of values. */
+static int find(const Kinds *self, PyObject *const *values, Py_ssize_t count, PyObject **prepared, PyObject **arrays)
 {
     int may = 0;
     for (Py_ssize_t i = 0; !may && i < self->count; ++i) may = may_be(self->items[i], values, count);
-    if (!may) Py_RETURN_NONE;
+    if (!may) return 0;
     const int goes = is_quiet();
-    if (goes < 0) return NULL;
-    if (!goes) Py_RETURN_NONE;
-    PyObject *records = PyObject_CallNoArgs(records_now), *backend = records ? PyObject_CallNoArgs(backend_now) : NULL;
-    PyObject *found = backend ? found_in(self, values, count, records == Py_True, backend) : NULL;
+    if (goes <= 0) return goes;
+    PyObject *records = PyObject_CallNoArgs(records_now), *backend = records ? backend_here() : NULL;
+    const int found = backend ? find_in(self, values, count, records == Py_True, backend, prepared, arrays) : -1;
     Py_XDECREF(records);
     Py_XDECREF(backend);
     return found;
+}
+
+/* The result for a row of values, a tuple; NotImplemented where nothing was prepared. */
+static PyObject *result_for(const Kinds *self, PyObject *row)
+{
+    PyObject *prepared, *arrays;
+    const int found = find(self, &PyTuple_GET_ITEM(row, 0), PyTuple_GET_SIZE(row), &prepared, &arrays);
+    if (found < 0) return NULL;
+    if (!found) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *result = ran(prepared, row, arrays);
+    Py_DECREF(prepared);
+    Py_DECREF(arrays);
+    return result;
 }
 
 static PyObject *kinds_call(Kinds *self, PyObject *const *arguments, size_t flags, PyObject *keywords)
 {
     if (PyVectorcall_NARGS(flags) != 1 || keywords) return PyErr_Format(PyExc_TypeError, "a list of values is taken"), NULL;
     PyObject *values = arguments[0];
-    if (!self->count || (!PyTuple_CheckExact(values) && !PyList_CheckExact(values))) Py_RETURN_NONE;
+    if (!self->count || (!PyTuple_CheckExact(values) && !PyList_CheckExact(values))) Py_RETURN_NOTIMPLEMENTED;
     /* A tuple: asking a value may run what changes a list. */
     PyObject *row = PySequence_Tuple(values);
-    PyObject *found = row ? found_for(self, &PyTuple_GET_ITEM(row, 0), PyTuple_GET_SIZE(row)) : NULL;
+    PyObject *result = row ? result_for(self, row) : NULL;
     Py_XDECREF(row);
-    return found;
+    return result;
 }
 
 static PyObject *kinds_add(Kinds *self, PyObject *kind)
@@ -358,61 +389,3 @@ static PyTypeObject KindsType = {
     .tp_methods = kinds_methods,
     .tp_as_sequence = &kinds_sequence,
 };
-
-/* --- results --- */
-
-static int is_among(PyObject *value, PyObject *const *others, Py_ssize_t count)
-{
-    for (Py_ssize_t i = 0; i < count; ++i)
-        if (others[i] == value) return 1;
-    return 0;
-}
-
-/* new_tensors(results, constants): tensors of arrays that own their memory, each another one and none a constant;
-   None where one is anything else. */
-static PyObject *new_tensors(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
-{
-    if (count != 2 || !(PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])) || !PyTuple_CheckExact(arguments[1]))
-        return PyErr_Format(PyExc_TypeError, "a row of results and a tuple of constants are taken"), NULL;
-    PyObject *results = arguments[0], *constants = arguments[1];
-    const Py_ssize_t length = PySequence_Fast_GET_SIZE(results);
-    for (Py_ssize_t i = 0; i < length; ++i) {
-        PyObject *array = PySequence_Fast_GET_ITEM(results, i);
-        if (!PyArray_CheckExact(array) || PyArray_BASE((PyArrayObject *)array)) Py_RETURN_NONE;
-        if (is_among(array, PySequence_Fast_ITEMS(results), i)) Py_RETURN_NONE;
-        if (is_among(array, &PyTuple_GET_ITEM(constants, 0), PyTuple_GET_SIZE(constants))) Py_RETURN_NONE;
-    }
-    PyObject *tensors = PyList_New(length);
-    for (Py_ssize_t i = 0; tensors && i < length; ++i) {
-        PyObject *tensor = PyObject_CallOneArg(from_array, PySequence_Fast_GET_ITEM(results, i));
-        if (tensor) PyList_SET_ITEM(tensors, i, tensor);
-        else Py_CLEAR(tensors);
-    }
-    if (tensors || !PyErr_ExceptionMatches(PyExc_TypeError)) return tensors;
-    PyErr_Clear(); /* of a dtype that torch does not take from arrays */
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef new_tensors_method = {"new_tensors", (PyCFunction)(void (*)(void))new_tensors, METH_FASTCALL, NULL};
-
-/* From (capsule of torch's DLPack functions, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
-   torch.from_numpy, what is to give None, False or 0, the module with the level of forward mode,
-   what gives the backend) → (Kind, Kinds, new_tensors). None where torch has other functions. */
-PyObject *gs_tensor_types(PyObject *given)
-{
-    import_array();
-    PyObject *capsule;
-    if (!PyArg_ParseTuple(given, "OOOOOO!OO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now))
-        return NULL;
-    exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-    if (!exchange) return NULL;
-    if (exchange->header.major != VERSION || !exchange->tensor_of_object) Py_RETURN_NONE;
-    Py_INCREF(given); /* for ever, as are its items */
-    name_requires_grad = PyUnicode_InternFromString("requires_grad");
-    name_is_neg = PyUnicode_InternFromString("is_neg");
-    name_level = PyUnicode_InternFromString("_current_level");
-    PyObject *function = PyCFunction_New(&new_tensors_method, NULL);
-    if (!name_requires_grad || !name_is_neg || !name_level || !function) return NULL;
-    if (PyType_Ready(&KindType) || PyType_Ready(&KindsType)) return NULL;
-    return Py_BuildValue("(OON)", &KindType, &KindsType, function);
-}

@@ -1,0 +1,343 @@
+
+/* Calls that were prepared, run without Python; built behind tensors.c.
+
+   Run       a program: (values, the same with arrays for tensors) → its results, a list of tensors
+   Prepared  a call: (values, the same with arrays) → its result, recorded as a node of torch's where it is to be */
+
+/* --- results --- */
+
+static int is_among(PyObject *value, PyObject *const *others, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (others[i] == value) return 1;
+    return 0;
+}
+
+/* A list of tensors of arrays that own their memory, each another one and none a constant; NULL where one is anything
+   else, or with an error set. */
+static PyObject *tensors_of(PyObject *const *arrays, Py_ssize_t count, PyObject *constants)
+{
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (!PyArray_CheckExact(arrays[i]) || PyArray_BASE((PyArrayObject *)arrays[i])) return NULL;
+        if (is_among(arrays[i], arrays, i)) return NULL;
+        if (is_among(arrays[i], &PyTuple_GET_ITEM(constants, 0), PyTuple_GET_SIZE(constants))) return NULL;
+    }
+    PyObject *tensors = PyList_New(count);
+    for (Py_ssize_t i = 0; tensors && i < count; ++i) {
+        PyObject *tensor = PyObject_CallOneArg(from_array, arrays[i]);
+        if (tensor) PyList_SET_ITEM(tensors, i, tensor);
+        else Py_CLEAR(tensors);
+    }
+    /* Of a dtype that torch does not take from arrays. */
+    if (!tensors && PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_Clear();
+    return tensors;
+}
+
+/* new_tensors(results, constants): the same; None where one is anything else. */
+static PyObject *new_tensors(PyObject *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count != 2 || !(PyList_CheckExact(arguments[0]) || PyTuple_CheckExact(arguments[0])) || !PyTuple_CheckExact(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "a row of results and a tuple of constants are taken"), NULL;
+    PyObject *const *arrays = PySequence_Fast_ITEMS(arguments[0]);
+    PyObject *tensors = tensors_of(arrays, PySequence_Fast_GET_SIZE(arguments[0]), arguments[1]);
+    if (tensors || PyErr_Occurred()) return tensors;
+    Py_RETURN_NONE;
+}
+
+/* --- programs --- */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *entry;     /* (*arrays) → one result or a tuple, or None where it is not for them; NULL while there is none */
+    PyObject *constants; /* a tuple of arrays, none of which is a result */
+    PyObject *general;   /* (values, arrays) → the results, by Python */
+} Run;
+
+/* The results, a list. */
+static PyObject *run_values(Run *self, PyObject *values, PyObject *arrays)
+{
+    if (self->entry) {
+        PyObject *entry = Py_NewRef(self->entry);
+        PyObject *found = PyObject_Vectorcall(entry, PySequence_Fast_ITEMS(arrays), PyList_GET_SIZE(arrays), NULL);
+        Py_DECREF(entry);
+        if (!found) return NULL;
+        PyObject *tensors = NULL;
+        const int is_none = found == Py_None;
+        if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
+        else if (!is_none) tensors = tensors_of(&found, 1, self->constants);
+        Py_DECREF(found);
+        if (tensors || PyErr_Occurred()) return tensors;
+        if (!is_none) Py_CLEAR(self->entry); /* whose memory is whose, Python tells each time */
+    }
+    PyObject *results = PyObject_CallFunctionObjArgs(self->general, values, arrays, NULL);
+    if (results && !PyList_CheckExact(results)) Py_SETREF(results, PySequence_List(results));
+    return results;
+}
+
+static PyObject *run_call(Run *self, PyObject *const *given, size_t flags, PyObject *keywords)
+{
+    if (PyVectorcall_NARGS(flags) != 2 || keywords || !PyList_CheckExact(given[1]))
+        return PyErr_Format(PyExc_TypeError, "values and a list of arrays are taken"), NULL;
+    return run_values(self, given[0], given[1]);
+}
+
+static PyObject *run_enter(Run *self, PyObject *entry)
+{
+    Py_XSETREF(self->entry, Py_NewRef(entry));
+    Py_RETURN_NONE;
+}
+
+static int run_traverse(Run *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->entry);
+    Py_VISIT(self->general);
+    return 0;
+}
+
+static void run_dealloc(Run *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF(self->entry);
+    Py_XDECREF(self->general);
+    Py_XDECREF(self->constants);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* Run(general, constants) */
+static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *general, *constants;
+    if (!PyArg_ParseTuple(arguments, "OO!", &general, &PyTuple_Type, &constants)) return NULL;
+    Run *self = (Run *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->call = (vectorcallfunc)run_call;
+    self->general = Py_NewRef(general);
+    self->constants = Py_NewRef(constants);
+    return (PyObject *)self;
+}
+
+static PyMethodDef run_methods[] = {
+    {"enter", (PyCFunction)run_enter, METH_O, "Have what runs kernels without Python tried first."},
+    {NULL},
+};
+static PyTypeObject RunType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Run",
+    .tp_basicsize = sizeof(Run),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Run, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = run_new,
+    .tp_traverse = (traverseproc)run_traverse,
+    .tp_dealloc = (destructor)run_dealloc,
+    .tp_methods = run_methods,
+};
+
+/* --- calls --- */
+
+/* Positions in a row. */
+typedef struct { Py_ssize_t count, *at; } Places;
+typedef struct { Py_ssize_t ndim; int64_t *sizes; } Shape;
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *python;      /* what does the same in Python */
+    PyObject *apply, *rest; /* of torch's node, None where none is recorded; a tuple of the values that calls leave out */
+    PyObject *arguments;    /* (values) → what the node is to keep of them as they are, or None */
+    Run *run;
+    Kinds *backwards;      /* Runs of gradients */
+    int is_settled, takes_all; /* whether all outputs are results */
+    Places tensors, results;              /* those among the values that go to the node; results among its outputs */
+    Places row, saved_inputs, saved_outputs, without; /* results that are outputs; what is saved; outputs that have no gradient */
+    Places vjps, places;                  /* gradients that the backward takes, -1 for none; arguments that it gives one of */
+    Shape *shapes;                        /* of those arguments */
+} Prepared;
+
+static int read_places(PyObject *given, Places *places, Py_ssize_t least)
+{
+    PyObject *row = PySequence_Tuple(given);
+    if (!row) return -1;
+    places->at = PyMem_Calloc((size_t)PyTuple_GET_SIZE(row) + 1, sizeof(Py_ssize_t));
+    if (!places->at) PyErr_NoMemory();
+    else places->count = PyTuple_GET_SIZE(row);
+    for (Py_ssize_t i = 0; i < places->count && !PyErr_Occurred(); ++i) {
+        places->at[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(row, i));
+        if (places->at[i] < least && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no place in a row");
+    }
+    Py_DECREF(row);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_shapes(PyObject *given, Prepared *self)
+{
+    PyObject *row = PySequence_Tuple(given);
+    self->shapes = row ? PyMem_Calloc((size_t)PyTuple_GET_SIZE(row) + 1, sizeof(Shape)) : NULL;
+    if (row && !self->shapes) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; self->shapes && i < PyTuple_GET_SIZE(row) && !PyErr_Occurred(); ++i) {
+        PyObject *shape = PyTuple_GET_ITEM(row, i);
+        const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_GET_SIZE(shape) : -1;
+        if (ndim < 0) PyErr_SetString(PyExc_TypeError, "no shape");
+        else self->shapes[i].sizes = PyMem_Calloc((size_t)ndim + 1, sizeof(int64_t));
+        if (!PyErr_Occurred() && !self->shapes[i].sizes) PyErr_NoMemory();
+        for (Py_ssize_t d = 0; d < ndim && !PyErr_Occurred(); ++d)
+            self->shapes[i].sizes[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape, d));
+        self->shapes[i].ndim = ndim;
+    }
+    if (row && !PyErr_Occurred() && PyTuple_GET_SIZE(row) != self->places.count)
+        PyErr_SetString(PyExc_ValueError, "one shape per gradient");
+    Py_XDECREF(row);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* What is at some places of a row, a tuple. */
+static PyObject *taken_from(PyObject *const *row, Py_ssize_t count, const Places *places)
+{
+    PyObject *found = PyTuple_New(places->count);
+    for (Py_ssize_t i = 0; found && i < places->count; ++i)
+        if (places->at[i] < count) PyTuple_SET_ITEM(found, i, Py_NewRef(row[places->at[i]]));
+        else {
+            PyErr_SetString(PyExc_IndexError, "a row is shorter than it was");
+            Py_CLEAR(found);
+        }
+    return found;
+}
+
+#define TAKEN(row, places) taken_from(PySequence_Fast_ITEMS(row), PySequence_Fast_GET_SIZE(row), places)
+
+/* The result of a call, of the outputs. */
+static PyObject *picked(const Prepared *self, PyObject *row)
+{
+    PyObject *found = self->takes_all ? PySequence_Tuple(row) : TAKEN(row, &self->results);
+    if (!found || PyTuple_GET_SIZE(found) != 1) return found;
+    PyObject *only = Py_NewRef(PyTuple_GET_ITEM(found, 0));
+    Py_DECREF(found);
+    return only;
+}
+
+/* The outputs of torch's node. */
+static PyObject *applied(Prepared *self, PyObject *values, PyObject *arrays)
+{
+    PyObject *state = PyTuple_Pack(3, (PyObject *)self, values, arrays), *row = NULL;
+    PyObject *inputs = state ? PyTuple_New(1 + self->tensors.count) : NULL;
+    if (inputs) {
+        PyTuple_SET_ITEM(inputs, 0, Py_NewRef(state));
+        for (Py_ssize_t i = 0; i < self->tensors.count; ++i)
+            PyTuple_SET_ITEM(inputs, 1 + i, Py_NewRef(PyTuple_GET_ITEM(values, self->tensors.at[i])));
+        row = PyObject_Call(self->apply, inputs, NULL);
+    }
+    Py_XDECREF(state);
+    Py_XDECREF(inputs);
+    if (row && !PyTuple_CheckExact(row)) {
+        Py_CLEAR(row);
+        PyErr_SetString(PyExc_TypeError, "a node gives a tuple");
+    }
+    return row;
+}
+
+/* The result of a call of values, a tuple, with a list of arrays for them, which it may lengthen. */
+static PyObject *call_prepared(Prepared *self, PyObject *values, PyObject *arrays)
+{
+    const Py_ssize_t left = PyTuple_GET_SIZE(self->rest);
+    if (left && PyList_SetSlice(arrays, PyTuple_GET_SIZE(values), PyTuple_GET_SIZE(values), self->rest)) return NULL;
+    PyObject *all = left ? PySequence_Concat(values, self->rest) : Py_NewRef(values);
+    if (!all) return NULL;
+    PyObject *row = self->apply == Py_None ? run_values(self->run, all, arrays) : applied(self, all, arrays);
+    Py_DECREF(all);
+    PyObject *result = row ? picked(self, row) : NULL;
+    Py_XDECREF(row);
+    return result;
+}
+
+static PyObject *prepared_call(Prepared *self, PyObject *const *given, size_t flags, PyObject *keywords)
+{
+    if (PyVectorcall_NARGS(flags) != 2 || keywords || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[1]))
+        return PyErr_Format(PyExc_TypeError, "a tuple of values and a list of arrays are taken"), NULL;
+    return call_prepared(self, given[0], given[1]);
+}
+
+/* settle(without): which outputs have no gradient. From here on forward and backward need no Python. */
+static PyObject *prepared_settle(Prepared *self, PyObject *without)
+{
+    if (self->is_settled) Py_RETURN_NONE;
+    if (read_places(without, &self->without, 0)) return NULL;
+    self->is_settled = 1;
+    Py_RETURN_NONE;
+}
+
+static int prepared_traverse(Prepared *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->python);
+    Py_VISIT(self->apply);
+    Py_VISIT(self->arguments);
+    Py_VISIT(self->run);
+    Py_VISIT(self->backwards);
+    return 0;
+}
+
+static void prepared_dealloc(Prepared *self)
+{
+    PyObject_GC_UnTrack(self);
+    Places *all[] = {&self->tensors, &self->results, &self->row, &self->saved_inputs, &self->saved_outputs, &self->without, &self->vjps, &self->places};
+    for (Py_ssize_t i = 0; self->shapes && i < self->places.count; ++i) PyMem_Free(self->shapes[i].sizes);
+    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) PyMem_Free(all[i]->at);
+    PyMem_Free(self->shapes);
+    Py_XDECREF(self->python);
+    Py_XDECREF(self->apply);
+    Py_XDECREF(self->rest);
+    Py_XDECREF(self->arguments);
+    Py_XDECREF(self->run);
+    Py_XDECREF(self->backwards);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"python", "apply", "rest", "run", "backwards", "tensors", "results", "row", "saved_inputs", "saved_outputs",
+                            "vjps", "places", "shapes", "arguments", NULL};
+    PyObject *python, *apply, *rest, *taken, *run, *backwards, *tensors, *results, *row, *inputs, *outputs, *vjps, *places, *shapes;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, keywords, "OOO!O!O!OOOOOOOOO", names, &python, &apply, &PyTuple_Type, &rest, &RunType, &run,
+            &KindsType, &backwards, &tensors, &results, &row, &inputs, &outputs, &vjps, &places, &shapes, &taken))
+        return NULL;
+    Prepared *self = (Prepared *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->call = (vectorcallfunc)prepared_call;
+    self->python = Py_NewRef(python);
+    self->apply = Py_NewRef(apply);
+    self->rest = Py_NewRef(rest);
+    self->arguments = Py_NewRef(taken);
+    self->run = (Run *)Py_NewRef(run);
+    self->backwards = (Kinds *)Py_NewRef(backwards);
+    self->takes_all = results == Py_None;
+    if (read_places(tensors, &self->tensors, 0) || (!self->takes_all && read_places(results, &self->results, 0)) || read_places(row, &self->row, 0)
+        || read_places(inputs, &self->saved_inputs, 0) || read_places(outputs, &self->saved_outputs, 0)
+        || read_places(vjps, &self->vjps, -1) || read_places(places, &self->places, 0) || read_shapes(shapes, self))
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
+
+static PyMethodDef prepared_methods[] = {
+    {"settle", (PyCFunction)prepared_settle, METH_O, "Have forward and backward need no Python; given are the outputs without gradient."},
+    {NULL},
+};
+static PyTypeObject PreparedType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "gradscript.Prepared",
+    .tp_basicsize = sizeof(Prepared),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+    .tp_vectorcall_offset = offsetof(Prepared, call),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = prepared_new,
+    .tp_traverse = (traverseproc)prepared_traverse,
+    .tp_dealloc = (destructor)prepared_dealloc,
+    .tp_methods = prepared_methods,
+};
+
+static PyObject *ran(PyObject *prepared, PyObject *values, PyObject *arrays)
+{
+    if (Py_TYPE(prepared) == &PreparedType) return call_prepared((Prepared *)prepared, values, arrays);
+    if (Py_TYPE(prepared) == &RunType) return run_values((Run *)prepared, values, arrays);
+    return PyObject_CallFunctionObjArgs(prepared, values, arrays, NULL);
+}
