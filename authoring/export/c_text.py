@@ -16,11 +16,10 @@ from typing import Any
 from ...compiler.autodiff.gradient import Gradient
 from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
 from ...compiler.codegen.text import Unsupported
-from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ...compiler.ir.structure import spelled
 from ...compiler.kernel_ir.kernel import Kernel
 from ...compiler.kernel_ir.passed import passed_sizes
-from ...compiler.ops.open_arrays import contiguous_strides
 from ...compiler.ops.registry import OPS, Trait
 from ...compiler.recompute import Policy
 from ...compiler.recompute.policy import policy as policy_of
@@ -29,8 +28,10 @@ from ...compiler.scheduling.cpu import ProgramAxis as Programs
 from ...compiler.types.dtypes import DType
 from ...compiler.types.types import is_tensor
 from ...lang.diagnostics import CompileError, Diagnostic
-from ...lang.light_dataclasses import dataclass, field
+from ...lang.light_dataclasses import dataclass, field, replace
 from ...runtime.face.function import Function
+from . import c_library
+from .c_loops import OWN_NAMES, LoopWriter, NoLoops
 from .merging import merged
 from .plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
 from .program_text import mentions
@@ -43,8 +44,8 @@ NOTE = (
     "`torch.where`, or leave the choice to the caller"
 )
 LIBRARY_NOTE = (
-    "C runs kernels alone, and no op of a library: export what stands in front of it and behind it, and call a library "
-    "between the two, or leave out `--c`: torch runs it there"
+    "no loops of C are known for it: export what stands in front of it and behind it, and call a library between the "
+    "two, or leave out `--c`: torch runs it there"
 )
 _TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool"}
 _ARRAY = re.compile(r"^(\s*)(\w+) (\w+)\[(.+)\] __attribute__\(\(aligned\(\d+\)\)\);$")
@@ -69,7 +70,7 @@ def exported_c(function: Function, values: Sequence[Any], policy: str | int | Po
     absent = [i for i, value in enumerate(values) if value is None]
     graph = graph_of(function, absent)
     reason: NoPlan | None = None
-    for signature in signatures(values):
+    for signature in signatures(values, [argument.name for argument in function.schema.arguments]):
         try:
             found = plans(graph, signature, kernel_policy(wanted), supports, walked_in_chunks)
             return _Module(function, signature, found).texts()
@@ -94,6 +95,9 @@ class _Module:
     prototypes: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    """The shapes of both."""
+    has_products: bool = False
 
     def texts(self) -> dict[str, str]:
         self.sizes = Sizes(self.signature.symbols, in_c=True)
@@ -101,7 +105,7 @@ class _Module:
         name = self.function.name
         drivers = list(self._drivers())
         text = emit_c(self.kernels.values())
-        told = [*self._shapes(), f"results: {', '.join(self.results)}"]
+        told = [*self._shapes(), *self.made, f"results: {', '.join(self.results)}"]
         told += [f"kept for the backward: {', '.join(self.kept)}"] if self.kept else []
         shapes = "\n".join(f" *     {line}" for line in told)
         doc = (
@@ -113,8 +117,15 @@ class _Module:
         header += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *(f"{p};" for p in self.prototypes), ""]
         header += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
         library = "#include <stdlib.h>\n#include <string.h>"
-        source = [f'#include "{name}.h"', "", library, "", _VECTORS, "", text.strip(), "", *drivers]
+        parts = [text.strip(), "", *([c_library.PRODUCT] if self.has_products else []), *drivers]
+        source = [f'#include "{name}.h"', "", library, "", _VECTORS, "", *parts]
         return {f"{name}.h": "\n".join(header), f"{name}.c": "\n".join(source) + "\n"}
+
+    def is_authors(self, name: str) -> bool:
+        """Whether the author's text has a name, which may also come from the library's formulas."""
+        definition = self.function.definition
+        text = definition.span.text if definition is not None else self.function.code
+        return re.search(rf"\b{re.escape(name)}\b(?!\()", text) is not None
 
     def _shapes(self) -> Iterator[str]:
         for argument, given in zip(self.function.schema.arguments, self.signature.arguments, strict=True):
@@ -127,10 +138,11 @@ class _Module:
     def _drivers(self) -> Iterator[str]:
         first = self.passes[0]
         names = [a.name for a in self.function.schema.arguments]
-        forward = _Driver(self, f"{self.function.name}_forward", [p.forward for p in self.passes], ())
-        yield forward.text()
         count = first.gradient.num_real_outputs if first.gradient is not None else len(first.forward.outputs)
+        forward = _Driver(self, f"{self.function.name}_forward", [p.forward for p in self.passes], (), count)
+        yield forward.text()
         self.results, self.kept = forward.written(0, count), forward.written(count)
+        self.made = [f"{place}: ({forward.shape(name)})" for name, place in forward.places.items()]
         if first.backward is not None and first.gradient is not None:
             gradients = [names[i] for i in first.gradient.output_vjps]
             programs = [p.backward for p in self.passes if p.backward is not None]
@@ -142,10 +154,25 @@ class _Module:
 class _Driver:
     """One function that runs a program."""
 
-    def __init__(self, module: _Module, name: str, programs: Sequence[Program], gradients: Sequence[str]) -> None:
+    def __init__(
+        self,
+        module: _Module,
+        name: str,
+        programs: Sequence[Program],
+        gradients: Sequence[str],
+        results: int | None = None,
+    ) -> None:
         self.gradients = gradients
         """What a backward gives the gradients of, by name."""
-        self.copies: list[str] = []
+        self.outputs = [(i, name) for i, output in enumerate(programs[0].outputs) for name in names_in(output)]
+        """The tensors among the outputs, with the number of the output that each is or is part of."""
+        self.count = len(programs[0].outputs) if results is None else results
+        """How many outputs are for the caller; the others are for the backward."""
+        self.loops = LoopWriter(programs, module.sizes, self._name, self._type)
+        self.places: dict[str, str] = {}
+        """By the names of outputs, the parameters that they are written to."""
+        self.copies: list[tuple[str, str]] = []
+        """Values, and the parameters that they are copied to at the end."""
         self.pointers: set[str] = set()
         """The parameters that it writes to, as they are declared."""
         self.module = module
@@ -164,57 +191,76 @@ class _Driver:
             if isinstance(steps[0], KernelStep):
                 self._kernel(steps)
             else:
-                self._number(steps[0])
+                self._extern(steps)
+        self.lines += self._closing()
         sizes = [f"int64_t {name}" for name in self.module.names]
         self.pointers = {text.partition(" ")[2] for text in parameters if not text.startswith("const ")}
         prototype = f"int32_t {self.name}({', '.join([*parameters, *sizes])})"
         self.module.prototypes.append(prototype)
         freed = [f"free({name});" for name in self.own]
-        body = ["int32_t failed = 0;", *self.lines, *self.copies, *freed, "return failed;"]
+        body = ["int32_t failed = 0;", *self.lines, *freed, "return failed;"]
         unused = [f"(void){name};" for name in self.module.names if not any(mentions(line, name) for line in body)]
         return "\n".join([prototype, "{", *(f"    {line}" for line in [*unused, *body]), "}", ""])
 
     def _parameters(self, program: Program) -> list[str]:
         """Pointers to what is read and what is written, and numbers, by the names of the program."""
         used = {name for s in program.steps if isinstance(s, KernelStep) for name in s.arguments.values()}
-        used |= {a.name for s in program.steps if isinstance(s, ExternStep) for a in s.arguments if isinstance(a, Ref)}
-        used |= {output.name for output in program.outputs if isinstance(output, Ref) and self.gradients}
-        found = []
-        for given in program.inputs:
-            if isinstance(given, tuple):
-                raise NoPlan("a list of tensors is taken")
-            if given not in used:
+        used |= {name for s in program.steps if isinstance(s, ExternStep) for name in s.read}
+        used |= {name for output in program.outputs if self.gradients for name in names_in(output)}
+        if not self.gradients and any(isinstance(given, tuple) for given in program.inputs):
+            raise NoPlan("a list of tensors is taken")
+        found: list[str] = []
+        declared: set[str] = set()
+        for given in program.input_names:
+            if given not in used or self._name(given) in declared:
                 continue
             layout = program.layouts.get(given)
             name = self._name(given)
+            declared.add(name)
             found.append(f"const {self._type(layout.dtype)} *{name}" if layout is not None else f"double {name}")
             if layout is None:
                 self.numbers[given] = name
-        written: set[str] = set()
-        for i, output in enumerate(program.outputs):
-            layout = program.layouts.get(output.name) if isinstance(output, Ref) else None
-            if layout is None or (output.name in program.inputs and not self.gradients):
+        for i, output in self.outputs:
+            if output not in program.layouts or (output in program.inputs and not self.gradients):
                 # What is no tensor, and an argument that comes back as it is.
                 continue
-            if output.name not in program.inputs and output.name not in written:
-                written.add(output.name)
-                if self.gradients:
-                    self._name(output.name, f"grad_{self.gradients[i]}")
-                found.append(f"{self._type(layout.dtype)} *{self._name(output.name)}")
-            elif self.gradients:
-                found.append(self._copied(i, output.name, layout.dtype))
+            wanted = f"grad_{self.gradients[i]}" if self.gradients else self._called(i, output)
+            is_new = output not in self.places
+            if is_new and self._is_own(output):
+                place = self._name(output, wanted)
+            elif is_new and i >= self.count:
+                raise NoPlan("a view of what it computes is kept for the backward")
+            elif is_new or self.gradients:
+                place = self._unused(wanted)
+                self.copies.append((output, place))
+            else:
+                continue
+            self.places.setdefault(output, place)
+            found.append(f"{self._type(program.layouts[output].dtype)} *{place}")
         return found
 
-    def _copied(self, index: int, name: str, dtype: DType) -> str:
-        """The parameter of a gradient that is another, or one that came in: where its copy goes."""
-        layouts = [program.layouts[program.outputs[index].name] for program in self.programs]
-        if any(layout.strides != contiguous_strides(layout.shape) for layout in layouts):
-            raise NoPlan("a gradient is a view of what came in; nothing is computed for it")
-        count = self.sizes.of([prod(layout.shape) for layout in layouts])
-        copy = self._name(f"grad_{self.gradients[index]}")
-        size = f"sizeof({self._type(dtype)}) * (size_t)({count.text})"
-        self.copies.append(f"memcpy({copy}, {self._name(name)}, {size});")
-        return f"{self._type(dtype)} *{copy}"
+    def _called(self, index: int, name: str) -> str:
+        """The parameter of an output: as its author named it, else after what it is for."""
+        if self.module.is_authors(name):
+            return name
+        if index >= self.count:
+            return "kept"
+        return "result" if self.count == 1 else f"result_{index}"
+
+    def _is_own(self, name: str) -> bool:
+        """Whether steps write to a value, which is contiguous, and not to what it is a view of."""
+        program = self.programs[0]
+        is_view = any(isinstance(s, ExternStep) and s.is_view and name in s.results for s in program.steps)
+        return name not in program.inputs and not is_view
+
+    def _closing(self) -> list[str]:
+        """Copies of what is elsewhere into the results that the caller gave memory for."""
+        lines: list[str] = []
+        for name, place in self.copies:
+            source = self.loops.tensor(name)
+            target = replace(source.reshaped(source.shape, self.loops.samples), name=place)
+            lines += self.loops.copied(source, target)
+        return ["if (!failed) {", *(f"    {line}" for line in lines), "}"] if lines else []
 
     def _type(self, dtype: DType) -> str:
         if dtype.name not in _TYPES:
@@ -223,29 +269,47 @@ class _Driver:
 
     def _name(self, of: str, wanted: str = "") -> str:
         if of not in self.given:
-            name = re.sub(r"\W", "_", wanted or of)
-            while name in _WORDS or name in self.module.names or name in self.given.values():
-                name += "_"
-            self.given[of] = name
+            self.given[of] = self._unused(wanted or of)
         return self.given[of]
+
+    def _unused(self, wanted: str) -> str:
+        name = re.sub(r"\W", "_", wanted)
+        taken = (*self.module.names, *self.given.values(), *self.places.values())
+        while name in _WORDS or OWN_NAMES.fullmatch(name) or name in taken:
+            name += "_"
+        return name
 
     def written(self, start: int, stop: int | None = None) -> list[str]:
         """What outputs are written to, by the names of parameters."""
-        outputs = self.programs[0].outputs[start:stop]
-        names = [self.given.get(output.name, "") for output in outputs if isinstance(output, Ref)]
+        stop = len(self.programs[0].outputs) if stop is None else stop
+        names = [self.places.get(output, "") for i, output in self.outputs if start <= i < stop]
         return [name for name in dict.fromkeys(names) if f"*{name}" in self.pointers]
+
+    def shape(self, name: str) -> str:
+        """That of a value in terms of sizes, the batch as one."""
+        signature = self.module.signature
+        found = [signature.merged(layout.shape, i) for i, layout in enumerate(self.loops.layouts[name])]
+        if len({(batched, len(behind)) for batched, behind in found}) != 1:
+            raise NotASize("the samples have not the same shapes")
+        behind = [self.sizes.of(values).text for values in zip(*(sizes for _, sizes in found), strict=True)]
+        return ", ".join([*([ROWS] if found[0][0] else []), *behind])
 
     def take(self, forward: _Driver, gradient: Gradient) -> None:
         """Call what the forward was given, and what it wrote, as it does."""
         program = forward.programs[0]
-        written = [output.name if isinstance(output, Ref) else "" for output in program.outputs]
+        for ours, i in zip(self.programs[0].inputs, gradient.input_vjps, strict=False):
+            if isinstance(ours, str) and not ours.startswith("grad_"):
+                place = next((forward.places.get(name, name) for number, name in forward.outputs if number == i), "")
+                self._name(ours, "grad_output" if forward.count == 1 else f"grad_{place}")
         theirs = [
             *(program.inputs[i] for i in gradient.captured_inputs),
-            *(written[i] for i in gradient.captured_outputs),
+            *(tuple(names_in(program.outputs[i])) for i in gradient.captured_outputs),
         ]
-        for ours, name in zip(self.programs[0].inputs[len(gradient.input_vjps) :], theirs, strict=True):
-            if isinstance(ours, str) and isinstance(name, str) and name in forward.given:
-                self.given[ours] = forward.given[name]
+        for ours, names in zip(self.programs[0].inputs[len(gradient.input_vjps) :], theirs, strict=True):
+            pairs = zip(
+                (ours,) if isinstance(ours, str) else ours, (names,) if isinstance(names, str) else names, strict=False
+            )
+            self.given |= {own: forward.given[name] for own, name in pairs if name in forward.given}
 
     # --- steps ---
 
@@ -298,6 +362,32 @@ class _Driver:
             )
         return " * ".join(counts) or "1"
 
+    def _extern(self, steps: Sequence[ExternStep]) -> None:
+        """A view, an op whose loops are known, or arithmetic on numbers."""
+        step = steps[0]
+        layouts = self.programs[0].layouts
+        if not step.results or any(result not in layouts for result in step.results):
+            self._number(step)
+            return
+        try:
+            if step.is_view:
+                self.lines += self.loops.views(steps)
+                return
+            self._allocated(step.results)
+            lines = c_library.written(self.loops, steps)
+        except NoLoops:
+            self._number(step)
+            return
+        self.module.has_products |= any("GRADSCRIPT_PRODUCT" in line for line in lines)
+        told = f"/* {self._name(step.results[0])}: {step.node.kind.partition('::')[2].partition('.')[0]} */"
+        self.lines += [told, "if (!failed) {", *(f"    {line}" for line in lines), "}"]
+
+    def _allocated(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.given:
+                layouts = self.loops.layouts[name]
+                self._allocate(name, layouts[0].dtype, [prod(layout.shape) for layout in layouts])
+
     def _number(self, step: ExternStep) -> None:
         """Arithmetic on numbers; everything else is the caller's."""
         kind = step.node.kind
@@ -336,6 +426,8 @@ def _function(kernels: Sequence[Kernel], name: str, sizes: Sizes, names: Sequenc
     functions = [emit_function(kernel, f"gs_{name}", _schedule(kernel)) for kernel in kernels]
     first = functions[0]
     bodies = [re.sub(r"/\*.*?\*/\s*", "", f.text, count=1, flags=re.DOTALL) for f in functions]
+    # What a kernel calls as a size is called is another variable.
+    bodies = [re.sub(rf"\b({'|'.join(names) or '(?!)'})\b", r"\1_", body) for body in bodies]
     found = merged([body.split("\n") for body in bodies], sizes)
     needed = [n for n in names if any(mentions(line, n) for line in found.lines)]
     idle = frozenset(n for n in _PARAMETERS if sum(mentions(line, n) for line in found.lines) < 2)

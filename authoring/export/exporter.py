@@ -25,7 +25,7 @@ from .launchers import Launchers, LauncherWriter
 from .module_text import ModuleText
 from .plans import NoPlan, Passes, graph_of, kernel_policy, plans
 from .reference import ReferenceText, reference_of
-from .signature import ExportSignature, signatures
+from .signature import BATCH, ROWS, ExportSignature, signatures
 from .sizes import NotASize
 
 NOTE = (
@@ -57,6 +57,9 @@ def refused(function: Function, why: str, note: str, span: Span | None = None) -
 def require_tensors(function: Function) -> None:
     """CompileError (E412) unless tensors and numbers are taken and tensors given."""
     for argument in function.schema.arguments:
+        if argument.name in (ROWS, BATCH):
+            why = f"its parameter '{argument.name}' is called as a module calls a size"
+            raise refused(function, why, "give it another name")
         text = str(strip_optional(argument.type))
         if not text.startswith("Tensor") and text not in _PLAIN:
             why = f"its parameter '{argument.name}' is {argument.type}; a module takes tensors and numbers"
@@ -95,7 +98,7 @@ def _launchers(
     function: Function, graph: Graph, values: Sequence[Any], policy: Policy, reference: ReferenceText
 ) -> tuple[ExportSignature, Launchers]:
     """The most general signature that has kernels of one text for all sizes, and what launches them."""
-    *found, fixed = signatures(values)
+    *found, fixed = signatures(values, [argument.name for argument in function.schema.arguments])
     # What has no kernels for the arguments themselves has none for any sizes.
     _for(function, graph, fixed, policy, reference)
     reasons: list[NoPlan] = []

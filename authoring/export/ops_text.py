@@ -77,13 +77,11 @@ class OpsText(ExportFacts):
 
     def _has_columns(self, argument: Argument) -> bool:
         given = self.signature.arguments[self.arguments.index(argument)]
-        return isinstance(given, SampleShape) and any(
-            size.name == "columns" and size.times == 1 for size in given.sizes
-        )
+        return isinstance(given, SampleShape) and any(size.is_columns for size in given.sizes)
 
     def _columns_at(self, name: str) -> int:
         given = self.signature.arguments[[a.name for a in self.arguments].index(name)]
-        place = next(i for i, size in enumerate(given.sizes) if size.name == "columns" and size.times == 1)
+        place = next(i for i, size in enumerate(given.sizes) if size.is_columns)
         return place - len(given.sizes)
 
     def _unpacked(self, name: str) -> str:

@@ -21,8 +21,11 @@ from ...compiler.types.dtypes import BY_NAME, DType
 from ...lang.light_dataclasses import dataclass, replace
 
 ROWS = "rows"
+BATCH = "batch"
 NAMES = ("columns", "lines", "planes", "blocks", "groups", "depth", "width", "height")
 """Of sizes, from the last one on."""
+TAKEN = "_size"
+"""What is behind the name of a size where an argument has that name."""
 FIXED = "fixed"
 
 _ROWS = ((70, 130, 165), (37, 66, 101))
@@ -53,6 +56,11 @@ class Size:
     name: str
     times: Fraction = Fraction(1)
     number: int = 0
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether it is that of a row itself."""
+        return self.name.removesuffix(TAKEN) == NAMES[0] and self.times == 1
 
     def text(self) -> str:
         if self.name == FIXED:
@@ -91,7 +99,11 @@ class ExportSignature:
     def names(self) -> tuple[str, ...]:
         """The named sizes, the batch aside."""
         sizes = [size for given in self.shapes for size in given.sizes if size.name != FIXED]
-        return tuple(dict.fromkeys(size.name for size in sorted(sizes, key=lambda size: NAMES.index(size.name))))
+        return tuple(
+            dict.fromkeys(
+                size.name for size in sorted(sizes, key=lambda size: NAMES.index(size.name.removesuffix(TAKEN)))
+            )
+        )
 
     @property
     def shapes(self) -> Iterator[SampleShape]:
@@ -113,7 +125,7 @@ class ExportSignature:
 
     def _sample(self, number: int, name: str) -> tuple[int, ...]:
         found = _SAMPLES[number]
-        if name == NAMES[0] and (self.is_long or self._is_deep):
+        if name.removesuffix(TAKEN) == NAMES[0] and (self.is_long or self._is_deep):
             found = _LONG if self.is_long else _SHORTER
         return tuple([max(value // self.multiple, 2) * self.multiple for value in found])
 
@@ -142,10 +154,10 @@ class ExportSignature:
         return starts, tuple(shape[len(batch) :]) if starts else tuple(shape)
 
 
-def signatures(values: Sequence[Any]) -> Iterator[ExportSignature]:
-    """What arguments like these may stand for, the most general first."""
+def signatures(values: Sequence[Any], taken: Sequence[str] = ()) -> Iterator[ExportSignature]:
+    """What arguments like these may stand for, the most general first; no size has a name that is taken."""
     floats = (False, True) if any(isinstance(value, float) for value in values) else (False,)
-    for found in _readings(values):
+    for found in _readings(values, taken):
         batches = (True, False) if found.batch else (False,)
         for multiple, any_batch, settled in product((1, 2, 4, 8), batches, floats):
             yield replace(found, multiple=multiple, any_batch=any_batch, settled=settled)
@@ -153,20 +165,20 @@ def signatures(values: Sequence[Any]) -> Iterator[ExportSignature]:
     yield from (replace(fixed, settled=settled) for settled in floats)
 
 
-def _readings(values: Sequence[Any]) -> Iterator[ExportSignature]:
+def _readings(values: Sequence[Any], taken: Sequence[str]) -> Iterator[ExportSignature]:
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     if not arrays:
         return
     top = max(arrays, key=lambda array: array.ndim)
     for related in (False, True):
-        named = _named(top, arrays, related)
+        named = _named(top, arrays, related, taken)
         batch = _batch_of(top, arrays)
         yield ExportSignature(tuple(_shape(value, batch, named, top.shape[:batch]) for value in values), batch)
 
 
-def _named(top: np.ndarray, arrays: Sequence[np.ndarray], related: bool) -> dict[int, Size]:
+def _named(top: np.ndarray, arrays: Sequence[np.ndarray], related: bool, taken: Sequence[str]) -> dict[int, Size]:
     """Sizes by what they were; if `related`, a size that divides another one, or is a multiple of it, follows it."""
-    names = iter(NAMES)
+    names = iter([f"{name}{TAKEN}" if name in taken else name for name in NAMES])
     found: dict[int, Size] = {1: Size(FIXED, number=1)}
     for array in (top, *arrays):
         for number in reversed(array.shape):

@@ -106,7 +106,10 @@ class _KernelFunction:
         lines = text.split("\n")
         start = next(i for i, line in enumerate(lines) if line.startswith("def ")) + 1
         end = next(i for i in range(start, len(lines)) if lines[i].endswith('"""'))
-        return lines[end + 1 :]
+        # What a kernel calls as a size will be called is another variable; sizes are numbers still.
+        numbers = {number.name for number in self.kernels[0].parameters}
+        taken = "|".join(sorted({*self.sizes.symbols, ROWS} - numbers))
+        return [re.sub(rf"\b({taken})\b", r"\1_", line) for line in lines[end + 1 :]]
 
     def _docstring(self) -> list[str]:
         """Over how many points it runs, and the lines that it came from."""

@@ -31,6 +31,12 @@ def mean_squared(x, y):
 
 def masked(x, p: float = 0.3):
     return F.dropout(x, p)
+
+
+def named(left, columns, lines: float):
+    planes = left * torch.exp(columns) * lines
+    rows = planes.sum(-1, keepdim=True)
+    return torch.tanh(planes / (1 + rows * rows)) * planes
 """
 EXAMPLES = {
     "gelu": ("gelu.gs", "gelu"),
@@ -57,7 +63,7 @@ def _function(name: str) -> Any:
     return suite[name] if name in suite else gs.CompilationUnit(OTHERS, "others.grad")[name]
 
 
-EXPORTED = ("masked", *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))))
+EXPORTED = ("masked", "named", *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))))
 """Those that tests look at by name, and some of the others."""
 
 
@@ -284,9 +290,10 @@ def test_wrong_commands_are_told(tmp_path: Path) -> None:
     assert "there is no function" in _run(suite, "nothing", status=2).stderr
     assert "there is no policy" in _run(suite, "swiglu", "--policy", "best", status=2).stderr
     assert "cannot write to" in _run(suite, "swiglu", "-o", str(tmp_path / "no" / "where.py"), status=2).stderr
-    assert (
-        "cannot be exported as C" in _run(str(ROOT / "examples" / "swiglu.gs"), "feed_forward", "--c", status=1).stderr
-    )
+    (tmp_path / "sorted.grad").write_text("def f(x):\n    return torch.sort(x, -1)[0]\n", encoding="utf-8")
+    assert "cannot be exported as C" in _run(str(tmp_path / "sorted.grad"), "f", "--c", status=1).stderr
+    (tmp_path / "named.grad").write_text("def f(rows, x):\n    return torch.exp(rows) * x\n", encoding="utf-8")
+    assert "give it another name" in _run(str(tmp_path / "named.grad"), "f", status=1).stderr
     with pytest.raises(TypeError, match="takes a function of a unit"):
         gs.export(len)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="takes x, g"):
