@@ -92,12 +92,12 @@ class Observation:
     seconds: float
 
 
-Observer: TypeAlias = Callable[[Observation], None]
-_OBSERVER: ContextVar[Observer | None] = ContextVar("observer", default=None)
+PassObserver: TypeAlias = Callable[[Observation], None]
+_OBSERVER: ContextVar[PassObserver | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
-def observed(observer: Observer) -> Iterator[None]:
+def observed(observer: PassObserver) -> Iterator[None]:
     """Call `observer` after each pass that runs meanwhile in this thread, and verify what each leaves."""
     token = _OBSERVER.set(observer)
     try:

@@ -16,7 +16,7 @@ from ...compiler.ops.registry import OPS, Op, Trait
 from ...compiler.types.types import is_tensor
 from ...lang.light_dataclasses import dataclass, field
 
-Atoms = frozenset[Value]
+Sources = frozenset[Value]
 _SAME = frozenset(
     (
         *("aten::to.dtype", "aten::type_as", "aten::detach", "aten::contiguous", "prim::unchecked_cast", "aten::clone"),
@@ -38,22 +38,22 @@ _REDUCTIONS = frozenset(("aten::mean", "aten::mean.dim", "aten::var", "aten::std
 class ShapeFacts:
     """The shapes and dtypes of the tensors of one graph, and what each reduction that keeps its dimensions reduced."""
 
-    shapes: dict[Value, Atoms] = field(default_factory=dict)
-    dtypes: dict[Value, Atoms] = field(default_factory=dict)
-    reduced: dict[Value, tuple[Atoms, str]] = field(default_factory=dict)
+    shapes: dict[Value, Sources] = field(default_factory=dict)
+    dtypes: dict[Value, Sources] = field(default_factory=dict)
+    reduced: dict[Value, tuple[Sources, str]] = field(default_factory=dict)
     gradients: list[Value] = field(default_factory=list)
     """What closures take, which is there for its size wherever they need one."""
 
     replaced: dict[Value, Value] = field(default_factory=dict)
     """What stands in the place of values that are gone."""
 
-    def shape(self, value: Value) -> Atoms:
+    def shape(self, value: Value) -> Sources:
         return self._present(self.shapes, value)
 
-    def dtype(self, value: Value) -> Atoms:
+    def dtype(self, value: Value) -> Sources:
         return self._present(self.dtypes, value)
 
-    def _present(self, known: dict[Value, Atoms], value: Value) -> Atoms:
+    def _present(self, known: dict[Value, Sources], value: Value) -> Sources:
         atoms = known.get(value, frozenset((value,)))
         gone = atoms & self.replaced.keys()
         while gone:
@@ -63,7 +63,7 @@ class ShapeFacts:
             known[value] = atoms
         return atoms
 
-    def broadcast(self, shapes: Sequence[Atoms]) -> Atoms:
+    def broadcast(self, shapes: Sequence[Sources]) -> Sources:
         """The shape of all together."""
         together = frozenset[Value]().union(*shapes)
         said = {atom for atom in together if atom in self.reduced and self.reduced[atom][0] <= together - {atom}}

@@ -7,8 +7,9 @@ from typing import Any
 
 from ...compiler.autodiff.gradient import Gradient
 from ...compiler.autodiff.wrapper import differentiable_graph
-from ...compiler.fusion.fuse import Supports, Unfusable, fuse, fuse_pair, is_free_in_kernel
+from ...compiler.fusion.fuse import Unfusable, fuse, fuse_pair, is_free_in_kernel
 from ...compiler.fusion.planning.assemble import Split
+from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import Program
 from ...compiler.ir.graph import Graph
 from ...compiler.kernel_ir.kernel import Kernel

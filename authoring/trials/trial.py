@@ -31,7 +31,7 @@ NOTICEABLE = 1e-9
 MAX_BASIS = 4
 DIRECTIONS = 2
 
-Function = Callable[[Sequence[Any]], list[Any]]
+ArrayFunction = Callable[[Sequence[Any]], list[Any]]
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ def directions(leaf: Array, rng: Rng, basis: bool) -> list[Array]:
 
 
 def probe_leaves(
-    function: Function,
+    function: ArrayFunction,
     values: Sequence[Any],
     toward: Mapping[Path, Sequence[Array]],
     base: Array,
@@ -146,7 +146,7 @@ def probe_leaves(
     return found
 
 
-def _line(function: Function, values: Sequence[Any], path: Path, direction: Array, base: Array) -> Along:
+def _line(function: ArrayFunction, values: Sequence[Any], path: Path, direction: Array, base: Array) -> Along:
     leaf = np.asarray(at(values, path))
 
     def along(step: float) -> Array:

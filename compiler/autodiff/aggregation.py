@@ -19,7 +19,7 @@ from ..ir.node import Node, Value
 from ..ops.registry import OPS
 from ..types.types import UNDEFINED, Type, is_tensor
 
-Sum: TypeAlias = Callable[[Builder, Sequence[Value]], Value]
+SumRule: TypeAlias = Callable[[Builder, Sequence[Value]], Value]
 """Makes one gradient of several, in the order in which they came, last use first. A run may leave any of them
 undefined: prim::AutogradAdd adds what is there."""
 
@@ -38,7 +38,7 @@ class Aggregation:
     a copy (None: whoever runs the backward sees to that). ValueError for what is no op of one operand.
     """
 
-    sum: Sum | None = None
+    sum: SumRule | None = None
     zeros: tuple[str, ...] = ()
     copy: str | None = None
 

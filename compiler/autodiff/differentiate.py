@@ -15,6 +15,7 @@ from ...lang.trampoline import Walk, run
 from ..analysis.floats import Floats, asks_for_a_dtype
 from ..ir.graph import Graph
 from ..lift import callee_of
+from ..ops.meta import Abstract
 from ..pipeline import run_recipe
 from ..types.types import is_differentiable
 from .aggregation import Aggregation
@@ -22,7 +23,7 @@ from .aggregation import aggregation as chosen_aggregation
 from .backward import Backward
 from .forward import Forward
 from .gradient import Gradient
-from .kept_rounds import Abstract, Rounds
+from .kept_rounds import Rounds
 from .requires_grad import answer_requires_grad
 from .wrapper import differentiable_graph
 

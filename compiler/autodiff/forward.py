@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Callee, GradPair, Graph
 from ..ir.node import Node, Value, copy_nodes
 from ..ir.rewrite import constant_of, replace_node
-from ..ops.meta import UNKNOWN
+from ..ops.meta import UNKNOWN, Abstract
 from ..ops.registry import OPS, Trait
 from ..types.dtypes import BY_CODE
 from ..types.types import NONE, is_differentiable, is_subtype
@@ -21,7 +21,7 @@ from .aggregation import Aggregation
 from .draws import settle_draws
 from .flatten import without_tuples_inside
 from .gradient import Gradient
-from .kept_rounds import Abstract, Rounds
+from .kept_rounds import Rounds
 from .registered import registered
 from .reverse import Rule
 from .rules.branches import prepare_branch

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 from ..ir.graph import Graph
 from ..ir.node import Value
+from ..ops.meta import Abstract
 from .gradient import Gradient
-
-Abstract: TypeAlias = Any
-"""As in `compiler.shapes.propagate`."""
 
 
 class Rounds(Protocol):

@@ -11,7 +11,7 @@ from ...lang.trampoline import Walk
 from ..ir.node import Value
 from ..ir.signature import Bindings, matches, result_types
 from ..ops.registry import OPS, Op
-from ..spelling.overloads import Argued, Default, Fitting, Given, Match, Mismatch, Packed, element_type
+from ..spelling.overloads import Argued, Default, Fitting, FromArgument, Match, Mismatch, Packed, element_type
 from ..types.schema import FunctionSchema
 from ..types.types import (
     BOOL,
@@ -71,7 +71,7 @@ def emit_resolved(e: Emitter, node: ast.Syntax, name: str, arguments: Sequence[A
 def _refuse_in_vain(e: Emitter, match: Match, arguments: Sequence[Argued]) -> None:
     """CompileError for an argument that asks for what no tensor here has, and would be left out of account."""
     for argument, source in zip(match.schema.arguments, match.sources, strict=True):
-        if isinstance(source, Given) and asks_in_vain(argument.name, arguments[source.index].value):
+        if isinstance(source, FromArgument) and asks_in_vain(argument.name, arguments[source.index].value):
             given = arguments[source.index]
             message = f"'{argument.name}' has no effect here but at its default"
             raise e.fail("E204", message, given.span, "leave it out: tensors here are dense, contiguous and not pinned")
@@ -81,7 +81,7 @@ def _refuse_undefined(e: Emitter, op: Op, match: Match, arguments: Sequence[Argu
     """CompileError for a gradient that is none where an op computes with a tensor."""
     if op.schema.full_name.startswith("prim::"):
         return
-    given = [arguments[source.index] for source in match.sources if isinstance(source, Given)]
+    given = [arguments[source.index] for source in match.sources if isinstance(source, FromArgument)]
     absent = next((argument for argument in given if argument.value.type == UNDEFINED), None)
     if absent is not None and not _asks_first(e):
         note = "`gs.autograd_add(a, b)` adds what may be none"
@@ -185,7 +185,7 @@ def convert_arguments(e: Emitter, node: ast.Syntax, match: Match, arguments: Seq
     inputs: list[Value] = []
     for argument, source in zip(match.schema.arguments, match.sources, strict=True):
         match source:
-            case Given(index, conversion):
+            case FromArgument(index, conversion):
                 inputs.append(_convert(e, arguments[index].value, conversion, argument.type, argument.fixed_size))
             case Packed(start, stop):
                 inputs.append(e.builder.list([a.value for a in arguments[start:stop]]))

@@ -32,7 +32,7 @@ class TruthValue:
         return TruthValue(value, static, self.if_false, self.if_true)
 
 
-Body = Callable[[Emitter], Walk]
+EmitSide = Callable[[Emitter], Walk]
 """What emits one side of a branch."""
 
 

@@ -14,7 +14,7 @@ from ..ir.builder import Builder
 from ..ir.node import Node, Value
 from ..types.dtypes import BOOL, UINT8
 from ..types.types import NONE, ListType, TensorType, is_tensor
-from .views import Argument, argument_of
+from .views import ViewArgument, argument_of
 
 PRESERVE_FORMAT = 2
 
@@ -23,8 +23,8 @@ PRESERVE_FORMAT = 2
 class CopyRule:
     """Whether an op copies nothing. `told` gives None where only a run can tell; `asked` may give None, too."""
 
-    told: Callable[[Node, Mapping[str, Argument]], bool | None]
-    asked: Callable[[Builder, Node, Mapping[str, Argument]], Value | None]
+    told: Callable[[Node, Mapping[str, ViewArgument]], bool | None]
+    asked: Callable[[Builder, Node, Mapping[str, ViewArgument]], Value | None]
 
 
 def is_argument(made: Node) -> bool | None:
@@ -63,7 +63,7 @@ def _asked(builder: Builder, made: Node, rules: Mapping[str, CopyRule]) -> Value
     return rule.asked(builder, made, _arguments(made)) if rule is not None else None
 
 
-def _arguments(made: Node) -> dict[str, Argument]:
+def _arguments(made: Node) -> dict[str, ViewArgument]:
     assert made.schema is not None
     return {a.name: argument_of(value) for a, value in zip(made.schema.arguments, made.inputs, strict=True)}
 
@@ -71,7 +71,7 @@ def _arguments(made: Node) -> dict[str, Argument]:
 # --- conversions ---
 
 
-def _converts(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _converts(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     if given.get("copy") is True:
         return False
     source, result = made.inputs[0].type, made.output.type
@@ -85,7 +85,7 @@ def _converts(made: Node, given: Mapping[str, Argument]) -> bool | None:
     return True if is_plain else None
 
 
-def _ask_dtypes(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_dtypes(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     if given.get("copy", False) is not False or not _keeps_layout(given):
         return None
     source, result = made.inputs[0], made.output
@@ -96,14 +96,14 @@ def _ask_dtypes(builder: Builder, made: Node, given: Mapping[str, Argument]) -> 
     return builder.op("aten::__and__.bool", same, builder.op("aten::eq.Device", *devices))
 
 
-def _keeps_layout(given: Mapping[str, Argument]) -> bool:
+def _keeps_layout(given: Mapping[str, ViewArgument]) -> bool:
     return given.get("memory_format") in (None, PRESERVE_FORMAT)
 
 
 # --- dropouts ---
 
 
-def _drops_nothing(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _drops_nothing(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     """Outside of training, and where nothing is dropped."""
     trains, p = _trains(given), given.get("p")
     if trains is False or p == 0:
@@ -111,15 +111,15 @@ def _drops_nothing(made: Node, given: Mapping[str, Argument]) -> bool | None:
     return False if trains is True and isinstance(p, float) else None
 
 
-def _ask_training(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_training(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     idle = builder.op("aten::__not__.bool", _trains(given))
     return builder.op("aten::__or__.bool", idle, builder.op("aten::eq.float", given["p"], 0.0))
 
 
-def _ask_batch(rank: int) -> Callable[[Builder, Node, Mapping[str, Argument]], Value | None]:
+def _ask_batch(rank: int) -> Callable[[Builder, Node, Mapping[str, ViewArgument]], Value | None]:
     """A dropout of channels, which gives a view of one sample without a batch."""
 
-    def ask(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+    def ask(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
         idle = _ask_training(builder, made, given)
         batched = builder.op("aten::eq.int", builder.op("aten::dim", made.inputs[0]), rank)
         return builder.op("aten::__and__.bool", idle, batched) if idle is not None else None
@@ -127,61 +127,61 @@ def _ask_batch(rank: int) -> Callable[[Builder, Node, Mapping[str, Argument]], V
     return ask
 
 
-def _trains(given: Mapping[str, Argument]) -> Argument:
+def _trains(given: Mapping[str, ViewArgument]) -> ViewArgument:
     return given["train"] if "train" in given else given["training"]
 
 
 # --- sums ---
 
 
-def _unknown(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _unknown(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     return None
 
 
-def _ask_sizes(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_sizes(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     return builder.op("aten::is_same_size", made.inputs[0], made.output)
 
 
 # --- ranks ---
 
 
-def _always(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _always(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     return True
 
 
-def _never_asked(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _never_asked(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     return None
 
 
-def _ask_rank(least: int) -> Callable[[Builder, Node, Mapping[str, Argument]], Value | None]:
+def _ask_rank(least: int) -> Callable[[Builder, Node, Mapping[str, ViewArgument]], Value | None]:
     """`atleast_2d` and its like."""
     return lambda builder, made, given: builder.op("aten::ge.int", builder.op("aten::dim", made.inputs[0]), least)
 
 
-def _ask_flat(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_flat(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     """`flatten` of one dimension."""
     rank = builder.op("aten::dim", made.inputs[0])
     ends = [builder.op("aten::remainder.int", given[name], rank) for name in ("start_dim", "end_dim")]
     return builder.op("aten::eq.int", *ends)
 
 
-def _ask_no_dims(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_no_dims(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     return builder.op("aten::eq.int", builder.op("aten::dim", made.inputs[0]), 0)
 
 
-def _is_alone(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _is_alone(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     elements = _elements(made.inputs[0])
     return None if elements is None else len(elements) == 1
 
 
-def _ask_alone(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_alone(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     return builder.op("aten::eq.int", builder.op("aten::len.t", made.inputs[0]), 1)
 
 
 # --- subscripts ---
 
 
-def _selects(made: Node, given: Mapping[str, Argument]) -> bool | None:
+def _selects(made: Node, given: Mapping[str, ViewArgument]) -> bool | None:
     """Index tensors make a copy, and an int is none, even if it comes as a tensor."""
     indices = _elements(made.inputs[1])
     if indices is None:
@@ -197,7 +197,7 @@ def _is_mask(type: TensorType) -> bool:
     return type.dtype in (BOOL, UINT8)
 
 
-def _ask_indices(builder: Builder, made: Node, given: Mapping[str, Argument]) -> Value | None:
+def _ask_indices(builder: Builder, made: Node, given: Mapping[str, ViewArgument]) -> Value | None:
     selects: Value | None = None
     for index in _elements(made.inputs[1]) or ():
         if not is_tensor(index.type):

@@ -36,7 +36,7 @@ from .places import (
     same_content,
 )
 from .scopes import Scope
-from .views import ElementStep, Step, ViewOpStep, argument_of
+from .views import ElementStep, ViewOpStep, ViewStep, argument_of
 from .walker import Walker
 
 
@@ -163,7 +163,7 @@ class _Side:
             found = self.f.memory.view(found, self._export_step(view.step), view.type)
         return found
 
-    def _export_step(self, step: Step) -> Step:
+    def _export_step(self, step: ViewStep) -> ViewStep:
         around = {value: value for value in values_of(step) if is_visible(self.f, Plain(value))}
         if isinstance(step, ViewOpStep):
             given = (a if not isinstance(a, Value) or a in around else self.result(a) for a in step.arguments)

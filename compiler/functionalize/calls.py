@@ -15,7 +15,7 @@ from ..ir.node import Node, Value, walk
 from ..types.types import CLOSURE
 from .memory import Memory
 from .places import Cell, Items, Place, Plain, Root, View, is_mutable
-from .views import Step, ViewOpStep
+from .views import ViewOpStep, ViewStep
 from .walker import Walker
 
 MAX_INLINED = 20_000
@@ -30,7 +30,7 @@ class Returned:
     """
 
     parameter: int | None
-    steps: tuple[Step, ...]
+    steps: tuple[ViewStep, ...]
     shares: tuple[int, ...]
     is_own: bool
 
@@ -164,7 +164,7 @@ def _returned(walker: Walker, value: Value, parameters: dict[Cell, int], reached
     shares = tuple(sorted({parameters[cell] for cell in near if cell in parameters}))
     others = any(cell in near for i, cells in enumerate(reached) if i != k for cell in cells)
     repeats = any(cell.repeats for cell in near) or walker.memory.repeats(place)
-    steps: list[Step] = []
+    steps: list[ViewStep] = []
     while isinstance(place, View) and _is_portable(place.step):
         steps.insert(0, place.step)
         place = place.parent
@@ -186,6 +186,6 @@ def _any_of(ways: Sequence[Returned]) -> Returned:
     )
 
 
-def _is_portable(step: Step) -> bool:
+def _is_portable(step: ViewStep) -> bool:
     """Whether a step means the same in another function: its arguments are constants."""
     return isinstance(step, ViewOpStep) and not any(isinstance(argument, Value) for argument in step.arguments)

@@ -35,7 +35,7 @@ from .places import (
     type_of,
 )
 from .scopes import Scope, Write
-from .views import GET, SET, ElementStep, FieldStep, Step, ViewOpStep, by_numbers, numbered
+from .views import GET, SET, ElementStep, FieldStep, ViewOpStep, ViewStep, by_numbers, numbered
 
 COPY_FIRST = "write into a copy, `y = x.clone()`, or make a new value: `y = x + 1`, `y = torch.add(x, 1)`"
 COPY_LIST = "write into a copy, `y = list(x)`, or make a new list: `y = x + [item]`"
@@ -265,7 +265,7 @@ class Memory(Objects):
 
     # Writing
 
-    def view(self, parent: Place, step: Step, type: Type) -> View:
+    def view(self, parent: Place, step: ViewStep, type: Type) -> View:
         """The part of a place that a step takes."""
         assert isinstance(parent, Root | ChosenPlace | Either | View), "only objects have parts"
         root = parent.root if isinstance(parent, View) else parent
@@ -279,7 +279,7 @@ class Memory(Objects):
     def _shortened(self, view: View) -> View | None:
         """A view of views of views by the numbers of its elements, which no write changes: so that what many writes and
         views in turn make stays as long as they are many."""
-        steps: list[Step] = []
+        steps: list[ViewStep] = []
         place: Place = view
         while isinstance(place, View):
             steps.append(place.step)

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeGuard
 from ...lang.light_dataclasses import dataclass, field
 from ..ir.node import Value
 from ..types.types import ListType, OptionalType, TupleType, Type, is_tensor
-from .views import Step
+from .views import ViewStep
 
 
 def is_mutable(type: Type) -> bool:
@@ -117,7 +117,7 @@ class View:
     """
 
     parent: Place
-    step: Step
+    step: ViewStep
     root: Base
     type: Type
     of_element: bool

@@ -15,9 +15,9 @@ from ..ir.node import Node, Value
 from ..ops.registry import OPS, Op, Trait
 from ..types.types import TENSOR, OptionalType, TupleType, Type, strip_optional
 
-Argument: TypeAlias = Any
+ViewArgument: TypeAlias = Any
 """A Value, or what a constant holds: a step may outlive the block of the constants that it was made with."""
-Writer: TypeAlias = Callable[[Builder, Value, Value, Sequence[Argument]], Value]
+WriteBack: TypeAlias = Callable[[Builder, Value, Value, Sequence[ViewArgument]], Value]
 """(builder, whole, new part, arguments of the view) → new whole."""
 
 GET = "aten::__getitem__.t"
@@ -29,7 +29,7 @@ class ViewOpStep:
     """A view op with its arguments."""
 
     op: Op
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ViewArgument, ...]
 
     def read(self, builder: Builder, whole: Value) -> Value:
         return builder.op(self.op, whole, *self.arguments)
@@ -43,7 +43,7 @@ class ViewOpStep:
 class ElementStep:
     """An element of a list."""
 
-    index: Argument
+    index: ViewArgument
 
     def read(self, builder: Builder, whole: Value) -> Value:
         return builder.op(GET, whole, self.index)
@@ -82,10 +82,10 @@ class TypeStep:
         return part if part.type == whole.type else builder.cast(part, whole.type)
 
 
-Step: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep
+ViewStep: TypeAlias = ViewOpStep | ElementStep | FieldStep | TypeStep
 
 
-def argument_of(value: Value) -> Argument:
+def argument_of(value: Value) -> ViewArgument:
     """An argument of a step: the value, or the constant that it is. The value is one of a graph without writes."""
     node = value.node
     if node.kind == "prim::ListConstruct" and node.inputs and all(v.node.kind == "prim::Constant" for v in node.inputs):
@@ -103,7 +103,7 @@ def possible_step(node: Node) -> ViewOpStep | None:
     return _step(node, POSSIBLE_WRITERS)
 
 
-def _step(node: Node, writers: Mapping[str, Writer | None]) -> ViewOpStep | None:
+def _step(node: Node, writers: Mapping[str, WriteBack | None]) -> ViewOpStep | None:
     op = OPS.of(node.schema)
     if op is None or len(node.outputs) != 1 or op.schema.full_name not in writers:
         return None
@@ -115,7 +115,7 @@ def may_alias(op: Op) -> bool:
     return op.has(Trait.MAY_ALIAS | Trait.VIEW)
 
 
-def by_numbers(step: Step) -> bool:
+def by_numbers(step: ViewStep) -> bool:
     """Whether the step only says where elements are, each once: so do the numbers of the elements that it takes."""
     if isinstance(step, ElementStep):
         return True
@@ -131,7 +131,7 @@ _MEANS_MORE = (
 """Views that say something of gradients."""
 
 
-def writer_of(op: Op, arguments: Sequence[Argument]) -> Writer | None:
+def writer_of(op: Op, arguments: Sequence[ViewArgument]) -> WriteBack | None:
     """How a write through a view is put back; None where torch refuses it, or may."""
     name = op.schema.full_name
     writer = WRITERS[name] if name in WRITERS else POSSIBLE_WRITERS[name]
@@ -144,48 +144,48 @@ def writer_of(op: Op, arguments: Sequence[Argument]) -> Writer | None:
 # --- inverses ---
 
 
-def _again(name: str) -> Writer:
+def _again(name: str) -> WriteBack:
     """A view that undoes itself."""
     return lambda b, whole, part, args: b.op(name, part, *args)
 
 
-def _identity(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _identity(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     return part
 
 
-def _reshaped(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _reshaped(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     return b.op("aten::reshape", part, b.op("aten::size", whole))
 
 
-def _into_slice(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _into_slice(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     return b.op("aten::slice_scatter", whole, part, *args)
 
 
-def _into_narrow(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _into_narrow(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     dim, start, length = args
     end = start + length if isinstance(length, int) else b.op("aten::add.int", start, length)
     return b.op("aten::slice_scatter", whole, part, dim, start, end)
 
 
-def _moved_back(name: str) -> Writer:
+def _moved_back(name: str) -> WriteBack:
     return lambda b, whole, part, args: b.op(name, part, args[1], args[0])
 
 
-def _permuted_back(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _permuted_back(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     dims = [d % len(args[0]) for d in args[0]]
     return b.op("aten::permute", part, [dims.index(i) for i in range(len(dims))])
 
 
-def _joined_again(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _joined_again(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     return b.op("aten::cat", part, args[-1])
 
 
-def _stacked(name: str) -> Writer:
+def _stacked(name: str) -> WriteBack:
     """`hstack` of what `hsplit` gave, and its like."""
     return lambda b, whole, part, args: b.op(name, part)
 
 
-def by_positions(name: str) -> Writer:
+def by_positions(name: str) -> WriteBack:
     """Any view: see where each element was taken from."""
 
     return lambda b, whole, part, args: _put(b, whole, part, b.op(name, numbered(b, whole), *args))
@@ -206,7 +206,7 @@ def _put(b: Builder, whole: Value, part: Value, positions: Value) -> Value:
     return b.op("aten::reshape", written, b.op("aten::size", whole))
 
 
-def _replaced(b: Builder, whole: Value, part: Value, args: Sequence[Argument]) -> Value:
+def _replaced(b: Builder, whole: Value, part: Value, args: Sequence[ViewArgument]) -> Value:
     return b.op("aten::_replaced", whole, part)
 
 
@@ -242,7 +242,7 @@ _SPLITS = (
 _EXPANDS = ("aten::expand", "aten::expand_as", "aten::broadcast_to")
 _STACKS = {"hsplit": "hstack", "vsplit": "vstack", "dsplit": "dstack"}
 
-WRITERS: dict[str, Writer | None] = {
+WRITERS: dict[str, WriteBack | None] = {
     "aten::select.int": lambda b, whole, part, args: b.op("aten::select_scatter", whole, part, *args),
     "aten::slice.Tensor": _into_slice,
     "aten::narrow": _into_narrow,
@@ -271,17 +271,17 @@ WRITERS: dict[str, Writer | None] = {
 }
 """Every op whose result is surely a view of its first argument. None: torch refuses a write into it."""
 
-POSSIBLE_WRITERS: dict[str, Writer] = {
+POSSIBLE_WRITERS: dict[str, WriteBack] = {
     "aten::take": lambda b, whole, part, args: _put(b, whole, part, args[0]),
     "aten::index.Tensor": lambda b, whole, part, args: b.op("aten::index_put", whole, args[0], part),
 }
 """Ops whose result is a view for some arguments (`arguments.py`), and the inverse that it then has."""
 
-_ONLY_IF: dict[str, Callable[[Sequence[Argument]], bool]] = {
+_ONLY_IF: dict[str, Callable[[Sequence[ViewArgument]], bool]] = {
     # The positions of a permutation that is known when it runs come from the view itself.
     "aten::permute": lambda args: isinstance(args[0], list),
     "aten::narrow": lambda args: isinstance(args[1], int) and args[1] >= 0,
     # Windows that overlap are several numbers in one place.
     "aten::unfold": lambda args: all(isinstance(a, int) for a in args) and args[2] >= args[1],
 }
-_FALLBACK: dict[str, Writer] = {name: by_positions(name) for name in ("aten::permute", "aten::narrow")}
+_FALLBACK: dict[str, WriteBack] = {name: by_positions(name) for name in ("aten::permute", "aten::narrow")}

@@ -24,7 +24,6 @@ from ..recompute.min_cut import minimum_cut
 from ..recompute.policy import is_light
 from ..scheduling.split import split_reductions
 from ..specialize.close import close_sizes
-from ..types.dtypes import DType
 from ..types.open_floats import holds_open_float
 from ..types.open_sizes import closed
 from .decompose import decompose, take_apart
@@ -33,6 +32,7 @@ from .join_slices import join_slices
 from .planning.assemble import Split
 from .planning.planner import plan_program
 from .planning.reductions import reduction_of
+from .planning.roles import Supports
 from .planning.tiles import Tiles
 from .program import Argument, Program, Ref
 from .rebase import capture_bases
@@ -45,7 +45,6 @@ from .write_out import settle_for_kernels
 
 MAX_ROUNDS = 8
 """Of taking ops apart: what an op is made of may have to be taken apart itself."""
-Supports = Callable[[str, DType], bool]
 Given = Any
 """What is known of an argument: a Layout, the value of anything that is no tensor, or UNKNOWN."""
 

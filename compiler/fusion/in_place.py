@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from ...lang.light_dataclasses import replace
 from ..kernel_ir.in_place import may_take_place
-from .program import ExternStep, KernelStep, Program, Ref, Step, names_in
+from .program import ExternStep, KernelStep, Program, ProgramStep, Ref, names_in
 
 _ANEW = frozenset(("aten::matmul", "aten::mm", "aten::bmm"))
 """Whose results lie in memory of their own, whatever they are given: others return an argument where that is the
@@ -33,7 +33,7 @@ def in_place(program: Program) -> Program:
         return program
     free = program.last_uses([[step] for step in program.steps])
     writers = _writers(program)
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     for step, dead in zip(program.steps, free, strict=True):
         if isinstance(step, KernelStep):
             step = _taking_places(step, owned.intersection(dead), {n for n in step.written if writers[n] == 1})

@@ -67,7 +67,7 @@ class ExternStep:
         return list(self.results)
 
 
-Step: TypeAlias = KernelStep | ExternStep
+ProgramStep: TypeAlias = KernelStep | ExternStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Program:
     name: str
     inputs: tuple[str | tuple[str, ...], ...]
     layouts: Mapping[str, Layout]
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     outputs: tuple[Argument, ...]
     constants: Mapping[str, Array]
     title: str
@@ -102,7 +102,7 @@ class Program:
         pairs = zip(self.inputs, values, strict=True)
         return [item for given, value in pairs for item in (value if isinstance(given, tuple) else (value,))]
 
-    def last_uses(self, parts: Sequence[Sequence[Step]]) -> list[list[str]]:
+    def last_uses(self, parts: Sequence[Sequence[ProgramStep]]) -> list[list[str]]:
         """After each part of the steps, the names that nothing reads any more and that are no outputs."""
         kept = {name for output in self.outputs for name in names_in(output)}
         last: dict[str, int] = {}

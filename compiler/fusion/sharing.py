@@ -18,7 +18,7 @@ from ...lang.light_dataclasses import replace
 from ..kernel_ir.kernel import Kernel
 from ..kernel_ir.printer import print_kernel
 from ..types.open_sizes import Symbols
-from .program import KernelStep, Program, Step
+from .program import KernelStep, Program, ProgramStep
 
 _NAME = re.compile(r"%[\w.]+")
 
@@ -29,7 +29,7 @@ class SharedKernels:
     def __init__(self) -> None:
         self._first: dict[str, Kernel] = {}
 
-    def steps(self, steps: Sequence[Step]) -> list[Step]:
+    def steps(self, steps: Sequence[ProgramStep]) -> list[ProgramStep]:
         """The same steps, by the kernels that were met first."""
         return [self._step(step) if isinstance(step, KernelStep) else step for step in steps]
 

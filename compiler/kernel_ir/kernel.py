@@ -30,14 +30,13 @@ from typing import Literal, TypeAlias
 
 from ...lang.light_dataclasses import dataclass, replace
 from ...lang.source import Span
-from ..types.dtypes import DType
+from ..types.dtypes import DType, Number
 from .index import Index
 
 Role = Literal["parallel", "reduction", "serial"]
 Combine = Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
 POSITIONS: tuple[Combine, ...] = ("argmax", "argmin")
 """What gives where an element stands, not what it is."""
-Number: TypeAlias = bool | int | float
 
 
 @dataclass(frozen=True, slots=True)

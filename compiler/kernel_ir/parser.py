@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ...lang.source import Source, Span
 from ...lang.trampoline import Walk, run
-from ..types.dtypes import BY_NAME, DType
+from ..types.dtypes import BY_NAME, DType, Number
 from .index import AxisAtom, Index, Quotient, Remainder, ValueAtom, constant
 from .kernel import (
     IDENTITY,
@@ -21,7 +21,6 @@ from .kernel import (
     KernelConstant,
     KernelParameter,
     Load,
-    Number,
     Operand,
     Position,
     Reduce,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from ..types.open_sizes import is_open
+from .index import Range
 from .kernel import Cast, Compute, Kernel, KernelConstant, Operand, Total, Uniform
 
-Range = tuple[float, float]
 ANY: Range = (-inf, inf)
 _FIXED: dict[str, Range] = {
     **dict.fromkeys(("sigmoid", "ndtr", "number"), (0.0, 1.0)),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeAlias
 
 from .arrays import Array
+
+Dims: TypeAlias = Sequence[int] | int | None
 
 
 def wrap_dim(dim: int, rank: int) -> int:

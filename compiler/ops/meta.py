@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...lang.light_dataclasses import dataclass
 from ..types.dtypes import DType
 from .arrays import Array, dtype_of
+
+Abstract: TypeAlias = Any
+"""What is known of a value: Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from ...lang.light_dataclasses import dataclass, field
+from ..types.dtypes import Number
 from ..types.lazy_numpy import ml_dtypes, np
 from . import evaluations
 
 Kind = Literal["number", "bool", "same"]
-Number = bool | int | float
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -41,40 +41,40 @@ class Scalar:
     def __bool__(self) -> bool:
         raise TypeError("a scalar expression has no truth value; write where(condition, a, b)")
 
-    def __add__(self, other: Operand) -> Scalar:
+    def __add__(self, other: ScalarOperand) -> Scalar:
         return add(self, other)
 
-    def __radd__(self, other: Operand) -> Scalar:
+    def __radd__(self, other: ScalarOperand) -> Scalar:
         return add(other, self)
 
-    def __sub__(self, other: Operand) -> Scalar:
+    def __sub__(self, other: ScalarOperand) -> Scalar:
         return sub(self, other)
 
-    def __rsub__(self, other: Operand) -> Scalar:
+    def __rsub__(self, other: ScalarOperand) -> Scalar:
         return sub(other, self)
 
-    def __mul__(self, other: Operand) -> Scalar:
+    def __mul__(self, other: ScalarOperand) -> Scalar:
         return self if _is_one(other) else mul(self, other)
 
-    def __rmul__(self, other: Operand) -> Scalar:
+    def __rmul__(self, other: ScalarOperand) -> Scalar:
         return self if _is_one(other) else mul(other, self)
 
-    def __truediv__(self, other: Operand) -> Scalar:
+    def __truediv__(self, other: ScalarOperand) -> Scalar:
         return self if _is_one(other) else div(self, other)
 
-    def __rtruediv__(self, other: Operand) -> Scalar:
+    def __rtruediv__(self, other: ScalarOperand) -> Scalar:
         return div(other, self)
 
-    def __floordiv__(self, other: Operand) -> Scalar:
+    def __floordiv__(self, other: ScalarOperand) -> Scalar:
         return floordiv(self, other)
 
-    def __mod__(self, other: Operand) -> Scalar:
+    def __mod__(self, other: ScalarOperand) -> Scalar:
         return remainder(self, other)
 
-    def __pow__(self, other: Operand) -> Scalar:
+    def __pow__(self, other: ScalarOperand) -> Scalar:
         return power(self, other)
 
-    def __rpow__(self, other: Operand) -> Scalar:
+    def __rpow__(self, other: ScalarOperand) -> Scalar:
         return power(other, self)
 
     def __neg__(self) -> Scalar:
@@ -83,40 +83,40 @@ class Scalar:
     def __abs__(self) -> Scalar:
         return absolute(self)
 
-    def __and__(self, other: Operand) -> Scalar:
+    def __and__(self, other: ScalarOperand) -> Scalar:
         return bit_and(self, other)
 
-    def __or__(self, other: Operand) -> Scalar:
+    def __or__(self, other: ScalarOperand) -> Scalar:
         return bit_or(self, other)
 
-    def __xor__(self, other: Operand) -> Scalar:
+    def __xor__(self, other: ScalarOperand) -> Scalar:
         return bit_xor(self, other)
 
     def __invert__(self) -> Scalar:
         return bit_not(self)
 
-    def __lshift__(self, other: Operand) -> Scalar:
+    def __lshift__(self, other: ScalarOperand) -> Scalar:
         return shift_left(self, other)
 
-    def __rshift__(self, other: Operand) -> Scalar:
+    def __rshift__(self, other: ScalarOperand) -> Scalar:
         return shift_right(self, other)
 
-    def __eq__(self, other: Operand) -> Scalar:  # type: ignore[override]
+    def __eq__(self, other: ScalarOperand) -> Scalar:  # type: ignore[override]
         return eq(self, other)
 
-    def __ne__(self, other: Operand) -> Scalar:  # type: ignore[override]
+    def __ne__(self, other: ScalarOperand) -> Scalar:  # type: ignore[override]
         return ne(self, other)
 
-    def __lt__(self, other: Operand) -> Scalar:
+    def __lt__(self, other: ScalarOperand) -> Scalar:
         return lt(self, other)
 
-    def __le__(self, other: Operand) -> Scalar:
+    def __le__(self, other: ScalarOperand) -> Scalar:
         return le(self, other)
 
-    def __gt__(self, other: Operand) -> Scalar:
+    def __gt__(self, other: ScalarOperand) -> Scalar:
         return gt(self, other)
 
-    def __ge__(self, other: Operand) -> Scalar:
+    def __ge__(self, other: ScalarOperand) -> Scalar:
         return ge(self, other)
 
     __hash__ = object.__hash__
@@ -125,7 +125,7 @@ class Scalar:
         return f"<Scalar {self.op}{'' if self.value is None else f' {self.value}'}>"
 
 
-Operand = Scalar | Number
+ScalarOperand = Scalar | Number
 
 PARAMETER = "parameter"
 CONSTANT = "constant"
@@ -141,7 +141,7 @@ def constant(value: Number) -> Scalar:
     return Scalar(CONSTANT, (), value)
 
 
-def _is_one(operand: Operand) -> bool:
+def _is_one(operand: ScalarOperand) -> bool:
     return not isinstance(operand, Scalar) and operand == 1
 
 
@@ -172,7 +172,7 @@ class Primitive:
     def arity(self) -> int:
         return len(self.operands)
 
-    def __call__(self, *operands: Operand) -> Scalar:
+    def __call__(self, *operands: ScalarOperand) -> Scalar:
         """The node that applies this primitive."""
         assert len(operands) == self.arity, f"{self.name} takes {self.arity} operands"
         nodes = [operand if isinstance(operand, Scalar) else constant(operand) for operand in operands]

@@ -9,7 +9,7 @@ from ...lang.light_dataclasses import dataclass
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value
-from ..shapes.propagate import Abstract
+from ..ops.meta import Abstract
 from .checkpoints import checkpoints
 from .decisions import decisions
 from .in_rounds import with_chosen_rounds

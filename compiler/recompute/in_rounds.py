@@ -9,7 +9,8 @@ from ..autodiff.differentiate import differentiate
 from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Value
-from ..shapes.propagate import Abstract, ShapeError
+from ..ops.meta import Abstract
+from ..shapes.propagate import ShapeError
 from .plain import normalized, takes_temporaries
 from .policy import Predicate
 from .problem import Problem, known_values

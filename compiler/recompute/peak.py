@@ -16,7 +16,8 @@ from ..ir.graph import Graph
 from ..ir.kinds import carried, entering, is_loop
 from ..ir.node import Block, Node, Value
 from ..ir.rewrite import program_order
-from ..shapes.propagate import UNKNOWN, Abstract
+from ..ops.meta import Abstract
+from ..shapes.propagate import UNKNOWN
 from .problem import all_defined, known_values
 from .storage import Storages, size_of
 

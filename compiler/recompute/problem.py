@@ -11,10 +11,10 @@ from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.rewrite import splice
-from ..ops.meta import join
+from ..ops.meta import Abstract, join
 from ..ops.registry import OPS
 from ..passes.simplification.eliminate_dead_code import eliminate_dead_code
-from ..shapes.propagate import UNKNOWN, Abstract, Combine, ShapeError, propagate_shapes
+from ..shapes.propagate import UNKNOWN, Combine, ShapeError, propagate_shapes
 from .policy import Holding, Predicate, is_repeatable
 from .storage import Storages, may_hold_memory
 

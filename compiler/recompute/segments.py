@@ -15,7 +15,8 @@ from ..autodiff.gradient import Gradient
 from ..ir.graph import Graph
 from ..ir.node import Node, Value
 from ..ir.structure import SEGMENT
-from ..shapes.propagate import UNKNOWN, Abstract
+from ..ops.meta import Abstract
+from ..shapes.propagate import UNKNOWN
 from ..types.types import ListType
 from .plain import simplified
 from .policy import is_repeatable

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from ..ir.kinds import KindTrait, has, kinds_with
 from ..ir.node import Block, Node, Value, walk
-from ..ops.meta import Meta, are_alike
+from ..ops.meta import Abstract, Meta, are_alike
 from ..ops.registry import OPS, Trait
-from ..shapes.propagate import UNKNOWN, Abstract
+from ..shapes.propagate import UNKNOWN
 from ..types.types import is_differentiable, is_tensor, strip_optional
 
 _ALIASES = kinds_with(KindTrait.SAME_VALUE | KindTrait.PART | KindTrait.WHOLE) | {

@@ -21,14 +21,13 @@ from ..kernel_ir.kernel import (
     Definition,
     KernelConstant,
     Load,
-    Number,
     Operand,
     Reduce,
     Statement,
 )
 from ..ops.arrays import numpy_dtype
 from ..ops.scalar import PRIMITIVES
-from ..types.dtypes import BOOL, FLOAT64, DType
+from ..types.dtypes import BOOL, FLOAT64, DType, Number
 from ..types.open_sizes import is_open
 
 CANDIDATES: tuple[Number, ...] = (0, float("-inf"), float("inf"), 1)

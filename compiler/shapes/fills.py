@@ -8,15 +8,12 @@ Which place a round sets follows from its index; what it puts there is alike fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
 
 from ...lang.light_dataclasses import dataclass
 from ..ir.node import Block, Node, Value
-from ..ops.meta import UNKNOWN, OpenList, is_defined, join
-
-Abstract: TypeAlias = Any
-Simple: TypeAlias = Callable[[Node, list[Abstract]], Any]
+from ..ops.meta import UNKNOWN, Abstract, OpenList, is_defined, join
+from .numbers import Simple
 
 SETS = "aten::_set_item.t"
 SUM = "prim::AutogradAdd"

@@ -26,7 +26,7 @@ from ..ir.graph import Graph
 from ..ir.kinds import carried, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
-from ..ops.meta import UNKNOWN, Meta, OpenList, is_known, join
+from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, is_known, join
 from ..types.open_floats import OpenFloat
 from ..types.open_sizes import is_open
 from ..types.types import BOOL, FLOAT, INT, NUMBER, STR, ListType
@@ -35,7 +35,6 @@ from .growth import growing_lists
 from .numbers import NumberRounds
 from .open_lists import item_of, joined_lists, length_of, repeated
 
-Abstract: TypeAlias = Any
 Results: TypeAlias = list[Abstract]
 Known: TypeAlias = dict[Value, Abstract]
 Combine: TypeAlias = Callable[[Abstract, Abstract], Abstract]

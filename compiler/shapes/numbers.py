@@ -16,11 +16,10 @@ from ...lang.trampoline import Walk, run
 from ..ir.kinds import entering, is_loop
 from ..ir.node import Block, Node, Value, walk
 from ..ir.rewrite import constant_of
-from ..ops.meta import UNKNOWN
+from ..ops.meta import UNKNOWN, Abstract
 from ..types.open_sizes import is_open
 from ..types.types import INT
 
-Abstract: TypeAlias = Any
 Known: TypeAlias = Mapping[Value, Abstract]
 Simple: TypeAlias = Callable[[Node, list[Abstract]], Any]
 """The abstract results of a node without blocks for those of its inputs; what is no list is an error."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
 
 from ...lang.trampoline import Walk, run
 from ..formulas.library import formula
@@ -21,16 +20,13 @@ from ..ir.constants import TensorConstant
 from ..ir.graph import Graph
 from ..ir.node import Block, Node, Value
 from ..ops.composite import is_composite
-from ..ops.meta import UNKNOWN, Meta, OpenList, UnknownType, is_defined, is_known, join
+from ..ops.meta import UNKNOWN, Abstract, Meta, OpenList, UnknownType, is_defined, is_known, join
 from ..ops.registry import OPS, Op, Trait
 from ..ops.shapes import broadcast
 from ..types.dtypes import BY_CODE, promote
 from .infer import infer
 from .loops import Combine, Remembered, propagate_loop
 from .open_lists import added_lists, on_open_lists, takes_open_lists
-
-Abstract: TypeAlias = Any
-"""Meta | bool | int | float | str | None | list | tuple | UNKNOWN."""
 
 __all__ = ["UNKNOWN", "Abstract", "Combine", "Meta", "UnknownType", "is_known", "propagate_shapes"]
 

@@ -30,7 +30,7 @@ _OF_SHAPES = frozenset(("aten::sum_to_size", "aten::expand", "aten::reshape", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class ShardedStage:
     """A graph, and where its inputs come from: numbers of what there is so far, to which its results are added."""
 
     graph: Graph
@@ -54,7 +54,9 @@ class RefusedSharding:
     node: Node | None
 
 
-def ways(stages: Sequence[Stage], values: Sequence[Any], results: Sequence[int]) -> Iterator[Way | RefusedSharding]:
+def ways(
+    stages: Sequence[ShardedStage], values: Sequence[Any], results: Sequence[int]
+) -> Iterator[Way | RefusedSharding]:
     """The ways to run stages one behind the other on arguments of these abstract values, each with all its results.
 
     Replicated tensors come first. The other candidates cut one dimension of one tensor, and with it those of others
@@ -99,7 +101,9 @@ def _subsets(numbers: Sequence[int]) -> list[frozenset[int]]:
     return [*found, *(frozenset(numbers[:n]) for n in range(2, len(numbers) + 1))]
 
 
-def _walk(stages: Sequence[Stage], values: Sequence[Any], places: Sequence[Any], results: Sequence[int]) -> list[Any]:
+def _walk(
+    stages: Sequence[ShardedStage], values: Sequence[Any], places: Sequence[Any], results: Sequence[int]
+) -> list[Any]:
     """Where the results are."""
     given, longer = [*values], [_longer(v, p) for v, p in zip(values, places, strict=True)]
     known = [*places]
@@ -124,7 +128,7 @@ def _longer(value: Any, place: Any) -> Any:
 
 
 class _PlacementWalk:
-    def __init__(self, stage: Stage, values: Sequence[Any], longer: Sequence[Any]) -> None:
+    def __init__(self, stage: ShardedStage, values: Sequence[Any], longer: Sequence[Any]) -> None:
         self.graph = stage.graph
         try:
             self.known: Mapping[Value, Any] = propagate_shapes(self.graph, values)

@@ -28,9 +28,9 @@ from ..analysis.points import Points
 from ..ir.builder import Builder
 from ..ir.graph import Graph
 from ..ir.node import Value
-from ..ops.meta import UNKNOWN, Meta, is_known
+from ..ops.meta import UNKNOWN, Abstract, Meta, is_known
 from ..ops.registry import OPS, Trait
-from ..shapes.propagate import Abstract, propagate_shapes
+from ..shapes.propagate import propagate_shapes
 from ..types.types import BOOL, INT, NUMBER, TensorType, is_tensor
 
 BAIL_OUT = "prim::BailOut"

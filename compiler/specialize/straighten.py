@@ -27,8 +27,9 @@ from ..ir.graph import Graph
 from ..ir.kinds import entering
 from ..ir.node import Node, Value, copy_nodes, walk
 from ..ir.rewrite import replace_node
+from ..ops.meta import Abstract
 from ..passes.inline_functions import inline_functions
-from ..shapes.propagate import Abstract, ShapeError, propagate_shapes
+from ..shapes.propagate import ShapeError, propagate_shapes
 from ..types.types import ListType, is_tensor_list
 from .settle import settle_shapes
 

@@ -72,7 +72,7 @@ class Fitting(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class FromArgument:
     """Argument number `index` of the call (positional ones first, then keywords), converted."""
 
     index: int
@@ -97,7 +97,7 @@ class Match:
     """A schema and, for each of its arguments, where the value comes from."""
 
     schema: FunctionSchema
-    sources: tuple[Given | Packed | Default, ...]
+    sources: tuple[FromArgument | Packed | Default, ...]
     bound: dict[str, Type] = field(hash=False, compare=False, default_factory=dict)
 
 
@@ -169,7 +169,7 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
     else:
         slots, packed = positional, None
     bound: Bindings = {}
-    sources: list[Given | Packed | Default] = []
+    sources: list[FromArgument | Packed | Default] = []
     for i, argument in enumerate(schema.arguments):
         if packed is not None and i == start:
             sources.append(packed)
@@ -192,7 +192,7 @@ def _match(schema: FunctionSchema, arguments: Sequence[Argued], convert: int) ->
         if conversion is None:
             actual = arguments[index].value.type
             return Mismatch(f"'{argument.name}' must be {argument.type}, not {actual}", index)
-        sources.append(Given(index, conversion))
+        sources.append(FromArgument(index, conversion))
     return Match(schema, tuple(sources), bound)
 
 

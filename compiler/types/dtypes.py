@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from typing import TypeAlias
 
 from ...lang.light_dataclasses import dataclass
+
+Number: TypeAlias = bool | int | float
+"""A number that is no element of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Entrance = tuple[int, Slots, tuple[bool, ...]]
 """The address behind a point, the registers of what lives on there, and which of that the plan writes into."""
 Entrances = Mapping[int, Entrance]
 """By point."""
-Observer = Callable[[int, Any], None]
+SeeValue = Callable[[int, Any], None]
 """Is told what a point gave."""
 
 
@@ -72,7 +72,7 @@ class BailoutExit:
         return self._plan, entered, self._address
 
 
-def observing_plan(graph: Graph, callees: PlanCache, observe: Observer) -> ExecutionPlan:
+def observing_plan(graph: Graph, callees: PlanCache, observe: SeeValue) -> ExecutionPlan:
     """The plan of a graph that tells what its points give."""
     return _ObservingPlanner(graph, callees, observe).build()
 
@@ -93,7 +93,7 @@ def special_plan(graph: Graph, general: Graph, callees: PlanCache, left: Callabl
 
 
 class _ObservingPlanner(PlanBuilder):
-    def __init__(self, graph: Graph, callees: PlanCache, observe: Observer) -> None:
+    def __init__(self, graph: Graph, callees: PlanCache, observe: SeeValue) -> None:
         super().__init__(graph, callees)
         self._observe = observe
         values = Points(graph).values

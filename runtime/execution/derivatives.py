@@ -17,9 +17,8 @@ from ...compiler.autodiff import Gradient, differentiate
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
-from ...compiler.ops.meta import Meta
+from ...compiler.ops.meta import Abstract, Meta
 from ...compiler.recompute import Policy, Recomputed
-from ...compiler.shapes.propagate import Abstract
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.types import TensorType, TupleType, Type
 from ...lang.diagnostics import CompileError

@@ -26,9 +26,9 @@ from ...compiler.autodiff.requires_grad import answer_requires_grad, asks
 from ...compiler.ir.graph import Graph, backward_of
 from ...compiler.ir.node import Value
 from ...compiler.ops.arrays import dtype_of
-from ...compiler.ops.meta import UNKNOWN
+from ...compiler.ops.meta import UNKNOWN, Abstract
 from ...compiler.pipeline import run_recipe
-from ...compiler.shapes.propagate import Abstract, ShapeError, propagate_shapes
+from ...compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...compiler.specialize.optionals import specialize_optionals
 from ...compiler.types.types import UNDEFINED, ListType, TensorType, Type, strip_optional
 from ...lang.diagnostics import CompileError

@@ -17,8 +17,8 @@ from weakref import WeakSet
 
 from ...compiler.analysis.draws import draws
 from ...compiler.ir.graph import Graph
+from ...compiler.ops.meta import Abstract
 from ...compiler.ops.registry import OPS, Trait
-from ...compiler.shapes.propagate import Abstract
 from ...lang.light_dataclasses import dataclass
 from ..failures.failure import RuntimeFailure
 from ..plans.build import PlanCache, build_plan

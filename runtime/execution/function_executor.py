@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...compiler import pipeline
-from ...compiler.autodiff.aggregation import PLAIN, Aggregation, Sum, aggregation
+from ...compiler.autodiff.aggregation import PLAIN, Aggregation, SumRule, aggregation
 from ...compiler.autodiff.aggregation import choose_aggregation as choose
 from ...compiler.ir.graph import Graph
 from ...compiler.passes.gradients.aggregate_gradients import cap_in_place_sums, in_place_sum_cap
@@ -80,7 +80,7 @@ def forget_compiled() -> None:
 
 
 def choose_aggregation(
-    sum: Sum | None = None, *, zeros: Sequence[str] = (), copy: str | None = None, cap: int | None = None
+    sum: SumRule | None = None, *, zeros: Sequence[str] = (), copy: str | None = None, cap: int | None = None
 ) -> Callable[[], None]:
     """Choose how all gradients are put together from now on; returns what restores what was.
 

@@ -10,8 +10,9 @@ import numpy as np
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.arrays import dtype_of
+from ...compiler.ops.meta import Abstract
 from ...compiler.pipeline import run_recipe
-from ...compiler.shapes.propagate import Abstract, ShapeError
+from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.settle import settle_shapes
 from ...compiler.types.types import UNDEFINED, Type, is_tensor
 from ..failures.failed_node import misfit

@@ -23,8 +23,8 @@ from ...compiler.analysis.points import Points
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Value
-from ...compiler.ops.meta import UNKNOWN, Meta
-from ...compiler.shapes.propagate import Abstract, ShapeError
+from ...compiler.ops.meta import UNKNOWN, Abstract, Meta
+from ...compiler.shapes.propagate import ShapeError
 from ...compiler.specialize.assume import Seen, assume
 from ...compiler.specialize.settle import settle_rounds
 from ...compiler.types.types import NUMBERS, STR, ListType, TensorType, Type

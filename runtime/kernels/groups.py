@@ -20,7 +20,7 @@ MAX_SHAPES = 16
 """Programs of a group; what else it meets runs op by op, for shapes that change round by round would be planned anew in
 each."""
 TOO_MANY_SHAPES = f"it has met more than {MAX_SHAPES} shapes, and those of before have kernels"
-Group = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
+GroupRunner = Callable[[Graph], Callable[[Sequence[Any]], list[Any]]]
 """What makes of a group's graph what gives its results, for one value per input."""
 
 
@@ -29,7 +29,7 @@ class FusionPlanner(PlanBuilder):
 
     passing: tuple[type[Exception], ...] = (KernelFailure,)
 
-    def __init__(self, graph: Graph, callees: PlanCache, group: Group) -> None:
+    def __init__(self, graph: Graph, callees: PlanCache, group: GroupRunner) -> None:
         super().__init__(graph, callees)
         self._group = group
 
@@ -39,7 +39,7 @@ class FusionPlanner(PlanBuilder):
         return _spread(self._group(group_graph(node, self._graph)), len(node.outputs)), range(len(node.inputs))
 
 
-def plan_with_kernels(graph: Graph, group: Group) -> ExecutionPlan:
+def plan_with_kernels(graph: Graph, group: GroupRunner) -> ExecutionPlan:
     """The plan of what `fuse_groups` gives; `group` makes what runs each."""
     return FusionPlanner(graph, PlanCache(), group).build()
 

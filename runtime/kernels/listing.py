@@ -25,7 +25,6 @@ from ...compiler.codegen.triton.module import (
 )
 from ...compiler.fusion.fuse import (
     KERNEL_POLICY,
-    Supports,
     Unfusable,
     fuse,
     fuse_groups,
@@ -33,6 +32,7 @@ from ...compiler.fusion.fuse import (
     pair_gradient,
 )
 from ...compiler.fusion.planning.assemble import Split
+from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ...compiler.fusion.sharing import SharedKernels
 from ...compiler.fusion.unasked import is_unasked

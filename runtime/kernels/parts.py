@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from ...compiler.fusion.fuse import Supports, Unfusable, fuse
+from ...compiler.fusion.fuse import Unfusable, fuse
 from ...compiler.fusion.groups import KIND, Parts, group_graph
 from ...compiler.fusion.planning.assemble import Split
+from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import ExternStep, Program
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler.fusion.fuse import Supports, Unfusable, fuse, fuse_groups
+from ...compiler.fusion.fuse import Unfusable, fuse, fuse_groups
 from ...compiler.fusion.planning.assemble import Split
+from ...compiler.fusion.planning.roles import Supports
 from ...compiler.fusion.program import Argument, ExternStep, KernelStep, Program, Ref
 from ...compiler.fusion.seeds import open_inputs
 from ...compiler.ir.graph import Graph

@@ -27,7 +27,7 @@ from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
-from .groups import MAX_SHAPES, TOO_MANY_SHAPES, Group
+from .groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner
 from .notices import tell_of_ops
 from .program import DeviceProgram
 from .size_classes import ClosedPlans, SeenTensor, SizeClasses
@@ -213,7 +213,7 @@ class DevicePlan:
     `is_new` as of any FixedRun.
     """
 
-    def __init__(self, graph: Graph, device: torch.device, group: Group | None = None) -> None:
+    def __init__(self, graph: Graph, device: torch.device, group: GroupRunner | None = None) -> None:
         self.plan = device_plan(graph, device, group)
         self.device = device
         self.is_new = [False] * len(graph.outputs)

@@ -20,7 +20,7 @@ from ..plans.operations import STRUCTURAL, WRITES, Evaluate, own_copy
 from ..plans.plan import ExecutionPlan
 from ..values.torch_dtypes import torch_dtypes
 from .failure import KernelFailure
-from .groups import FusionPlanner, Group
+from .groups import FusionPlanner, GroupRunner
 from .torch_forms import add_product_in_place, add_select_in_place, add_slice_in_place
 from .torch_ops import constant_tensor, op_runner
 
@@ -42,7 +42,7 @@ def run_graph(graph: Graph, values: Sequence[Any], device: torch.device) -> list
     return run_plan(device_plan(graph, device), values)
 
 
-def device_plan(graph: Graph, device: torch.device, group: Group | None = None) -> ExecutionPlan:
+def device_plan(graph: Graph, device: torch.device, group: GroupRunner | None = None) -> ExecutionPlan:
     """The plan of a graph on tensors of a device; `group` makes what runs a fusion group."""
 
     def planned(called: Graph, callees: PlanCache) -> ExecutionPlan:
@@ -67,7 +67,7 @@ class DevicePlanner(FusionPlanner):
     passing = (torch.OutOfMemoryError, torch.AcceleratorError, KernelFailure)
     """What is none of the data's: programs catch it by these types."""
 
-    def __init__(self, graph: Graph, callees: PlanCache, device: torch.device, group: Group) -> None:
+    def __init__(self, graph: Graph, callees: PlanCache, device: torch.device, group: GroupRunner) -> None:
         super().__init__(graph, callees, group)
         self._device = device
 

@@ -21,7 +21,7 @@ from .snippets import call_method, operate, subscript
 from .torch_functions import torch_function
 
 
-class Operand(Recorded):
+class RecordedOperand(Recorded):
     """Base of what stands for an array. Subclasses say what to do with a call of a Function."""
 
     __slots__ = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..values.arrays import is_torch
 from .engine import run_backward
-from .node import Edge, Gradient
+from .node import Edge, GradientValue
 from .value import TapeValue, as_variable
 
 
@@ -66,7 +66,7 @@ def _grad_outputs(given: Any, outputs: Sequence[TapeValue]) -> list[Any]:
     return gradients
 
 
-def _root(output: TapeValue, gradient: Any, create_graph: bool) -> tuple[Edge, Gradient]:
+def _root(output: TapeValue, gradient: Any, create_graph: bool) -> tuple[Edge, GradientValue]:
     """Where a backward starts, and with what gradient."""
     edge = output.edge
     if edge is None:
@@ -101,7 +101,7 @@ def _target(variable: TapeValue, index: int) -> Edge:
     return edge
 
 
-def _result(gradient: Gradient, index: int, allow_unused: bool) -> TapeValue | None:
+def _result(gradient: GradientValue, index: int, allow_unused: bool) -> TapeValue | None:
     if gradient is None and not allow_unused:
         raise RuntimeError(f"no output depends on input {index}: pass allow_unused=True to have None for its gradient")
     return None if gradient is None else as_variable(gradient)

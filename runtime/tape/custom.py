@@ -11,7 +11,7 @@ from ..values.recorded import taker_of
 from .captures import Capture, OtherCapture, TensorCapture, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
 from .mode import grad_mode, is_grad_enabled
-from .node import Edge, Gradient, Metadata, TapeNode
+from .node import Edge, GradientValue, Metadata, TapeNode
 from .value import TapeValue, as_variable, recorded, without_past
 
 
@@ -178,12 +178,12 @@ class CustomNode(TapeNode):
         self._ctx = ctx
         self._outputs = outputs
 
-    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[GradientValue], create_graph: bool, keeps: bool) -> Sequence[GradientValue]:
         given = [self._given(slot, gradients) for slot in self._outputs]
         results = gradients_of(self._function, self._ctx, given, len(self.edges))
         return [_taken(gradient, create_graph) for gradient in results]
 
-    def _given(self, slot: int | None, gradients: list[Gradient]) -> TapeValue | None:
+    def _given(self, slot: int | None, gradients: list[GradientValue]) -> TapeValue | None:
         gradient = None if slot is None else gradients[slot]
         if gradient is None and slot is not None and self._ctx.materialize_grads:
             gradient = self.metadata[slot].zeros()
@@ -193,7 +193,7 @@ class CustomNode(TapeNode):
         self._ctx.release()
 
 
-def _taken(gradient: Any, create_graph: bool) -> Gradient:
+def _taken(gradient: Any, create_graph: bool) -> GradientValue:
     if gradient is None:
         return None
     variable = as_variable(gradient)

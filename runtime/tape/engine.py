@@ -17,7 +17,7 @@ from threading import Condition, Lock
 
 from .graph_walk import Roots, Task, task_of
 from .inbox import Inbox
-from .node import Edge, Gradient, TapeNode
+from .node import Edge, GradientValue, TapeNode
 from .sequential import run_in_order
 
 WORKERS = min(os.cpu_count() or 1, 16)
@@ -53,7 +53,7 @@ def run_backward(
     *,
     retain_graph: bool,
     create_graph: bool,
-) -> list[Gradient]:
+) -> list[GradientValue]:
     """Send gradients from the roots along all edges.
 
     Without `targets`, to the leaves, where they accumulate. With, only to those, where they are returned, one for
@@ -80,7 +80,7 @@ class _BackwardRun:
             self._deliver(edge, (float("-inf"), i), gradient, self._ready)
         heapify(self._ready)
 
-    def run(self) -> list[Gradient]:
+    def run(self) -> list[GradientValue]:
         while True:
             with self._changed:
                 while self._running and (not self._ready or self._failures):
@@ -133,7 +133,7 @@ class _BackwardRun:
         for edge, i, gradient in self._task.run_node(node, inbox.gradients()):
             self._deliver(edge, (-node.sequence, i), gradient, ready)
 
-    def _deliver(self, edge: Edge, key: tuple[float, int], gradient: Gradient, ready: list[Inbox]) -> None:
+    def _deliver(self, edge: Edge, key: tuple[float, int], gradient: GradientValue, ready: list[Inbox]) -> None:
         inbox = self._inboxes.get(edge.node)
         if inbox is None:
             return

@@ -10,11 +10,11 @@ import numpy as np
 from ...compiler.ops.registry import OPS
 from ..failures.failure import RuntimeFailure
 from ..operands.snippets import operate
-from .node import Gradient, Metadata
+from .node import GradientValue, Metadata
 from .value import TapeValue
 
 
-def added(left: Gradient, right: Gradient) -> Gradient:
+def added(left: GradientValue, right: GradientValue) -> GradientValue:
     """The sum of two gradients, of which either may be undefined."""
     if left is None or right is None:
         return right if left is None else left
@@ -23,7 +23,7 @@ def added(left: Gradient, right: Gradient) -> Gradient:
     return np.asarray(left + right)
 
 
-def fitted(gradient: Gradient, metadata: Metadata, name: str) -> Gradient:
+def fitted(gradient: GradientValue, metadata: Metadata, name: str) -> GradientValue:
     """A gradient in the shape and dtype of what it is the gradient of.
 
     Where that was broadcast to the gradient's shape, the sum over what it was broadcast to. RuntimeFailure where the
@@ -46,7 +46,7 @@ def fitted(gradient: Gradient, metadata: Metadata, name: str) -> Gradient:
     return gradient
 
 
-def _reduced(gradient: Gradient, shape: Sequence[int]) -> Gradient:
+def _reduced(gradient: GradientValue, shape: Sequence[int]) -> GradientValue:
     if isinstance(gradient, TapeValue):
         return operate("{}.sum_to_size({})", gradient, [*shape]) if shape else operate("{}.sum()", gradient)
     result: Any = OPS.named("aten::sum_to_size").evaluate(gradient, [*shape])

@@ -16,9 +16,9 @@ from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.ops.arrays import dtype_of
 from ...lang.diagnostics import CompileError
 from ..execution.differentiated import CompiledGraph, Differentiated, Key, pattern_of
-from .captures import Capture, Layout, TensorCapture, captured, require_captures
+from .captures import Capture, Nested, TensorCapture, captured, require_captures
 from .fingerprints import check_fingerprints, fingerprints_of, is_checking
-from .node import Edge, Gradient, Metadata, TapeNode
+from .node import Edge, GradientValue, Metadata, TapeNode
 from .programs import captured_names, gradient_key
 from .value import TapeValue, as_variable, plain, recorded, wrapped
 
@@ -75,8 +75,8 @@ class DifferentiableGraph(TapeNode):
         gradient = differentiated.gradient
         self._what = differentiated
         self._wiring = differentiated.wiring
-        self._outputs: list[Layout] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
-        self._inputs: list[Layout] = [_edges(values[i], edges) for i in gradient.output_vjps]
+        self._outputs: list[Nested] = [_slots(outputs[i], metadata) for i in self._wiring.real_vjps]
+        self._inputs: list[Nested] = [_edges(values[i], edges) for i in gradient.output_vjps]
         super().__init__(differentiated.name, edges, metadata)
         kept = residuals_of(gradient, arrays, outputs)
         self._kept: list[Any] | None = kept
@@ -123,7 +123,7 @@ class DifferentiableGraph(TapeNode):
 
     # --- backward ---
 
-    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[GradientValue], create_graph: bool, keeps: bool) -> Sequence[GradientValue]:
         kept = require_captures(self._kept, self.name)
         if self._fingerprints is not None:
             check_fingerprints(self.name, captured_names(self._what), kept, self._fingerprints)
@@ -139,7 +139,7 @@ class DifferentiableGraph(TapeNode):
         kept.clear()
         return self._by_edge(program.use_up(vjps))
 
-    def _vjps(self, gradients: list[Gradient], create_graph: bool) -> list[Any]:
+    def _vjps(self, gradients: list[GradientValue], create_graph: bool) -> list[Any]:
         """The gradient of each output that has one, temporaries included."""
         vjps = [
             gradients[layout] if isinstance(layout, int) else self._of_list(layout, gradients, create_graph)
@@ -147,13 +147,13 @@ class DifferentiableGraph(TapeNode):
         ]
         return vjps + [None] * (len(self._what.gradient.input_vjps) - len(vjps))
 
-    def _of_list(self, layout: Layout, gradients: list[Gradient], create_graph: bool) -> Any:
+    def _of_list(self, layout: Nested, gradients: list[GradientValue], create_graph: bool) -> Any:
         """The gradient of an output that is a list: undefined, or a list with zeros for what is undefined in it."""
         if layout is None or all(gradients[slot] is None for slot in _each(layout)):
             return None
         return self._element(layout, gradients, create_graph)
 
-    def _element(self, layout: Layout, gradients: list[Gradient], create_graph: bool) -> Any:
+    def _element(self, layout: Nested, gradients: list[GradientValue], create_graph: bool) -> Any:
         if isinstance(layout, tuple):
             return [self._element(item, gradients, create_graph) for item in layout]
         if layout is None or gradients[layout] is not None:
@@ -161,10 +161,10 @@ class DifferentiableGraph(TapeNode):
         zeros = self.metadata[layout].zeros()
         return as_variable(zeros) if create_graph else zeros
 
-    def _by_edge(self, results: Sequence[Any]) -> Sequence[Gradient]:
+    def _by_edge(self, results: Sequence[Any]) -> Sequence[GradientValue]:
         if not self._what.takes_lists:
             return results
-        gradients: list[Gradient] = [None] * len(self.edges)
+        gradients: list[GradientValue] = [None] * len(self.edges)
         for layout, result in zip(self._inputs, results, strict=True):
             _spread(layout, result, gradients)
         return gradients
@@ -185,11 +185,11 @@ class RefusalNode(TapeNode):
         self._error = error
         self.results = [_placed(self, output, layout) for output, layout in zip(outputs, layouts, strict=True)]
 
-    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[GradientValue], create_graph: bool, keeps: bool) -> Sequence[GradientValue]:
         raise CompileError(self._error.diagnostics)
 
 
-def _slots(value: Any, metadata: list[Metadata]) -> Layout:
+def _slots(value: Any, metadata: list[Metadata]) -> Nested:
     """Slots for an output, added to `metadata`: none if it is no floating tensor at run time."""
     if isinstance(value, np.ndarray):
         if not dtype_of(value).is_floating:
@@ -199,7 +199,7 @@ def _slots(value: Any, metadata: list[Metadata]) -> Layout:
     return tuple([_slots(item, metadata) for item in value]) if isinstance(value, list) else None
 
 
-def _edges(value: Any, edges: list[Edge | None]) -> Layout:
+def _edges(value: Any, edges: list[Edge | None]) -> Nested:
     """Edges for an input, added to `edges`; an element of a list has one whether it requires a gradient or not."""
     if isinstance(value, list):
         return tuple([_edges(item, edges) for item in value])
@@ -207,7 +207,7 @@ def _edges(value: Any, edges: list[Edge | None]) -> Layout:
     return len(edges) - 1
 
 
-def _placed(node: TapeNode, value: Any, layout: Layout) -> Any:
+def _placed(node: TapeNode, value: Any, layout: Nested) -> Any:
     """An output as Variables of a node's slots."""
     if isinstance(layout, int):
         return recorded(value, node, layout)
@@ -216,7 +216,7 @@ def _placed(node: TapeNode, value: Any, layout: Layout) -> Any:
     return [_placed(node, item, inner) for item, inner in zip(value, layout, strict=True)]
 
 
-def _each(layout: Layout) -> Iterator[int]:
+def _each(layout: Nested) -> Iterator[int]:
     """The numbers in a layout. Lists nest as deep as loops in source, so this recurses."""
     if isinstance(layout, int):
         yield layout
@@ -225,7 +225,7 @@ def _each(layout: Layout) -> Iterator[int]:
             yield from _each(item)
 
 
-def _spread(layout: Layout, result: Any, gradients: list[Gradient]) -> None:
+def _spread(layout: Nested, result: Any, gradients: list[GradientValue]) -> None:
     """Put the gradients of an input, or of the elements of a list, where they belong."""
     if isinstance(layout, int):
         gradients[layout] = result

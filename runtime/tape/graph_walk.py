@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from ...lang.light_dataclasses import dataclass, field
 from .gradients import fitted
 from .hooks import run_node, run_tensor_hooks
-from .node import Edge, Gradient, TapeNode
+from .node import Edge, GradientValue, TapeNode
 
-Roots = Sequence[tuple[Edge, Gradient]]
+Roots = Sequence[tuple[Edge, GradientValue]]
 
 
 @dataclass(slots=True)
@@ -23,13 +23,13 @@ class Task:
     roots: Roots
     needed: Set[TapeNode]
     wanted: Mapping[TapeNode, Sequence[tuple[int, int]]]
-    found: list[Gradient]
+    found: list[GradientValue]
     retain_graph: bool
     create_graph: bool
     waits: dict[TapeNode, int] = field(default_factory=dict)
     """Per node how many gradients come to it, undefined ones included."""
 
-    def run_node(self, node: TapeNode, gradients: list[Gradient]) -> list[tuple[Edge, int, Gradient]]:
+    def run_node(self, node: TapeNode, gradients: list[GradientValue]) -> list[tuple[Edge, int, GradientValue]]:
         """Run a node: its gradients that go on, each with its edge and the number of that."""
         run_tensor_hooks(node, gradients, self.create_graph)
         if self.wanted:
@@ -42,7 +42,7 @@ class Task:
             node.release()
         if len(results) != len(node.edges):
             raise RuntimeError(f"{node.name} gave {len(results)} gradients for {len(node.edges)} inputs")
-        passed: list[tuple[Edge, int, Gradient]] = []
+        passed: list[tuple[Edge, int, GradientValue]] = []
         for i, edge in enumerate(node.edges):
             if edge is not None and edge.node in self.needed:
                 passed.append((edge, i, fitted(results[i], edge.node.metadata[edge.slot], node.name)))

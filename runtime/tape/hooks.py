@@ -7,11 +7,11 @@ from typing import Any
 
 from .gradients import fitted
 from .mode import grad_mode
-from .node import Gradient, Hook, Metadata, TapeNode
+from .node import GradientValue, Hook, Metadata, TapeNode
 from .value import TapeValue, as_variable
 
 
-def run_tensor_hooks(node: TapeNode, gradients: list[Gradient], create_graph: bool) -> None:
+def run_tensor_hooks(node: TapeNode, gradients: list[GradientValue], create_graph: bool) -> None:
     """Let the hooks of each slot's Variable see its gradient, and replace it."""
     hooked = node.hooked_slots
     if hooked is None:
@@ -20,11 +20,13 @@ def run_tensor_hooks(node: TapeNode, gradients: list[Gradient], create_graph: bo
         gradients[slot] = _hooked(hooks, gradients[slot], node.metadata[slot], create_graph)
 
 
-def run_node(node: TapeNode, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+def run_node(
+    node: TapeNode, gradients: list[GradientValue], create_graph: bool, keeps: bool
+) -> Sequence[GradientValue]:
     """`node.backward` with the node's own hooks around it."""
     if node.prehooks:
         gradients = _all_hooked(node.prehooks, gradients, (), node.metadata, create_graph)
-    results: Sequence[Gradient] = (None,) * len(node.edges)
+    results: Sequence[GradientValue] = (None,) * len(node.edges)
     if node.takes_undefined or any(gradient is not None for gradient in gradients):
         with grad_mode(create_graph):
             results = node.backward(gradients, create_graph, keeps)
@@ -34,7 +36,7 @@ def run_node(node: TapeNode, gradients: list[Gradient], create_graph: bool, keep
     return _all_hooked(node.hooks, results, (gradients,), expected, create_graph)
 
 
-def _hooked(hooks: dict[int, Hook], gradient: Gradient, expected: Metadata, create_graph: bool) -> Gradient:
+def _hooked(hooks: dict[int, Hook], gradient: GradientValue, expected: Metadata, create_graph: bool) -> GradientValue:
     """A gradient after a Variable's hooks have seen it, None if none came; what they return has to fit as it does."""
     for hook in list(hooks.values()):
         result = hook(_shown(gradient))
@@ -45,11 +47,11 @@ def _hooked(hooks: dict[int, Hook], gradient: Gradient, expected: Metadata, crea
 
 def _all_hooked(
     hooks: dict[int, Hook],
-    gradients: Sequence[Gradient],
-    more: tuple[Sequence[Gradient], ...],
+    gradients: Sequence[GradientValue],
+    more: tuple[Sequence[GradientValue], ...],
     expected: Sequence[Metadata | None],
     create_graph: bool,
-) -> list[Gradient]:
+) -> list[GradientValue]:
     """The gradients after each hook has seen them; a hook's result takes their place."""
     current = list(gradients)
     others = [tuple(map(_shown, values)) for values in more]
@@ -64,12 +66,12 @@ def _all_hooked(
     return current
 
 
-def _shown(gradient: Gradient) -> TapeValue | None:
+def _shown(gradient: GradientValue) -> TapeValue | None:
     """A gradient as hooks see it."""
     return None if gradient is None else as_variable(gradient)
 
 
-def _kept(gradient: Any, expected: Metadata | None, create_graph: bool) -> Gradient:
+def _kept(gradient: Any, expected: Metadata | None, create_graph: bool) -> GradientValue:
     """What a hook returned as the engine passes it on."""
     if gradient is None or expected is None:
         return None

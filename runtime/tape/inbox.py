@@ -9,7 +9,7 @@ from __future__ import annotations
 from threading import Lock
 
 from .gradients import added
-from .node import Gradient, TapeNode
+from .node import GradientValue, TapeNode
 
 Key = tuple[float, int]
 """Minus the sequence number of the node that gives a gradient, and which of its edges it takes."""
@@ -22,10 +22,10 @@ class Sum:
 
     def __init__(self) -> None:
         self._keys: list[Key] = []
-        self._early: dict[Key, Gradient] = {}
+        self._early: dict[Key, GradientValue] = {}
         self._lock: Lock | None = None
         self._next = 0
-        self._total: Gradient = None
+        self._total: GradientValue = None
 
     def expect(self, key: Key) -> None:
         self._keys.append(key)
@@ -36,7 +36,7 @@ class Sum:
             self._keys.sort()
             self._lock = Lock()
 
-    def add(self, key: Key, gradient: Gradient) -> None:
+    def add(self, key: Key, gradient: GradientValue) -> None:
         if self._lock is None:
             self._total = gradient
             return
@@ -46,7 +46,7 @@ class Sum:
                 self._total = added(self._total, self._early.pop(self._keys[self._next]))
                 self._next += 1
 
-    def take(self) -> Gradient:
+    def take(self) -> GradientValue:
         total, self._total = self._total, None
         return total
 
@@ -71,7 +71,7 @@ class Inbox:
         for sum in self.sums.values():
             sum.close()
 
-    def gradients(self) -> list[Gradient]:
+    def gradients(self) -> list[GradientValue]:
         """One per slot, taken out."""
         return [self.sums[slot].take() if slot in self.sums else None for slot in range(len(self.node.metadata))]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-Gradient: TypeAlias = Any
+GradientValue: TypeAlias = Any
 """An array; a Variable where the backward is itself recorded; None if it is undefined."""
 Hook: TypeAlias = Callable[..., Any]
 
@@ -80,7 +80,7 @@ class TapeNode:
         self.hooks: dict[int, Hook] | None = None
         self._tensor_hooks: dict[int, dict[int, Hook]] | None = None
 
-    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[GradientValue], create_graph: bool, keeps: bool) -> Sequence[GradientValue]:
         """One gradient per edge, given one per slot. With `create_graph` gradients are Variables, and recorded; without
         `keeps` what was captured may be let go of on the way."""
         raise NotImplementedError
@@ -136,7 +136,7 @@ class Leaf(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def accumulate(self, gradient: Gradient, create_graph: bool) -> None: ...
+    def accumulate(self, gradient: GradientValue, create_graph: bool) -> None: ...
 
 
 class AccumulateGrad(TapeNode):
@@ -154,7 +154,7 @@ class AccumulateGrad(TapeNode):
     def hooked_slots(self) -> Mapping[int, dict[int, Hook]] | None:
         return {0: self.variable.hooks} if self.variable.hooks else None
 
-    def backward(self, gradients: list[Gradient], create_graph: bool, keeps: bool) -> Sequence[Gradient]:
+    def backward(self, gradients: list[GradientValue], create_graph: bool, keeps: bool) -> Sequence[GradientValue]:
         with self._lock:
             self.variable.accumulate(gradients[0], create_graph)
         return ()

@@ -10,10 +10,10 @@ from heapq import heappop, heappush
 
 from .gradients import added
 from .graph_walk import Task
-from .node import Edge, Gradient, TapeNode
+from .node import Edge, GradientValue, TapeNode
 
 
-def run_in_order(task: Task) -> list[Gradient]:
+def run_in_order(task: Task) -> list[GradientValue]:
     """Run the nodes of a task; what it was to find."""
     return _Sequential(task).run()
 
@@ -22,9 +22,9 @@ class _Sequential:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._ready: list[tuple[int, int, TapeNode]] = []
-        self._gradients: dict[TapeNode, list[Gradient]] = {}
+        self._gradients: dict[TapeNode, list[GradientValue]] = {}
 
-    def run(self) -> list[Gradient]:
+    def run(self) -> list[GradientValue]:
         task, ready = self._task, self._ready
         for edge, gradient in task.roots:
             self._deliver(edge, gradient)
@@ -35,7 +35,7 @@ class _Sequential:
                 del gradient
         return task.found
 
-    def _deliver(self, edge: Edge, gradient: Gradient) -> None:
+    def _deliver(self, edge: Edge, gradient: GradientValue) -> None:
         node, slot = edge
         if gradient is not None:
             gradients = self._gradients.get(node)
@@ -46,5 +46,5 @@ class _Sequential:
         if not waits and node in self._task.needed:
             heappush(self._ready, (node.rank, -node.sequence, node))
 
-    def _taken(self, node: TapeNode) -> list[Gradient]:
+    def _taken(self, node: TapeNode) -> list[GradientValue]:
         return self._gradients.pop(node, None) or [None] * len(node.metadata)

@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 
 from ...compiler.ops.arrays import Array, dtype_of
-from ..operands.operand import Operand
+from ..operands.operand import RecordedOperand
 from ..operands.snippets import operate
 from ..values.arrays import to_array
 from ..values.containers import alike
@@ -20,7 +20,7 @@ from .node import AccumulateGrad, Edge, Hook, RemovableHandle, TapeNode
 _ACCUMULATORS = Lock()
 
 
-class TapeValue(Operand):
+class TapeValue(RecordedOperand):
     """What the tape knows of a Variable: the array, and where its gradient goes.
 
     What users hold is the class above, `Variable`, whose methods call the engine and compiled functions.

@@ -25,7 +25,7 @@ from .again import KeptArguments
 from .devices import DeviceMemory
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
-from .places import Layout, Place, each, moved, places, put_together, take_apart
+from .places import Nested, Place, each, moved, places, put_together, take_apart
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
 from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, on_device, without_tangent
@@ -44,10 +44,10 @@ class StepCall:
 
     __slots__ = ("arguments", "outputs", "step")
 
-    def __init__(self, step: Step, arguments: list[Layout]) -> None:
+    def __init__(self, step: Step, arguments: list[Nested]) -> None:
         self.step = step
         self.arguments = arguments
-        self.outputs: list[Layout] = []
+        self.outputs: list[Nested] = []
 
     def again(self) -> StepCall:
         """The same call, to be run on other tensors."""
@@ -117,9 +117,9 @@ class KeptPlaces:
     """What a node keeps besides tensors: where captures, gradients of outputs and those of arguments stand."""
 
     step: Step
-    captures: list[Layout]
-    outputs: list[Layout]
-    arguments: list[Layout]
+    captures: list[Nested]
+    outputs: list[Nested]
+    arguments: list[Nested]
     metadata: dict[int, tuple[Any, ...]]
     """Of outputs that stand in lists: shape, dtype, device; nothing where they are not floating."""
     shapes: list[Any]
@@ -180,7 +180,7 @@ class KeptPlaces:
             if i in self.step.repeated:
                 vjps[position] = self._vjp(self.outputs[position], [None] * count)
 
-    def _vjp(self, layout: Layout, given: Sequence[Any]) -> Any:
+    def _vjp(self, layout: Nested, given: Sequence[Any]) -> Any:
         """The gradient of one output; of a list, a list, with None for what is undefined in it."""
         if type(layout) is Place:
             return given[layout]
@@ -188,7 +188,7 @@ class KeptPlaces:
             return None
         return self._elements(layout, given)
 
-    def _elements(self, layout: list[Layout], given: Sequence[Any]) -> list[Any]:
+    def _elements(self, layout: list[Nested], given: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for item in layout:
             if isinstance(item, list):
@@ -197,7 +197,7 @@ class KeptPlaces:
                 found.append(given[item] if type(item) is Place else None)
         return found
 
-    def _spread(self, name: str, layout: Layout, result: Any, row: list[Any]) -> None:
+    def _spread(self, name: str, layout: Nested, result: Any, row: list[Any]) -> None:
         """Put gradients in the row; torch itself sums one whose argument was broadcast, and casts it."""
         if type(layout) is Place:
             if result is not None and not fits(self.shapes[layout], result.shape):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-Layout: TypeAlias = Any
+Nested: TypeAlias = Any
 """A Place, a list of layouts, or a value that is no tensor."""
 
 
@@ -22,9 +22,9 @@ class Place(int):
     __slots__ = ()
 
 
-def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[Layout]:
+def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[Nested]:
     """The layouts of values, whose tensors are added to the row."""
-    layouts: list[Layout] = []
+    layouts: list[Nested] = []
     for value in values:
         if isinstance(value, torch.Tensor):
             layouts.append(Place(len(tensors)))
@@ -34,7 +34,7 @@ def take_apart(values: Sequence[Any], tensors: list[Any]) -> list[Layout]:
     return layouts
 
 
-def put_together(layouts: Sequence[Layout], tensors: Sequence[Any]) -> list[Any]:
+def put_together(layouts: Sequence[Nested], tensors: Sequence[Any]) -> list[Any]:
     """The inverse of `take_apart`."""
     return [
         tensors[layout]
@@ -44,9 +44,9 @@ def put_together(layouts: Sequence[Layout], tensors: Sequence[Any]) -> list[Any]
     ]
 
 
-def moved(layouts: Sequence[Layout], tensors: Sequence[Any], row: list[Any]) -> list[Layout]:
+def moved(layouts: Sequence[Nested], tensors: Sequence[Any], row: list[Any]) -> list[Nested]:
     """The same layouts in another row, to which their tensors are added."""
-    found: list[Layout] = []
+    found: list[Nested] = []
     for layout in layouts:
         if type(layout) is Place:
             found.append(Place(len(row)))
@@ -56,7 +56,7 @@ def moved(layouts: Sequence[Layout], tensors: Sequence[Any], row: list[Any]) -> 
     return found
 
 
-def places(layouts: Sequence[Layout]) -> Iterator[Place]:
+def places(layouts: Sequence[Nested]) -> Iterator[Place]:
     """The places in layouts, in order."""
     for layout in layouts:
         if type(layout) is Place:

@@ -24,7 +24,7 @@ from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
 from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
-from .places import Layout, Place, each
+from .places import Nested, Place, each
 from .steps import Step, step_of
 
 Values = Sequence[Any]
@@ -128,7 +128,7 @@ class NodeCall:
         self._computed_numbers = [(n, i) for n, i in outputs if i not in place]
         self._has_numbers = bool(self._numbers or self._computed_numbers)
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
-        self._outputs: list[Layout] = [Place(place[i]) for i in step.input_vjps]
+        self._outputs: list[Nested] = [Place(place[i]) for i in step.input_vjps]
         self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
         self._places = {i: Place(place) for place, i in enumerate(self._tensors)}
         self._without: list[int] | None = None

@@ -11,7 +11,7 @@ import torch
 from ..failures.failure import RuntimeFailure
 from ..settings.random import local_seed, next_seed
 from .kinds import is_batch_of_gradients
-from .places import Layout, Place, put_together, take_apart
+from .places import Nested, Place, put_together, take_apart
 from .steps import Step
 from .symbolic import draws_numbers
 
@@ -20,7 +20,7 @@ class Repeatable(Protocol):
     """A call of a step that can be made again."""
 
     step: Step
-    outputs: list[Layout]
+    outputs: list[Nested]
 
     def again(self) -> Self: ...
 
@@ -77,7 +77,7 @@ def run_per_gradient(run: Callable[[Sequence[Any]], Sequence[Any]], values: Sequ
     batched = {i: torch._remove_batch_dim(t, level, 0, 0) for i, t in enumerate(flat) if is_batch_of_gradients(t)}
     count = len(next(iter(batched.values())))
     rows: list[list[Any]] = []
-    found: list[list[Layout]] = []
+    found: list[list[Nested]] = []
     for sample in range(count):
         row: list[Any] = []
         tensors = [batched[i][sample] if i in batched else tensor for i, tensor in enumerate(flat)]

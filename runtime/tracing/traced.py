@@ -11,7 +11,7 @@ import numpy as np
 from ...compiler.ir.node import Value
 from ...compiler.types.types import ListType, OptionalType, TupleType, Type, is_tensor
 from ...lang.callers import calling_frame
-from ..operands.operand import Operand
+from ..operands.operand import RecordedOperand
 from ..operands.snippets import operate
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Trace(Protocol):
         """Record a call of a gs.tape.Function with the backward that it has."""
 
 
-class TracedValue(Operand):
+class TracedValue(RecordedOperand):
     """A value of the graph that is being made, and what it is for the example arguments.
 
     Sizes, numbers and lists computed from arguments are tracing values too. Where Python needs the number itself

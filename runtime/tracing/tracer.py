@@ -53,7 +53,7 @@ STRUCTURE = frozenset(("aten::dim", "prim::dtype", "aten::is_floating_point"))
 """Ops whose results are part of a trace, like the tensors' ranks and dtypes that they follow from."""
 
 
-Custom = Callable[["Tracer", "type[TapeFunction]", Sequence[Any]], Any]
+CallCustom = Callable[["Tracer", "type[TapeFunction]", Sequence[Any]], Any]
 """Records a call of a gs.tape.Function: it makes a trace of its own for it, and so stands above this one."""
 
 
@@ -63,7 +63,7 @@ class Tracer:
     One with `most_calls` is a check's: it gives no warnings, and RunTooLong where more functions are called.
     """
 
-    def __init__(self, name: str, span: Span, custom: Custom, *, most_calls: int | None = None) -> None:
+    def __init__(self, name: str, span: Span, custom: CallCustom, *, most_calls: int | None = None) -> None:
         self.name = name
         self._custom = custom
         self.is_open = True

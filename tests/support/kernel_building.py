@@ -18,7 +18,6 @@ from gradscript.compiler.kernel_ir.kernel import (
     KernelConstant,
     KernelParameter,
     Load,
-    Number,
     Operand,
     Position,
     Reduce,
@@ -28,7 +27,7 @@ from gradscript.compiler.kernel_ir.kernel import (
     Uniform,
 )
 from gradscript.compiler.ops.scalar import PRIMITIVES
-from gradscript.compiler.types.dtypes import BOOL, FLOAT32, INT64, DType
+from gradscript.compiler.types.dtypes import BOOL, FLOAT32, INT64, DType, Number
 from gradscript.lang.light_dataclasses import replace
 
 

@@ -27,12 +27,12 @@ from math import prod
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.in_place import shares_memory
-from ...kernel_ir.kernel import Condition, Kernel, Number
+from ...kernel_ir.kernel import Condition, Kernel
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of
-from ...types.dtypes import DType
+from ...types.dtypes import DType, Number
 from ...types.open_sizes import is_open
 from ..naming import Names
 from ..text import Unsupported

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Number
 from ...ops.scalar import PRIMITIVES
 from ...types.dtypes import (
     BFLOAT16,
@@ -26,6 +25,7 @@ from ...types.dtypes import (
     INT64,
     UINT8,
     DType,
+    Number,
 )
 from ..text import ATOM, Text, Unsupported
 

@@ -17,7 +17,6 @@ from ...kernel_ir.kernel import (
     Kernel,
     KernelConstant,
     Load,
-    Number,
     Operand,
     Position,
     Reduce,
@@ -32,7 +31,7 @@ from ...kernel_ir.statements import indices, used_names
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
 from ...scheduling.coarse import coarse_values
-from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType
+from ...types.dtypes import BOOL, FLOAT64, INT32, INT64, DType, Number
 from ...types.open_sizes import is_open, next_power, whole
 from ..naming import Names
 from ..text import Text

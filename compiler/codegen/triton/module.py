@@ -22,7 +22,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Axis, Kernel, Number, Statement, Uniform
+from ...kernel_ir.kernel import Axis, Kernel, Statement, Uniform
 from ...kernel_ir.passed import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.order import with_late_loads
@@ -40,6 +40,7 @@ from ...types.dtypes import (
     INT32,
     INT64,
     UINT8,
+    Number,
 )
 from ...types.open_sizes import is_open
 from ..naming import Names

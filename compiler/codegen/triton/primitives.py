@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from ....lang.light_dataclasses import dataclass
-from ...kernel_ir.kernel import Number
-from ...kernel_ir.ranges import ANY, Range
+from ...kernel_ir.index import Range
+from ...kernel_ir.ranges import ANY
 from ...types.dtypes import (
     BFLOAT16,
     BOOL,
@@ -24,6 +24,7 @@ from ...types.dtypes import (
     INT64,
     UINT8,
     DType,
+    Number,
 )
 from ..text import ATOM, Text, Unsupported
 

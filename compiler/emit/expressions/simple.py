@@ -26,7 +26,7 @@ from ...types.types import (
 from ..annotations import dotted_name
 from ..emitter import Emitter, Evaluated, described
 from ..resolve import element_named, emit_resolved
-from ..truth import Body, refine
+from ..truth import EmitSide, refine
 from .conditions import emit_bool, emit_condition, emit_operand
 from .operators import emit_binary, emit_comparison
 from .outside import emit_outside
@@ -177,7 +177,7 @@ def emit_conditional(e: Emitter, node: ast.Conditional) -> Walk:
     return (yield _branches(e, node, node.test, then, otherwise))
 
 
-def _branches(e: Emitter, node: ast.Syntax, test: ast.Expr, then: Body, otherwise: Body) -> Walk:
+def _branches(e: Emitter, node: ast.Syntax, test: ast.Expr, then: EmitSide, otherwise: EmitSide) -> Walk:
     """The side or sides that can run; the value that they agree on."""
     condition = yield emit_condition(e, test)
     if condition.static is not None:

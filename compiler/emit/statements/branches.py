@@ -10,10 +10,10 @@ from ...ir.node import Block, Node, Value
 from ...types.types import CLOSURE, NONE, OptionalType, Type, unify
 from ..emitter import Emitter, described
 from ..scopes import Frame, Refined, UnusableName
-from ..truth import Body, TruthValue, refine
+from ..truth import EmitSide, TruthValue, refine
 
 
-def emit_branch_statements(e: Emitter, span: Span, condition: TruthValue, bodies: tuple[Body, Body]) -> Walk:
+def emit_branch_statements(e: Emitter, span: Span, condition: TruthValue, bodies: tuple[EmitSide, EmitSide]) -> Walk:
     """An `if` statement whose condition is emitted: both sides, then one value for each name that either assigned."""
     assert condition.value is not None
     branch = e.builder.node("prim::If", [condition.value], blocks=2)

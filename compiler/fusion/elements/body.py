@@ -17,7 +17,6 @@ from ...kernel_ir.kernel import (
     Definition,
     KernelConstant,
     Load,
-    Number,
     Operand,
     Position,
     Reduce,
@@ -28,7 +27,7 @@ from ...kernel_ir.kernel import (
 from ...kernel_ir.statements import used_names
 from ...ops.arrays import numpy_dtype
 from ...ops.scalar import PRIMITIVES
-from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
+from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType, Number
 from ...types.open_sizes import is_open
 
 

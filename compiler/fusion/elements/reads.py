@@ -10,13 +10,13 @@ from ....lang.trampoline import Walk
 from ...ir.node import Node, Value
 from ...kernel_ir.index import constant
 from ...kernel_ir.index import value as index_value
-from ...kernel_ir.kernel import Condition, KernelConstant, Number
+from ...kernel_ir.kernel import Condition, KernelConstant
 from ...kernel_ir.layout import contiguous_strides
 from ...ops.arrays import can_fill, numpy_dtype
 from ...ops.dims import wrap_dim
 from ...ops.families.creation import in_steps_of
 from ...ops.meta import UNKNOWN, Meta
-from ...types.dtypes import BOOL, INT32, INT64
+from ...types.dtypes import BOOL, INT32, INT64, Number
 from ...types.open_sizes import is_open
 from .body import register_dtype
 from .rule import Elements, Guards, Incompatible, Known, Place, as_dtype

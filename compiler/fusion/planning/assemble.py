@@ -15,7 +15,7 @@ from ...scheduling.one_hot import pick_single_terms
 from ...scheduling.phases import is_read_once
 from ...scheduling.split import split_reductions
 from ...scheduling.tiles import is_tiled
-from ..program import ExternStep, KernelStep, Step
+from ..program import ExternStep, KernelStep, ProgramStep
 from .counts import counts_of, with_counts_passed
 from .group import Group
 
@@ -29,12 +29,12 @@ def assembled(
     layouts: dict[str, Layout],
     unique: Callable[[str], str],
     split: Split = split_reductions,
-) -> tuple[Step, ...]:
+) -> tuple[ProgramStep, ...]:
     """The steps of a program, in order. Partial results get names by `unique` and places in `layouts`.
 
     InvalidKernel for a kernel that is not well formed, whatever made it so.
     """
-    made: list[Step] = []
+    made: list[ProgramStep] = []
     counts: set[int] = set()
     name = _spelled(name)
     groups = [step for step in steps if isinstance(step, Group)]

@@ -16,7 +16,7 @@ from ....lang.light_dataclasses import replace
 from ...kernel_ir.kernel import Compute, Kernel, KernelConstant, Statement, Total
 from ...kernel_ir.passed import passed_sizes
 from ...types.open_sizes import whole
-from ..program import KernelStep, Step
+from ..program import KernelStep, ProgramStep
 
 
 def counts_of(kernel: Kernel, chunks: Collection[str]) -> set[int]:
@@ -27,7 +27,7 @@ def counts_of(kernel: Kernel, chunks: Collection[str]) -> set[int]:
     return {n - less for n in found for less in (0, 1) if n - less > 1}
 
 
-def with_counts_passed(steps: Sequence[Step], counts: Collection[int]) -> tuple[Step, ...]:
+def with_counts_passed(steps: Sequence[ProgramStep], counts: Collection[int]) -> tuple[ProgramStep, ...]:
     """The steps of a program, which has such counts."""
     kernels = [step.kernel for step in steps if isinstance(step, KernelStep)]
     rows = {axis.size for kernel in kernels for axis in kernel.axes if not axis.dynamic}

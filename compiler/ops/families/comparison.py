@@ -9,7 +9,7 @@ from ...types.lazy_numpy import np
 from ..arrays import dtype_of, element, result_dtype
 from ..elementwise import pointwise
 from ..registry import Trait
-from ..scalar import Operand, Scalar
+from ..scalar import Scalar, ScalarOperand
 from .pointwise import COMMUTATIVE, NONDIFFERENTIABLE, binary
 
 # --- comparisons ---
@@ -22,7 +22,7 @@ binary("gt", lambda x, y: x > y, dtype="bool", traits=NONDIFFERENTIABLE, aliases
 binary("ge", lambda x, y: x >= y, dtype="bool", traits=NONDIFFERENTIABLE, aliases=("greater_equal",))
 
 
-def _is_close(x: Scalar, y: Scalar, rtol: Operand, atol: Operand, equal_nan: bool) -> Scalar:
+def _is_close(x: Scalar, y: Scalar, rtol: ScalarOperand, atol: ScalarOperand, equal_nan: bool) -> Scalar:
     distance = abs(x - y)
     is_near = (distance <= abs(y * rtol) + atol) & ~s.isinf(distance)
     close = (x == y) | is_near

@@ -16,12 +16,13 @@ from ...types.dtypes import (
     INT8,
     UINT8,
     DType,
+    Number,
 )
 from ...types.lazy_numpy import np
 from ...types.types import TensorType, Type
 from ..arrays import Array, cast, dtype_of
 from ..registry import Trait, declare
-from .creation import OPTIONS, Number, filled
+from .creation import OPTIONS, filled
 
 
 def _to(self: Array, dtype: int | None) -> Array:

@@ -17,13 +17,13 @@ from ...types.dtypes import (
     FLOAT64,
     INT64,
     DType,
+    Number,
 )
 from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, can_fill, cast, dtype_of, element, numpy_dtype, scalar_dtype
 from ..registry import Trait, declare
 
-Number = bool | int | float
 OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 """torch's tensor options; layout, device and pin_memory make no difference to a value."""
 

@@ -11,14 +11,13 @@ from math import prod
 from typing import Any
 
 from ...ops import rules, shapes
-from ...types.dtypes import BOOL, INT32, INT64, UINT8, DType
+from ...types.dtypes import BOOL, INT32, INT64, UINT8, DType, Number
 from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, result_dtype, widen
 from ..dims import along, at_least_1d, wrap_dim
 from ..registry import Trait, declare
 
-Number = bool | int | float
 _N = Trait.NONDIFFERENTIABLE
 
 

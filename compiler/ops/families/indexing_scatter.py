@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from ...ops import rules, shapes
-from ...types.dtypes import BOOL, UINT8
+from ...types.dtypes import BOOL, UINT8, Number
 from ...types.lazy_numpy import np
 from ..arguments import Arguments, Shape
 from ..arrays import Array, cast, dtype_of, element, widen
@@ -19,7 +19,6 @@ from ..dims import at_least_1d, wrap_dim
 from ..registry import Trait, declare
 from .indexing import checked, cropped, is_number, located, require_fit, subscript
 
-Number = bool | int | float
 _FOLDS = {
     "add": "add",
     "sum": "add",

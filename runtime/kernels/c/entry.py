@@ -25,7 +25,7 @@ from ..failure import KernelFailure
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
-from .program import CProgram, OutOfRange, Step, Straight, Stretch
+from .program import Act, CProgram, OutOfRange, Straight, Stretch
 
 Call = Callable[..., Any]
 
@@ -94,11 +94,11 @@ def new_calls() -> Calls:
     return calls
 
 
-class Known:
+class KnownValue:
     """Stands for an argument that is what the program was planned for, whatever it is."""
 
 
-KNOWN = Known()
+KNOWN = KnownValue()
 
 
 def widths_of(types: Sequence[Type]) -> list[int | None]:
@@ -169,7 +169,7 @@ def _with_entries(found: Types, program: CProgram) -> CProgram:
     return CProgram(program.constants, program.widths, program.made, steps, program.outputs, program.layouts)
 
 
-def _step(found: Types, step: Step) -> Step:
+def _step(found: Types, step: Act) -> Act:
     if not isinstance(step, Stretch):
         return step
     made = [number for number, _, _ in step.made]

@@ -30,7 +30,7 @@ from ..cache.store import KernelStore
 from .compiler import compiler
 from .launched import LaunchedKernels, Launches
 from .library import kept_library
-from .program import CProgram, Extern, Slot, Step, Stretch
+from .program import Act, CProgram, Extern, Slot, Stretch
 
 MOST_KEPT = 32
 """Plans of one graph that a process keeps."""
@@ -172,7 +172,7 @@ def program_of(data: Data) -> CProgram | None:
     )
 
 
-def _step(step: Step) -> Data:
+def _step(step: Act) -> Data:
     if isinstance(step, Extern):
         name = step.op.schema.full_name
         if step.op.has(Trait.SIDE_EFFECT) or OPS.named(name) is not step.op:

@@ -20,7 +20,7 @@ from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
 from ....lang.light_dataclasses import replace
 from ...plans.interpreter import run_plan
-from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, Group, plan_with_kernels
+from ..groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner, plan_with_kernels
 from ..notices import tell_unless_auto
 from ..size_classes import ClosedPlans, SizeClasses
 from .layouts import MAX_PROGRAMS, described, layout_of, seen_array
@@ -33,7 +33,7 @@ _PLANNING = RLock()
 class GraphPlanner:
     """The plans of a graph, which has no tuples left; `group` makes what runs a fusion group of it."""
 
-    def __init__(self, graph: Graph, group: Group) -> None:
+    def __init__(self, graph: Graph, group: GroupRunner) -> None:
         self.graph = graph
         self._group = group
         self._programs: dict[Hashable, PlannedProgram | CPlan | None] = {}
@@ -112,7 +112,7 @@ class StraightPlanner(GraphPlanner):
 class CPlan:
     """A graph with fusion groups: the ordinary loop, in which groups run by kernels."""
 
-    def __init__(self, graph: Graph, group: Group) -> None:
+    def __init__(self, graph: Graph, group: GroupRunner) -> None:
         self.plan = plan_with_kernels(graph, group)
 
     def closed(self, atoms: Sequence[int]) -> CPlan:

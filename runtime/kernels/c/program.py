@@ -19,7 +19,7 @@ from .launched import IN_VAIN, LaunchedKernels, OutOfRange
 __all__ = ["IN_VAIN", "CProgram", "Extern", "OutOfRange", "Slot", "Stretch"]
 
 Slots = list[Any]
-Step = Callable[[Slots, int], None]
+Act = Callable[[Slots, int], None]
 """What it reads and writes, and how many threads there are."""
 
 
@@ -124,7 +124,7 @@ class CProgram:
         constants: Sequence[Any],
         widths: Sequence[int | None],
         made: int,
-        steps: Sequence[tuple[Step, Sequence[int]]],
+        steps: Sequence[tuple[Act, Sequence[int]]],
         outputs: Sequence[Any],
         layouts: Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None],
     ) -> None:

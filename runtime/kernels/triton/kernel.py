@@ -20,9 +20,10 @@ from ....compiler.codegen.triton.module import (
     function_name,
     grid,
 )
-from ....compiler.kernel_ir.kernel import Kernel, Number
+from ....compiler.kernel_ir.kernel import Kernel
 from ....compiler.kernel_ir.passed import passed_sizes
 from ....compiler.scheduling.schedule import Schedule, choose_schedule
+from ....compiler.types.dtypes import Number
 from ....compiler.types.open_sizes import closed, whole
 from ....lang.light_dataclasses import fields, replace
 from ...failures.failure import RuntimeFailure

@@ -9,7 +9,7 @@ import torch
 from torch.autograd.function import _SingleLevelFunction
 
 from ..node import named, note_source
-from ..places import Layout, Place, places, put_together, take_apart
+from ..places import Nested, Place, places, put_together, take_apart
 from .halves import Halves
 
 below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
@@ -18,12 +18,12 @@ below_autograd: Callable[[], Any] = torch._C._AutoDispatchBelowAutograd
 class OpCall:
     """A call of the halves of a function, as ops of torch."""
 
-    def __init__(self, halves: Halves, forward: Any, backward: Any, arguments: list[Layout]) -> None:
+    def __init__(self, halves: Halves, forward: Any, backward: Any, arguments: list[Nested]) -> None:
         self.halves = halves
         self.forward = forward
         self.backward = backward
         self.arguments = arguments
-        self.outputs: list[Layout] = []
+        self.outputs: list[Nested] = []
 
     def run(self, ctx: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
         values = put_together(self.arguments, tensors)
@@ -87,13 +87,13 @@ def as_list(result: Any) -> list[Any]:
     return [*result] if isinstance(result, tuple) else [result]
 
 
-def _vjp(layout: Layout, given: Sequence[Any]) -> Any:
+def _vjp(layout: Nested, given: Sequence[Any]) -> Any:
     if type(layout) is Place:
         return given[layout]
     return [_vjp(item, given) for item in layout] if isinstance(layout, list) else None
 
 
-def _spread(layout: Layout, result: Any, row: list[Any]) -> None:
+def _spread(layout: Nested, result: Any, row: list[Any]) -> None:
     if type(layout) is Place:
         row[layout] = result
     elif isinstance(layout, list) and result is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ....compiler.ops.meta import Meta
-from ....compiler.sharding.derive import RefusedSharding, Stage, Way, ways
+from ....compiler.sharding.derive import RefusedSharding, ShardedStage, Way, ways
 from ....compiler.sharding.placements import REPLICATE, Placement
 from ....lang.light_dataclasses import dataclass, field
 from ...values.torch_dtypes import dtypes_of_torch
@@ -23,7 +23,7 @@ class Staged:
     results are gradients of `arguments`, cut as these are.
     """
 
-    stages: Sequence[Stage]
+    stages: Sequence[ShardedStage]
     values: Sequence[Any]
     results: Sequence[int | None]
     arguments: Mapping[int, int] = field(default_factory=dict)

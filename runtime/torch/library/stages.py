@@ -10,7 +10,7 @@ from ....compiler.autodiff.gradient import residuals_of
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.shapes.propagate import propagate_shapes
-from ....compiler.sharding.derive import Stage
+from ....compiler.sharding.derive import ShardedStage
 from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled
 from ...execution.gradients import settled
@@ -25,14 +25,14 @@ def stages_of_function(function: Compiled, values: Sequence[Any]) -> Staged:
     count = len(graph.outputs)
     if draws(graph):
         return Staged([], values, [0] * count)
-    return Staged([Stage(graph, tuple(range(len(values))))], values, range(len(values), len(values) + count))
+    return Staged([ShardedStage(graph, tuple(range(len(values))))], values, range(len(values), len(values) + count))
 
 
 def stages_of_forward(halves: Halves, values: Sequence[Any]) -> Staged:
     """What the forward runs on arguments like these."""
     if halves.draws:
         return Staged([], values, [0] * len(halves.forward_results))
-    stage = Stage(device_graph(halves.exchange.forward), tuple(range(len(values))))
+    stage = ShardedStage(device_graph(halves.exchange.forward), tuple(range(len(values))))
     return Staged([stage], values, range(len(values), len(values) + len(halves.forward_results)))
 
 
@@ -62,13 +62,13 @@ def stages_of_backward(halves: Halves, arguments: Sequence[Any]) -> Staged:
     stages = []
     if exchange.computed:
         taken = [*(at_inputs[i] for i in exchange.again_inputs), *(at_outputs[i] for i in exchange.kept)]
-        stages.append(Stage(exchange.again, tuple(taken)))
+        stages.append(ShardedStage(exchange.again, tuple(taken)))
         at_outputs |= {i: len(values) + n for n, i in enumerate(exchange.computed)}
     taken = [
         at_vjps.get(i, absent) if v is not None else absent for i, v in zip(gradient.input_vjps, vjps, strict=True)
     ]
     taken += residuals_of(gradient, at_inputs, at_outputs)
-    stages.append(Stage(settled(program.graph), tuple(taken)))
+    stages.append(ShardedStage(settled(program.graph), tuple(taken)))
     first = len(values) + len(exchange.computed)
     for n, place in enumerate(defined):
         results[place] = first + n

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....ops import rules, shapes
-from ....types.dtypes import BOOL, DType
+from ....types.dtypes import BOOL, DType, Number
 from ....types.lazy_numpy import np
 from ....types.types import TensorType, Type
 from ...arguments import ShapeRule
@@ -19,7 +19,6 @@ from ...registry import Trait, declare
 from . import product_shapes
 from .product_shapes import dimension_labels, einsum_dtype
 
-Number = bool | int | float
 _M = Trait.MATMUL
 _FULL_FLOATS = "fd"
 """The codes of NumPy's float32 and float64, in which products are computed as they are."""

@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from ....ops import rules
+from ....types.dtypes import Number
 from ....types.lazy_numpy import np
 from ...arguments import Arguments
 from ...arrays import Array, cast, dtype_of, element, widen
@@ -18,7 +19,6 @@ from ..reductions.reductions import require_float
 from . import window_shapes
 from .window_shapes import Sizes, conv_padding, exactly, expanded, pair_widths, pooling
 
-Number = bool | int | float
 NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 

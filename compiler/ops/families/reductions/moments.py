@@ -12,9 +12,9 @@ from ....ops import rules
 from ....types.dtypes import DType
 from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of
-from ...dims import axes_of, count
+from ...dims import Dims, axes_of, count
 from ...registry import Trait, declare
-from .reductions import Dims, accumulate, require_float
+from .reductions import accumulate, require_float
 from .shapes import reduced
 
 _R = Trait.REDUCTION

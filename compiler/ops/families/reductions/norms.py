@@ -5,21 +5,18 @@ Source: torch's documentation of each op.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 
 from ....ops import rules, shapes
-from ....types.dtypes import BY_CODE, DType
+from ....types.dtypes import BY_CODE, DType, Number
 from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, refuse_bools, result_dtype, widen
 from ...composite import composite
-from ...dims import axes_of, count
+from ...dims import Dims, axes_of, count
 from ...registry import Trait, declare
 from .reductions import require_float
 from .shapes import reduced
 
-Dims = Sequence[int] | int | None
-Number = bool | int | float
 _R = Trait.REDUCTION
 
 

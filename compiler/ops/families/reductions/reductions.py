@@ -5,7 +5,7 @@ Source: torch's documentation of each op. float32 accumulates in float64, halves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
@@ -14,11 +14,10 @@ from ....types.dtypes import BY_CODE, INT64, DType
 from ....types.dtypes import UINT8 as UINT8_DTYPE
 from ....types.lazy_numpy import np
 from ...arrays import Array, cast, dtype_of, float_dtype, plain_floats, refuse_bools, result_dtype, widen
-from ...dims import at_least_1d, axes_of, count, wrap_dim
+from ...dims import Dims, at_least_1d, axes_of, count, wrap_dim
 from ...registry import Trait, declare
 from .shapes import reduced, reduced_over
 
-Dims = Sequence[int] | int | None
 _R = Trait.REDUCTION
 _TRUTH = Trait.REDUCTION | Trait.NONDIFFERENTIABLE
 
