@@ -6,7 +6,7 @@ from ...lang.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ExampleCall:
     """A program, and what is wrong with a call of it: the program or how it is called.
 
     The calls are Python: `cu` is the program compiled, `np` NumPy, `gs` Gradscript. `is_tried` says whether any machine
@@ -30,29 +30,29 @@ class Call:
 
 _SCALED = "def scaled(x, times: int):\n    return x * times\n"
 
-CALLS: dict[str, Call] = {
-    "R001": Call(_SCALED, "cu.scaled(np.ones(3))", "cu.scaled(np.ones(3), 2)"),
-    "R002": Call(_SCALED, "cu.scaled(np.ones(3), 0.5)", "cu.scaled(np.ones(3), 2)"),
-    "R003": Call(_SCALED, "cu.scaled(np.array(['a', 'b']), 2)", "cu.scaled(np.array([1.0, 2.0]), 2)"),
-    "R101": Call(
+CALLS: dict[str, ExampleCall] = {
+    "R001": ExampleCall(_SCALED, "cu.scaled(np.ones(3))", "cu.scaled(np.ones(3), 2)"),
+    "R002": ExampleCall(_SCALED, "cu.scaled(np.ones(3), 0.5)", "cu.scaled(np.ones(3), 2)"),
+    "R003": ExampleCall(_SCALED, "cu.scaled(np.array(['a', 'b']), 2)", "cu.scaled(np.array([1.0, 2.0]), 2)"),
+    "R101": ExampleCall(
         "def gram(x):\n    return x @ x\n",
         "cu.gram(np.ones((2, 3)))",
         "cu.gram(np.ones((2, 3)))",
         "def gram(x):\n    return x @ x.mT\n",
     ),
-    "R102": Call(
+    "R102": ExampleCall(
         "def root(x):\n    assert bool((x > 0).all()), 'x is to be positive'\n    return torch.sqrt(x)\n",
         "cu.root(np.array([4.0, -1.0]))",
         "cu.root(np.array([4.0, 1.0]))",
     ),
-    "R103": Call("def table(n: int):\n    return torch.zeros(n, n)\n", "cu.table(10**8)", "cu.table(10**2)"),
-    "R104": Call(
+    "R103": ExampleCall("def table(n: int):\n    return torch.zeros(n, n)\n", "cu.table(10**8)", "cu.table(10**2)"),
+    "R104": ExampleCall(
         _SCALED,
         "gs.settings.backend = 'triton'; cu.scaled(tensor_on_a_gpu, 2)  # a GPU whose driver Triton does not know",
         "gs.settings.backend = 'auto'; cu.scaled(tensor_on_a_gpu, 2)  # `gradscript doctor` tells what runs",
         is_tried=False,
     ),
-    "R105": Call(
+    "R105": ExampleCall(
         """\
 def joined(xs: List[Tensor]):
     def backward(g):
@@ -70,7 +70,7 @@ def joined(xs: List[Tensor]):
     return torch.stack(xs), backward
 """,
     ),
-    "R106": Call(
+    "R106": ExampleCall(
         "def halved(x):\n    while float(x.sum()) > 1.0:\n        x = x / 2\n    return x\n",
         "gs.graphed(cu.halved, tensor_on_a_gpu)",
         "gs.graphed(cu.halved, tensor_on_a_gpu)",

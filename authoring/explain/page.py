@@ -6,13 +6,13 @@ from ...lang.diagnostics import CODES as OF_SOURCE
 from ...lang.diagnostics import did_you_mean
 from ...runtime.failures.failure import CODES as OF_RUNS
 from ..lint.findings import CODES as OF_LINT
-from .calls import CALLS, Call
+from .calls import CALLS, ExampleCall
 from .examples import EXAMPLES, Example
 
 MEANINGS = OF_SOURCE | OF_RUNS | OF_LINT
 """Every code of the compiler, of what runs, and of the linter."""
 
-PAGES: dict[str, Example | Call] = {**EXAMPLES, **CALLS}
+PAGES: dict[str, Example | ExampleCall] = {**EXAMPLES, **CALLS}
 """A wrong program and a right one for each."""
 
 

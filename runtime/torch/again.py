@@ -25,7 +25,7 @@ from ..execution.compilation import prepare_gradient
 from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
 from ..execution.gradients import specialized
 from ..failures.failure import RuntimeFailure
-from .places import Layout, put_together
+from .places import Nested, put_together
 
 _MAKING = RLock()
 
@@ -72,12 +72,12 @@ class Pullback:
 class KeptArguments:
     """The arguments of a call, with the versions that its tensors had."""
 
-    layouts: Sequence[Layout]
+    layouts: Sequence[Nested]
     tensors: Sequence[Any]
     versions: Sequence[int]
 
     @staticmethod
-    def of(layouts: Sequence[Layout], tensors: Sequence[Any]) -> KeptArguments:
+    def of(layouts: Sequence[Nested], tensors: Sequence[Any]) -> KeptArguments:
         """Those of a call that is made now."""
         return KeptArguments(layouts, tensors, [_version(tensor) for tensor in tensors])
 
