@@ -34,6 +34,7 @@ from ...types.dtypes import BOOL, FLOAT32, FLOAT64, INT64, DType
 from ...types.open_sizes import is_open
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
+from .angles import is_of_angle, is_of_angles, near
 from .drawing import SPARE, TOGETHER, successive
 from .positions import CPositions
 from .primitives import CHOICE, COMBINED, SUM, TYPES, cast, literal, loaded_bool, power, spelling, suffix
@@ -67,6 +68,8 @@ class CBody:
         self._values: dict[str, Text] = {}
         self._arrays: dict[str, str] = {}
         self._best: dict[str, str] = {}
+        self._far = ""
+        """The variable that holds whether an angle is large, in loops for those that are not."""
         self._elements: dict[int, str] = {}
         """Where stores write that go past the caches."""
         self._drawn: dict[str, str] = {}
@@ -99,7 +102,7 @@ class CBody:
     def _loop(self, loop: AxisLoop) -> list[str]:
         first, end = self.positions.first_of(loop.axis), self.positions.end_of(loop.axis)
         strips = self.traffic.strips(loop) if _is_side_by_side(loop) else []
-        if not strips:
+        if not strips and not self._is_of_angles(loop):
             return self._turns(loop, first, end)
         if not self.traffic.needs_several(loop.axis):
             return self._strip(loop, strips, first, end)
@@ -121,7 +124,7 @@ class CBody:
     def _turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         drawn = successive(loop, self._declared) if _is_side_by_side(loop) else []
         if not drawn:
-            return self._plain_turns(loop, first, end)
+            return self._near_and_far(loop, first, end)
         position = self.positions.axes[loop.axis]
         start, stop = self.names.take(f"{position}_start"), self.names.take(f"{position}_stop")
         self.helpers["gs_least"] = self.helpers["gs_uniforms"] = None
@@ -136,9 +139,25 @@ class CBody:
             lines.append(f"float {room}[{TOGETHER + SPARE}];")
             lines.append(f"const float *const {numbers} = gs_uniforms({room}, {seed.text}, {place}, {stop} - {start});")
             self._drawn[statement.name] = f"{numbers}[{position} - {start}]"
-        lines += self._plain_turns(loop, start, stop)
+        lines += self._near_and_far(loop, start, stop)
+        self._drawn.clear()
         head = f"for (int64_t {start} = {first}; {start} < {end}; {start} += {TOGETHER}) {{"
         return [head, *(INDENT + line for line in lines), "}"]
+
+    def _is_of_angles(self, loop: AxisLoop) -> bool:
+        return _is_side_by_side(loop) and is_of_angles(loop, self.kernel)
+
+    def _near_and_far(self, loop: AxisLoop, first: str, end: str) -> list[str]:
+        """A loop; of angles, that for those that are not large, and for others that again."""
+        if not self._is_of_angles(loop):
+            return self._plain_turns(loop, first, end)
+        far = self._far = self.names.take("is_far")
+        near = self._plain_turns(loop, first, end)
+        self._far = ""
+        lines = ["{", f"{INDENT}int {far} = 0;", *(INDENT + line for line in near), f"{INDENT}if ({far}) {{"]
+        again = self._plain_turns(loop, first, end)
+        self.names.release(far)
+        return [*lines, *(2 * INDENT + line for line in again), f"{INDENT}}}", "}"]
 
     def _plain_turns(self, loop: AxisLoop, first: str, end: str) -> list[str]:
         position = self.positions.axes[loop.axis]
@@ -159,6 +178,8 @@ class CBody:
                 by_operator.setdefault(self._combiner(turn), []).append(self._variable(turn))
         if any(isinstance(item, Evaluate) and is_of_computed_index(item.statement) for item in loop.body):
             by_operator.setdefault("|", []).append(self._outside())
+        if self._far:
+            by_operator.setdefault("|", []).append(self._far)
         clauses = [f" reduction({operator} : {', '.join(names)})" for operator, names in by_operator.items()]
         return [f"#pragma omp simd{''.join(clauses)}"]
 
@@ -301,6 +322,8 @@ class CBody:
         if found is not None:
             return self._power(operands[0], dtype, found.template.count("{0}"))
         found = spelling(name, dtype)
+        if self._far and is_of_angle(statement):
+            found = near(found)
         if found.helper:
             self.helpers[found.helper] = None
         kinds = PRIMITIVES[name].operands
@@ -356,11 +379,20 @@ class CBody:
 
     def _told(self, statement: Definition) -> list[str]:
         """What tells that an index that was computed is out of range: a load of nothing, where the op would refuse."""
+        if self._far and is_of_angle(statement):
+            return self._told_far(statement)
         if not isinstance(statement, Load) or not is_of_computed_index(statement):
             return []
         computed = [c for c in statement.conditions if c.index.values]
         condition = self.positions.condition(computed, self._known)
         return [f"{self._outside()} |= !({condition});"] if condition else []
+
+    def _told_far(self, statement: Definition) -> list[str]:
+        """What tells that an angle is large."""
+        assert isinstance(statement, Compute)
+        helper = f"gs_is_far_{suffix(statement.dtype)}"
+        self.helpers[helper] = None
+        return [f"{self._far} |= {helper}({self._operand(statement.operands[0], statement.dtype).text});"]
 
     def _outside(self) -> str:
         self.outside = self.outside or self.names.take("outside")

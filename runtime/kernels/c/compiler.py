@@ -21,7 +21,7 @@ from ..failure import KernelFailure
 from ..notices import tell
 
 _FLAGS = (
-    *("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
+    *("-std=gnu11", "-O2", "-march=native", "-fopenmp-simd", "-fPIC", "-shared", "-pipe", "-w"),
     # Every operation is rounded by itself, and NaN, infinities and signed zeros are what they are.
     *(*EXACT, "-fwrapv"),
 )

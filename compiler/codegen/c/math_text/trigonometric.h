@@ -156,9 +156,20 @@ INLINE gs_angle_f32 gs_near_angle_f32(float a)
 #endif
 }
 
+INLINE int gs_is_far_f32(float x)
+{
+    return !(__builtin_fabsf(x) <= 0x1p15f);
+}
+
+INLINE int gs_is_far_f64(double x)
+{
+    return !(__builtin_fabs(x) < 0x1p20);
+}
+
 /* In float64, where 24 bits times 29 are exact. */
 INLINE gs_angle_f32 gs_angle_of_f32(float a)
 {
+    gs_angle_f32 nearest = gs_near_angle_f32(a);
     double near_n = gs_nearest_f64(a * 0x1.45f306dc9c883p-1);
     double near = (a - near_n * 0x1.921fb544p0) - near_n * 0x1.0b4611a626331p-34;
     uint64_t bits = gs_to_bits_f64(a);
@@ -174,7 +185,8 @@ INLINE gs_angle_f32 gs_angle_of_f32(float a)
     int is_near = a < 0x1p20f;
     float r = (float)(is_near ? near : far);
     r = a < __builtin_inff() ? r : __builtin_nanf("");
-    return (gs_angle_f32){r, (float)(is_near ? near_n : far_n)};
+    float n = (float)(is_near ? near_n : far_n);
+    return (gs_angle_f32){a <= 0x1p15f ? nearest.r : r, a <= 0x1p15f ? nearest.n : n};
 }
 
 /* The sine of an angle and n quarters of a turn. */
