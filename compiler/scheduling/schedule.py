@@ -10,7 +10,7 @@ Axes of one dimension of a tile are flattened, outermost first. The parallel axe
 second dimension of the grid, so that the first has the lanes alone. Blocks are powers of two, and so are warps. A
 schedule follows from the kernel alone, never from the device, so results are the same everywhere.
 
-Memory answers after some 700 ns, so what keeps a multiprocessor busy is on its way meanwhile: 16 KB and more. Where a
+Memory answers after some 700 ns, so what keeps a multiprocessor busy is on its way meanwhile: 32 KB and more. Where a
 program has one tile, the others on the same multiprocessor see to that, as many as registers allow; a loop has its next
 turns fetched into shared memory while it computes the present one.
 
@@ -24,8 +24,10 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
-from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Store, Uniform
+from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Statement, Store, Uniform
+from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import slice_of, used_names
+from .limits import LIMITS, Limits
 from .order import DRAWING
 from .phases import is_read_once, online_sums
 from .pressure import accumulated_words, bytes_fetched, loaded_words, words_alive
@@ -101,59 +103,6 @@ class Serial(Schedule):
     outer: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The table that schedules are chosen by."""
-
-    flat_block: int = 1024
-    heavy: int = 40
-    """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers."""
-    tile: int = 1024
-    """Elements that several short rows make up together."""
-    elements_per_thread: int = 8
-    registers: int = 104
-    """32-bit registers of a thread that values may take."""
-    held_registers: int = 88
-    """The same of a whole row, which comes from memory by registers: what is walked comes by way of shared memory."""
-    addressing: int = 40
-    """Registers beside them, for addresses and temporaries."""
-    most_registers: int = 128
-    """Those of a thread where `few_warps` are to leave room for another program."""
-    drawing: int = 64
-    """The same at least where random numbers are drawn."""
-    few_warps: int = 8
-    """Warps beyond which a thread rather has more elements, for then two programs and more run beside each other."""
-    max_warps: int = 16
-    in_flight: int = 16_384
-    """Bytes that a program's loop should have on their way while it computes."""
-    shared: int = 98_304
-    """Bytes of shared memory that they may take, less than what one program may have on any device."""
-    ahead: int = 3
-    """Turns of a loop to fetch ahead at most."""
-    held: int = 8192
-    """Points of a row that are held in registers though one loop over them would do."""
-    row_block: int = 2048
-    """Points of a long row that are taken at once at least, and four times as many at most; registers allowing."""
-    turn: int = 16_384
-    """Bytes of such a block where more points are better."""
-    lanes: int = 64
-    """Points of the parallel axes next to each other, where those have unit stride and what is reduced has not."""
-    segment: int = 32
-    """Bytes that are worth loading from one place: where programs are few, they have no more lanes than these."""
-    lane_programs: int = 128
-    """Programs that are not few."""
-    lane_block: int = 32
-    serial_block: int = 16
-    """Rows beside those lanes where more is done with them than reducing them."""
-    transposed: int = 32
-    """Side of a two-dimensional tile."""
-    min_programs: int = 256
-    """Short rows share a program only while so many programs remain."""
-
-
-LIMITS = Limits()
-
-
 def choose_schedule(kernel: Kernel, limits: Limits = LIMITS) -> Schedule:
     """The default schedule of a kernel whose axes are collapsed."""
     if kernel.with_role("serial"):
@@ -211,10 +160,32 @@ def _is_beyond_shared(kernel: Kernel, tile: int, limits: Limits) -> bool:
 
 
 def _flat(kernel: Kernel, limits: Limits) -> Flat:
-    points = _room(kernel.axes, limits.flat_block)
-    warps = _warps(points, limits, most=4)
+    warps = _warps(_room(kernel.axes, limits.flat_block), limits, most=4)
+    return Flat(warps, 1, _room(kernel.axes, _flat_block(kernel, limits)))
+
+
+def _flat_block(kernel: Kernel, limits: Limits) -> int:
+    """Points of a program: enough for what it reads to keep memory busy, and no more than registers hold."""
+    read = sum(itemsize for itemsize in _moved(kernel, Load).values())
     is_heavy = sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy
-    return Flat(warps, 1, min(limits.flat_block // 2 if is_heavy else limits.flat_block, points))
+    if is_heavy or read * limits.flat_block >= limits.most_read:
+        return limits.flat_block // 2
+    return limits.flat_block * 2 if read * limits.flat_block < limits.least_read else limits.flat_block
+
+
+def _is_of_halves(kernel: Kernel) -> bool:
+    """Whether what is moved for each point has two bytes: a thread takes twice as many for as much memory."""
+    return max(_moved(kernel, Load, Store).values(), default=0) == 2
+
+
+def _moved(kernel: Kernel, *kinds: type[Statement]) -> dict[str, int]:
+    """Bytes of an element of each buffer that is read or written at every point, by its name."""
+    everywhere = _names(kernel.axes)
+    return {
+        s.buffer: kernel.buffer(s.buffer).dtype.itemsize
+        for s in kernel.body
+        if isinstance(s, Load | Store) and isinstance(s, kinds) and axes_of(kernel, s) >= everywhere
+    }
 
 
 def _tiled(kernel: Kernel, limits: Limits) -> Tiled | None:
@@ -252,9 +223,13 @@ def _row(kernel: Kernel, limits: Limits) -> Row | LoopedRow:
         return _looped(kernel, columns, limits)
     together = _power_of_four(rows // limits.min_programs, limits.tile // columns)
     words = words_alive(kernel)
-    warps = _warps(together * columns, limits, words)
     if not any(isinstance(s, Uniform) for s in kernel.body):
-        return Row(warps, 1, together, columns)
+        if _is_of_halves(kernel):
+            limits = replace(
+                limits, elements_per_thread=2 * limits.elements_per_thread, few_warps=limits.few_warps // 2
+            )
+        return Row(_warps(together * columns, limits, words), 1, together, columns)
+    warps = _warps(together * columns, limits, words)
     # Assemblers draw numbers for all elements at once where they may, and fewer programs run.
     taken = (words - DRAWING) * together * columns / (WARP * warps)
     return Row(warps, 1, together, columns, most_registers=max(limits.drawing, limits.addressing + int(taken)))
@@ -377,7 +352,7 @@ def _serial_lanes(kernel: Kernel, limits: Limits) -> Serial:
     width = _room(lanes, limits.lanes)
     rows = min(max(1, limits.lanes * limits.serial_block // width), points)
     stages = _stages(kernel, serial, width * rows, limits, rows)
-    return Serial(_warps(width * rows, limits, most=4), stages, rows, width, outer)
+    return Serial(_warps(width * rows, limits, most=limits.few_warps), stages, rows, width, outer)
 
 
 def _room(axes: Sequence[Axis], block: int) -> int:
