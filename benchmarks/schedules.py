@@ -143,9 +143,10 @@ def measure(benchmark: Benchmark, recorder: Recorder, name: str, dtype: str, loc
     itemsize = 4 if dtype == "float32" else 2
     rows = -(-int(benchmark.bytes) // (columns * itemsize))
     arguments = benchmark._arguments(name, rows, columns, dtype)
-    work = (_forward if name in NO_BACKWARD else _both)(benchmark.unit[name], arguments)
+    works = [_forward] if name in NO_BACKWARD else [_forward, _both]
+    launches = [launch for work in works for launch in recorder.of(work(benchmark.unit[name], arguments))]
     found = []
-    for launch in recorder.of(work):
+    for launch in {launch[0].text: launch for launch in launches}.values():
         works = works_of(launch)
         with turn(lock):
             times = _medians(benchmark, works)
