@@ -34,6 +34,7 @@ from ..types.types import (
     ListType,
     TupleType,
     Type,
+    is_differentiable,
     is_tensor,
 )
 from .differentiate import differentiate
@@ -131,8 +132,14 @@ def _backward(gradient: Gradient, types: Sequence[Type]) -> Graph:
     graph = Graph("backward", df.functions, df.span)
     builder = Builder(graph, span=df.span)
     context = graph.body.add_input(TupleType(tuple(value.type for value in captured)), "context")
-    names = ["grad_output"] if count == 1 else [f"grad_output{i}" for i in range(count)]
-    env = {v: graph.body.add_input(_plain(v.type), name) for v, name in zip(vjps, names, strict=True)}
+    # One for each result that may have a gradient, also for one that no argument reaches.
+    results_of_f = gradient.f.outputs[: gradient.num_real_outputs]
+    given = [i for i, value in enumerate(results_of_f) if is_differentiable(value.type)]
+    names = ["grad_output"] if len(given) == 1 else [f"grad_output{i}" for i in range(len(given))]
+    parameters = {
+        i: graph.body.add_input(_plain(results_of_f[i].type), name) for i, name in zip(given, names, strict=True)
+    }
+    env = {v: parameters[i] for v, i in zip(vjps, gradient.input_vjps, strict=True)}
     if captured:
         env |= zip(captured, builder.unpack(context, [value.name_hint for value in captured]), strict=True)
     results = dict(zip(gradient.output_vjps, copy_nodes(df.body, env, builder.insert), strict=True))

@@ -23,6 +23,7 @@ from ..passes.simplification.fold_constants import fold_constants
 from ..spelling.order import drop_unchanged, order_results
 from ..types.types import NUMBER, UNDEFINED
 from .functions import unparse_unit
+from .literals import annotation
 from .names import clean
 
 _NOT_IN_NAMES = re.compile(r"\W")
@@ -78,6 +79,7 @@ def spelled(graph: Graph) -> Graph:
     copied = graph.copy()
     open_grad_of(copied)
     _narrow_numbers(copied)
+    _drop_casts(copied)
     _drop_missing(copied)
     fold_constants(copied)
     for i, value in enumerate(copied.outputs):
@@ -90,6 +92,16 @@ def spelled(graph: Graph) -> Graph:
         _narrow_carried(copied)
     order_results(copied)
     return copied
+
+
+def _drop_casts(graph: Graph) -> None:
+    """A cast to what source has no other word for, a tensor whose dtype is known, is none in source."""
+    for node in [node for node in graph.all_nodes() if node.kind == "prim::unchecked_cast"]:
+        source, result = node.inputs[0], node.output
+        if UNDEFINED not in (source.type, result.type) and annotation(source.type) == annotation(result.type):
+            source.name_hint = source.name_hint or result.name_hint
+            result.replace_uses_with(source)
+            node.destroy()
 
 
 def _drop_missing(graph: Graph) -> None:

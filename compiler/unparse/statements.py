@@ -211,15 +211,24 @@ class StatementWriter:
         """What a round begins with: the carried values, the count of a `while` that needs it, and the test."""
         (block,) = node.blocks
         index = block.inputs[0]
-        if not self.shape.headers[node].is_while or not index.use_count:
+        if not self.shape.headers[node].is_while:
             self._moves(moves, depth)
             return
         last: dict[str, Value] = {}
         # A test that is one of the carried values is set together with them.
         if test is not None and test in moves and self.shape.uses.root(moves[test]).node is not block.param:
             last[test] = moves.pop(test)
-        self._moves(moves, depth)
-        self.add(depth, f"{self.names[index]} = {count}")
+        # Read again, the count is a variable like others: set among them before the loop, and computed in the body.
+        name = self.names[index]
+        counted: dict[str, str] = {}
+        if index.use_count and count == "0":
+            counted[name] = count
+        elif index.use_count and any(self.shape.uses.root(value) is index for value in moves.values()):
+            counted[name] = self.names.fresh(name)
+            self.add(depth, f"{counted[name]} = {count}")
+        elif index.use_count:
+            self.add(depth, f"{name} = {count}")
+        self._moves(moves, depth, counted)
         self._moves(last, depth)
 
     def _iterable(self, node: Node) -> str:
@@ -271,18 +280,23 @@ class StatementWriter:
                 found[self.names[target]] = root
         return found
 
-    def _moves(self, moves: Mapping[str, Value], depth: int) -> None:
-        """Assign all at once: one by one where the order allows it, the others as tuples."""
+    def _moves(self, moves: Mapping[str, Value], depth: int, written: Mapping[str, str] | None = None) -> None:
+        """Assign all at once, and what is `written` already: one by one where the order allows it, else as tuples."""
+        written = written or {}
         sources = {t: self.names[v] if self.shape.is_variable(v) else "" for t, v in moves.items()}
+        sources |= written
         readers: dict[str, int] = {}
         for source in sources.values():
             readers[source] = readers.get(source, 0) + 1
-        ready = sorted((t for t in moves if not readers.get(t)), reverse=True)
-        left = dict.fromkeys(sorted(moves))
+        ready = sorted((t for t in sources if not readers.get(t)), reverse=True)
+        left = dict.fromkeys(sorted(sources))
         while ready:
             target = ready.pop()
             del left[target]
-            self._move(target, moves[target], depth)
+            if target in moves:
+                self._move(target, moves[target], depth)
+            else:
+                self.add(depth, f"{target} = {written[target]}")
             source = sources[target]
             readers[source] -= 1
             if source in left and not readers[source]:
