@@ -33,18 +33,12 @@ class TorchOp:
         self.forward = registered.forward
         self.backward = registered.backward
         self._registered = registered
-        self._known = registered.known
-        self._is_compiling = _is_compiling()
+        self._packet = registered.packet
         self.__name__ = function.name
         self.__doc__ = function.__doc__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self._known is not None and not kwargs and not self._is_compiling():
-            # What torch would come to as well, where none of its modes is in force.
-            found = self._known(args)
-            if found is not NotImplemented:
-                return found
-        return self.op(*args, **kwargs)
+        return self._packet(*args, **kwargs)
 
     def decompositions(self) -> dict[Any, Callable[..., Any]]:
         """The three ops in terms of torch's own: `exported.run_decompositions({**op.decompositions()})`, for what has
@@ -159,13 +153,6 @@ def _require_free(namespace: str, name: str) -> None:
             raise ValueError(
                 f"there is an op '{taken}' already, and torch keeps it for as long as the process: choose another name"
             )
-
-
-def _is_compiling() -> Callable[[], bool]:
-    """What torch's compiler knows the answer of while it traces."""
-    import torch
-
-    return torch.compiler.is_compiling
 
 
 def _text(name: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,10 @@ class ArrayRun:
         return each(results[: self._owned], own) + each(results[self._owned :], memory.shared)
 
 
+_is_below_autograd = partial(torch._C._dispatch_tls_is_dispatch_key_excluded, torch._C.DispatchKey.AutogradOther)
+"""Whether torch's dispatcher passes by what records gradients: in what an op does itself."""
+
+
 class _Nothing:
     """Kinds where such cannot be built: nothing is found."""
 
@@ -209,7 +213,16 @@ def quick_node() -> Any:
 def dispatch(kinds: Kinds, general: Callable[..., Any]) -> Callable[..., Any]:
     """What calls what was prepared for its arguments, without Python, or else `general`."""
     types = tensor_types()
-    return general if types is None else types.dispatch(kinds, general)
+    return general if types is None else types.dispatch(kinds, general, None)
+
+
+def quicken(packet: Any, kinds: Kinds) -> None:
+    """Have a call of an op by its name, `torch.ops.ns.name`, come straight to what was prepared, where torch's
+    dispatcher would come to it too."""
+    types = tensor_types()
+    if types is not None:
+        call = types.dispatch(kinds, packet.op, _is_below_autograd)
+        packet.__class__ = type("OpOverloadPacket", (type(packet),), {"__call__": call, "__slots__": ()})
 
 
 def remember(kinds: Kinds, prepared: Any, values: Sequence[Any], run: ArrayRun) -> None:

@@ -302,7 +302,7 @@ def test_half_and_bfloat16_without_gradients(dtype: Any) -> None:
 
 def test_each_file_of_tests_is_in_a_row_of_the_table_of_versions() -> None:
     named = [f"test_torch_{name}.py" for names in AREAS.values() for name in names]
-    assert sorted(named) == sorted(path.name for path in Path(__file__).parent.glob("test_torch_*.py"))
+    assert sorted(named) == sorted(path.name for path in Path(__file__).parent.rglob("test_torch_*.py"))
 
 
 def test_importing_loads_neither_torch_nor_numpy() -> None:

@@ -326,3 +326,31 @@ def test_wrong_arguments_say_what_fits() -> None:
         op(torch.ones(2, 3), torch.ones(4))
     with pytest.raises(RuntimeError, match="Declaration"):
         op(torch.ones(2))
+
+
+def test_a_call_by_name_goes_where_the_dispatcher_goes() -> None:
+    """What was prepared is for where nothing of torch's is in between."""
+    op = op_of("swiglu")
+    packet = getattr(getattr(torch.ops, op.name.partition("::")[0]), op.name.partition("::")[2])
+    x, g = (torch.randn(4, generator=torch.Generator().manual_seed(seed)).requires_grad_() for seed in (1, 2))
+    for call in (op, packet, packet.default):
+        for _ in range(3):
+            assert type(call(x, g).grad_fn).__name__ == "swigluBackward"
+        with torch._C._AutoDispatchBelowAutograd():
+            assert not call(x, g).requires_grad
+        with torch.inference_mode():
+            assert call(x, g).is_inference()
+        with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+            call(x, g)
+        assert op.forward.overloadpacket in counter.get_flop_counts()["Global"] or not counter.get_total_flops()
+        torch.testing.assert_close(torch.func.vmap(call)(x, g), call(x, g))
+        torch.testing.assert_close(call(x=x, g=g) if call is not op else op(x, g=g), call(x, g))
+    scripted = torch.jit.script(_of_packet(packet))
+    torch.testing.assert_close(scripted(x, g), op(x, g))
+
+
+def _of_packet(packet: Any) -> Any:
+    def run(x: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        return packet(x, g)
+
+    return run

@@ -18,6 +18,8 @@ from weakref import WeakSet
 import numpy as np
 
 from ....compiler.fusion.unasked import is_unasked
+from ....compiler.ops.arrays import numpy_dtype
+from ....compiler.types.dtypes import BFLOAT16
 from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
@@ -45,14 +47,19 @@ class Calls(Protocol):
 
 
 _CALLS: WeakSet[Any] = WeakSet()
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+"""DLPack's, by the kinds of dtypes; that of bfloat16 is _BFLOAT."""
+_BFLOAT = 4
 
 
 class Types(NamedTuple):
-    """What `text/entry.c` has: programs, pairs of them, and several of either, called."""
+    """What `text/entry.c` has: programs, pairs of them, and several of either, called; where its function is that runs
+    them on bare memory."""
 
     entry: Callable[..., Any]
     pair: Callable[..., Any]
     calls: Callable[[], Calls]
+    bare: int
 
 
 @cache
@@ -148,7 +155,7 @@ def _launched(stretch: Stretch, slots: Mapping[int, int]) -> dict[str, Any]:
     """What an entry is told of kernels, whose values are at these places."""
     kernels = stretch.kernels
     return {
-        "made": tuple([(slots[number], dtype, tuple(shape)) for number, shape, dtype in stretch.made]),
+        "made": tuple([(slots[number], dtype, tuple(shape), _code(dtype)) for number, shape, dtype in stretch.made]),
         "buffers": tuple([slots[number] for number in stretch.buffers]),
         "parameters": tuple(
             [(slots[n], integer) for n, integer in zip(stretch.numbers, kernels.integers, strict=True)]
@@ -161,6 +168,11 @@ def _launched(stretch: Stretch, slots: Mapping[int, int]) -> dict[str, Any]:
         "threads": thread_count,
         "allocate": ARENA.empty,
     }
+
+
+def _code(dtype: np.dtype[Any]) -> int:
+    """DLPack's code of a dtype; -1 of one that it does not have."""
+    return _BFLOAT if dtype == numpy_dtype(BFLOAT16) else _CODES.get(dtype.kind, -1)
 
 
 def _with_entries(found: Types, program: CProgram) -> CProgram:

@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 
 from ...settings.modes import BEGUN, TOUCHED, usual_backend
 from ..failure import KernelFailure
-from .entry import include_folders, missing_headers
+from .entry import include_folders, types
 from .library import load_module
 
 
@@ -51,8 +51,8 @@ class TensorTypes(NamedTuple):
     of these (`enter`)."""
     prepared: Callable[..., Any]
     """A call, of values and arrays for them, and both halves of its node."""
-    dispatch: Callable[[Kinds, Callable[..., Any]], Callable[..., Any]]
-    """What calls what was prepared, or else a function."""
+    dispatch: Callable[[Kinds, Callable[..., Any], Callable[[], bool] | None], Callable[..., Any]]
+    """What calls what was prepared, or else a function: always, where it is said so."""
     new_tensors: Callable[[Sequence[Any], tuple[Any, ...]], list[Any] | None]
     """Tensors of arrays that own their memory; None where one does not, is there twice, or is one of some constants."""
     forward: Callable[..., Any]
@@ -68,7 +68,8 @@ _TEXTS = ("tensors.c", "calls.c", "nodes.c")
 def tensor_types() -> TensorTypes | None:
     """The types; None where they cannot be built."""
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if exchange is None or missing_headers():
+    entries = types() if exchange is not None else None
+    if entries is None:
         return None
     folder = files(__package__).joinpath("text")
     text = "".join([folder.joinpath(name).read_text(encoding="utf-8") for name in _TEXTS])
@@ -91,7 +92,7 @@ def tensor_types() -> TensorTypes | None:
     found = make(
         (
             *(exchange, torch.Tensor, torch.nn.Parameter),
-            *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN),
+            *(torch.is_grad_enabled, torch.from_numpy, quiet, forward_ad, usual_backend, TOUCHED, BEGUN, entries.bare),
         )
     )
     return None if found is None else TensorTypes(*found)

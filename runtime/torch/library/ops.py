@@ -26,9 +26,8 @@ from ....lang.light_dataclasses import replace
 from ...execution.binding import Binder
 from ...execution.compilation import device_graph
 from ...execution.compiled import Compiled
-from ...kernels.c.tensors import Kinds
 from ...tape.programs import program_of
-from ..array_runs import dispatch
+from ..array_runs import dispatch, quicken
 from ..calls import TorchCalls
 from ..kinds import PLAIN, has_dispatch
 from ..node import run_plainly
@@ -70,7 +69,6 @@ class RegisteredOp:
             graphs += [self.halves.exchange.forward, self.halves.exchange.again, self.halves.differentiated.gradient.df]
         self._key = CompileKey(self.name, graphs)
         self._is_view = _may_alias(self._program.graph.outputs, self._program.graph)
-        self._casts = autocast is not None
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self.op = self._define(name, schema, self._draws)
         self.forward: Any = None
@@ -83,6 +81,9 @@ class RegisteredOp:
         for device, key in (("cpu", "AutocastCPU"), ("cuda", "AutocastCUDA")):
             if autocast is not None:
                 self._library.impl(name, partial(self._cast, autocast, device, key), key)
+        self.packet = self.op.overloadpacket
+        if autocast is None and not self._is_view:
+            quicken(self.packet, self.calls.known)
         self._count_flops()
         if not self._draws:
             self._show_launches()
@@ -136,12 +137,6 @@ class RegisteredOp:
 
     def calls_function(self, *args: Any, **kwargs: Any) -> Any:
         return self.calls(args, kwargs)
-
-    @property
-    def known(self) -> Kinds | None:
-        """What finds a call that is prepared, for who need not ask torch who else takes it; None where torch casts the
-        arguments, or the results of a function may be views."""
-        return None if self._casts or self._is_view else self.calls.known
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """One value for each argument, defaults where none is given."""

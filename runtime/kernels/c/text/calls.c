@@ -1,8 +1,8 @@
 
 /* Calls that were prepared, run without Python; built behind tensors.c.
 
-   Run       a program: (values, the same with arrays for tensors) → its results, a list of tensors
-   Prepared  a call: (values, the same with arrays) → its result, recorded as a node of torch's where it is to be */
+   Run       a program of values, which gives a list of tensors
+   Prepared  a call, recorded as a node of torch's where it is to be */
 
 /* --- results --- */
 
@@ -48,38 +48,64 @@ static PyObject *new_tensors(PyObject *self, PyObject *const *arguments, Py_ssiz
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc call;
     PyObject *entry;     /* (*arrays) → one result or a tuple, or None where it is not for them; NULL while there is none */
     PyObject *constants; /* a tuple of arrays, none of which is a result */
     PyObject *general;   /* (values, arrays) → the results, by Python */
 } Run;
 
-/* The results, a list. */
-static PyObject *run_values(Run *self, PyObject *values, PyObject *arrays)
+#define MOST_RESULTS 32
+
+/* The address of `run_bare` in entry.c, set once. */
+static Py_ssize_t (*run_bare)(
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_managed **results, Py_ssize_t most);
+
+/* The results of kernels on bare memory, a list; NULL where these are for none, or with an error set. */
+static PyObject *run_on_memory(PyObject *entry, PyObject *values, const gs_bare *inputs)
 {
-    if (self->entry) {
-        PyObject *entry = Py_NewRef(self->entry);
-        PyObject *found = PyObject_Vectorcall(entry, PySequence_Fast_ITEMS(arrays), PyList_GET_SIZE(arrays), NULL);
-        Py_DECREF(entry);
-        if (!found) return NULL;
-        PyObject *tensors = NULL;
-        const int is_none = found == Py_None;
-        if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
-        else if (!is_none) tensors = tensors_of(&found, 1, self->constants);
-        Py_DECREF(found);
-        if (tensors || PyErr_Occurred()) return tensors;
-        if (!is_none) Py_CLEAR(self->entry); /* whose memory is whose, Python tells each time */
+    gs_managed *made[MOST_RESULTS];
+    const Py_ssize_t count = run_bare(entry, inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), made, MOST_RESULTS);
+    if (count < 0) return NULL;
+    PyObject *tensors = PyList_New(count);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        void *tensor = NULL;
+        if (!tensors || exchange->object_of_managed(made[i], &tensor)) {
+            made[i]->drop(made[i]);
+            Py_CLEAR(tensors);
+        }
+        else PyList_SET_ITEM(tensors, i, tensor);
     }
-    PyObject *results = PyObject_CallFunctionObjArgs(self->general, values, arrays, NULL);
-    if (results && !PyList_CheckExact(results)) Py_SETREF(results, PySequence_List(results));
-    return results;
+    return tensors;
 }
 
-static PyObject *run_call(Run *self, PyObject *const *given, size_t flags, PyObject *keywords)
+/* The results of kernels on arrays, a list; NULL where these are for none, or with an error set. */
+static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays)
 {
-    if (PyVectorcall_NARGS(flags) != 2 || keywords || !PyList_CheckExact(given[1]))
-        return PyErr_Format(PyExc_TypeError, "values and a list of arrays are taken"), NULL;
-    return run_values(self, given[0], given[1]);
+    PyObject *found = PyObject_Vectorcall(entry, PySequence_Fast_ITEMS(arrays), PyList_GET_SIZE(arrays), NULL), *tensors = NULL;
+    if (!found) return NULL;
+    const int is_none = found == Py_None;
+    if (PyTuple_CheckExact(found)) tensors = tensors_of(&PyTuple_GET_ITEM(found, 0), PyTuple_GET_SIZE(found), self->constants);
+    else if (!is_none) tensors = tensors_of(&found, 1, self->constants);
+    Py_DECREF(found);
+    /* Whose memory is whose, Python tells each time. */
+    if (!tensors && !is_none && !PyErr_Occurred()) Py_CLEAR(self->entry);
+    return tensors;
+}
+
+/* The results of values, a tuple, a list. */
+static PyObject *run_values(Run *self, PyObject *values, const gs_bare *inputs)
+{
+    PyObject *entry = self->entry ? Py_NewRef(self->entry) : NULL, *results = NULL;
+    if (entry) results = run_on_memory(entry, values, inputs);
+    if (!results && !PyErr_Occurred()) {
+        PyObject *arrays = arrays_of(inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values));
+        if (arrays && entry) results = run_on_arrays(self, entry, arrays);
+        if (arrays && !results && !PyErr_Occurred())
+            results = PyObject_CallFunctionObjArgs(self->general, values, arrays, NULL);
+        Py_XDECREF(arrays);
+    }
+    Py_XDECREF(entry);
+    if (results && !PyList_CheckExact(results)) Py_SETREF(results, PySequence_List(results));
+    return results;
 }
 
 static PyObject *run_enter(Run *self, PyObject *entry)
@@ -111,7 +137,6 @@ static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *keyw
     if (!PyArg_ParseTuple(arguments, "OO!", &general, &PyTuple_Type, &constants)) return NULL;
     Run *self = (Run *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->call = (vectorcallfunc)run_call;
     self->general = Py_NewRef(general);
     self->constants = Py_NewRef(constants);
     return (PyObject *)self;
@@ -125,9 +150,7 @@ static PyTypeObject RunType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "gradscript.Run",
     .tp_basicsize = sizeof(Run),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-    .tp_vectorcall_offset = offsetof(Run, call),
-    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = run_new,
     .tp_traverse = (traverseproc)run_traverse,
     .tp_dealloc = (destructor)run_dealloc,
@@ -142,7 +165,6 @@ typedef struct { Py_ssize_t ndim; int64_t *sizes; } Shape;
 
 typedef struct {
     PyObject_HEAD
-    vectorcallfunc call;
     PyObject *python;      /* what does the same in Python */
     PyObject *apply, *rest; /* of torch's node, None where none is recorded; a tuple of the values that calls leave out */
     PyObject *arguments;    /* (values) → what the node is to keep of them as they are, or None */
@@ -216,19 +238,21 @@ static PyObject *picked(const Prepared *self, PyObject *row)
     return only;
 }
 
-/* The outputs of torch's node. */
-static PyObject *applied(Prepared *self, PyObject *values, PyObject *arrays)
+/* The outputs of torch's node. It runs while this waits, so it is told where `inputs` are. */
+static PyObject *applied(Prepared *self, PyObject *values, const gs_bare *inputs)
 {
-    PyObject *state = PyTuple_Pack(3, (PyObject *)self, values, arrays), *row = NULL;
-    PyObject *inputs = state ? PyTuple_New(1 + self->tensors.count) : NULL;
-    if (inputs) {
-        PyTuple_SET_ITEM(inputs, 0, Py_NewRef(state));
+    PyObject *place = PyLong_FromVoidPtr((void *)inputs), *row = NULL;
+    PyObject *state = place ? PyTuple_Pack(3, (PyObject *)self, values, place) : NULL;
+    PyObject *given = state ? PyTuple_New(1 + self->tensors.count) : NULL;
+    if (given) {
+        PyTuple_SET_ITEM(given, 0, Py_NewRef(state));
         for (Py_ssize_t i = 0; i < self->tensors.count; ++i)
-            PyTuple_SET_ITEM(inputs, 1 + i, Py_NewRef(PyTuple_GET_ITEM(values, self->tensors.at[i])));
-        row = PyObject_Call(self->apply, inputs, NULL);
+            PyTuple_SET_ITEM(given, 1 + i, Py_NewRef(PyTuple_GET_ITEM(values, self->tensors.at[i])));
+        row = PyObject_Call(self->apply, given, NULL);
     }
+    Py_XDECREF(place);
     Py_XDECREF(state);
-    Py_XDECREF(inputs);
+    Py_XDECREF(given);
     if (row && !PyTuple_CheckExact(row)) {
         Py_CLEAR(row);
         PyErr_SetString(PyExc_TypeError, "a node gives a tuple");
@@ -236,25 +260,20 @@ static PyObject *applied(Prepared *self, PyObject *values, PyObject *arrays)
     return row;
 }
 
-/* The result of a call of values, a tuple, with a list of arrays for them, which it may lengthen. */
-static PyObject *call_prepared(Prepared *self, PyObject *values, PyObject *arrays)
+/* The result of a call of values, a tuple. */
+static PyObject *call_prepared(Prepared *self, PyObject *values, const gs_bare *inputs)
 {
-    const Py_ssize_t left = PyTuple_GET_SIZE(self->rest);
-    if (left && PyList_SetSlice(arrays, PyTuple_GET_SIZE(values), PyTuple_GET_SIZE(values), self->rest)) return NULL;
+    const Py_ssize_t given = PyTuple_GET_SIZE(values), left = PyTuple_GET_SIZE(self->rest);
     PyObject *all = left ? PySequence_Concat(values, self->rest) : Py_NewRef(values);
     if (!all) return NULL;
-    PyObject *row = self->apply == Py_None ? run_values(self->run, all, arrays) : applied(self, all, arrays);
+    gs_bare known[given + left + 1];
+    memcpy(known, inputs, (size_t)given * sizeof *known);
+    memset(known + given, 0, (size_t)left * sizeof *known);
+    PyObject *row = self->apply == Py_None ? run_values(self->run, all, known) : applied(self, all, known);
     Py_DECREF(all);
     PyObject *result = row ? picked(self, row) : NULL;
     Py_XDECREF(row);
     return result;
-}
-
-static PyObject *prepared_call(Prepared *self, PyObject *const *given, size_t flags, PyObject *keywords)
-{
-    if (PyVectorcall_NARGS(flags) != 2 || keywords || !PyTuple_CheckExact(given[0]) || !PyList_CheckExact(given[1]))
-        return PyErr_Format(PyExc_TypeError, "a tuple of values and a list of arrays are taken"), NULL;
-    return call_prepared(self, given[0], given[1]);
 }
 
 /* settle(without): which outputs have no gradient. From here on forward and backward need no Python. */
@@ -303,7 +322,6 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     Prepared *self = (Prepared *)type->tp_alloc(type, 0);
     if (!self) return NULL;
-    self->call = (vectorcallfunc)prepared_call;
     self->python = Py_NewRef(python);
     self->apply = Py_NewRef(apply);
     self->rest = Py_NewRef(rest);
@@ -326,18 +344,19 @@ static PyTypeObject PreparedType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "gradscript.Prepared",
     .tp_basicsize = sizeof(Prepared),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-    .tp_vectorcall_offset = offsetof(Prepared, call),
-    .tp_call = PyVectorcall_Call,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_new = prepared_new,
     .tp_traverse = (traverseproc)prepared_traverse,
     .tp_dealloc = (destructor)prepared_dealloc,
     .tp_methods = prepared_methods,
 };
 
-static PyObject *ran(PyObject *prepared, PyObject *values, PyObject *arrays)
+static PyObject *ran(PyObject *prepared, PyObject *values, const gs_bare *inputs)
 {
-    if (Py_TYPE(prepared) == &PreparedType) return call_prepared((Prepared *)prepared, values, arrays);
-    if (Py_TYPE(prepared) == &RunType) return run_values((Run *)prepared, values, arrays);
-    return PyObject_CallFunctionObjArgs(prepared, values, arrays, NULL);
+    if (Py_TYPE(prepared) == &PreparedType) return call_prepared((Prepared *)prepared, values, inputs);
+    if (Py_TYPE(prepared) == &RunType) return run_values((Run *)prepared, values, inputs);
+    PyObject *arrays = arrays_of(inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values));
+    PyObject *result = arrays ? PyObject_CallFunctionObjArgs(prepared, values, arrays, NULL) : NULL;
+    Py_XDECREF(arrays);
+    return result;
 }

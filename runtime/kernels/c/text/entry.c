@@ -5,7 +5,9 @@
              library too, what runs it in Python
    Pair      the entries of both passes, and where the backward's inputs come from
    Calls     several of either: (*arguments) → results, of a pair (results, pullback); None where none is for these
-   Pullback  (*gradients of results) → gradients of arguments; what its entry is not for, `general` does */
+   Pullback  (*gradients of results) → gradients of arguments; what its entry is not for, `general` does
+
+   Who has bare memory, of layouts that it knows to be those, and wants results that are DLPack's, calls `run_bare`. */
 
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -15,6 +17,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef union { double real; int64_t integer; } gs_number;
 typedef int gs_run(
@@ -36,7 +40,7 @@ typedef struct {
     npy_intp *sizes; /* then strides */
 } Guard;
 
-typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; } Made;
+typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; int code; } Made;
 typedef struct { Py_ssize_t slot; int is_integer; } Parameter;
 
 typedef struct {
@@ -50,7 +54,7 @@ typedef struct {
     gs_run *run;
     const void *launches;
     const int64_t *sizes;
-    int is_long;
+    int is_long, is_bare; /* whether results are small, new, and of dtypes that DLPack has */
     PyObject *defaults; /* a tuple: the last inputs, which are not given */
     PyObject *constants, *threads, *allocate, *owner;
     PyObject *steps; /* (list of inputs) → list of results, or None for whatever goes another way; NULL of kernels alone */
@@ -84,7 +88,7 @@ static int read_guard(PyObject *item, Guard *guard)
 static int read_made(PyObject *item, Made *made)
 {
     PyObject *dtype, *sizes;
-    if (!PyArg_ParseTuple(item, "nO!O!", &made->slot, &PyArrayDescr_Type, &dtype, &PyTuple_Type, &sizes)) return FAILED;
+    if (!PyArg_ParseTuple(item, "nO!O!i", &made->slot, &PyArrayDescr_Type, &dtype, &PyTuple_Type, &sizes, &made->code)) return FAILED;
     made->dtype = Py_NewRef(dtype);
     made->ndim = (int)PyTuple_GET_SIZE(sizes);
     made->sizes = PyMem_Calloc((size_t)made->ndim + 1, sizeof(npy_intp));
@@ -93,6 +97,23 @@ static int read_made(PyObject *item, Made *made)
     made->nbytes = PyDataType_ELSIZE((PyArray_Descr *)dtype);
     for (int i = 0; i < made->ndim; ++i) made->nbytes *= made->sizes[i];
     return DONE;
+}
+
+/* Whether an entry can be run on bare memory. */
+static int may_be_bare(const Entry *self)
+{
+    if (self->steps || self->result_count != self->output_count) return 0;
+    for (Py_ssize_t i = 0; i < self->given_count; ++i)
+        if (self->guards[i].kind == ANYTHING) return 0;
+    for (Py_ssize_t i = 0; i < self->made_count; ++i)
+        if (self->made[i].code < 0 || self->made[i].nbytes >= LARGE) return 0;
+    for (Py_ssize_t i = 0; i < self->output_count; ++i) {
+        const Py_ssize_t slot = self->outputs[i];
+        if (slot < self->input_count || slot >= self->input_count + self->made_count) return 0;
+        for (Py_ssize_t j = 0; j < i; ++j)
+            if (self->outputs[j] == slot) return 0;
+    }
+    return 1;
 }
 
 static int read_entry(
@@ -125,7 +146,9 @@ static int read_entry(
             return FAILED;
     if (!numbers_of(buffers, self->buffer_count, self->buffers)) return FAILED;
     if (!numbers_of(widths, self->result_count, self->widths)) return FAILED;
-    return numbers_of(outputs, self->output_count, self->outputs) ? DONE : FAILED;
+    if (!numbers_of(outputs, self->output_count, self->outputs)) return FAILED;
+    self->is_bare = may_be_bare(self);
+    return DONE;
 }
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
@@ -318,6 +341,116 @@ end:
     if (status == DONE)
         for (Py_ssize_t i = 0; i < self->output_count; ++i) results[i] = Py_NewRef(slots[self->outputs[i]]);
     for (Py_ssize_t i = 0; i < made; ++i) Py_DECREF(slots[self->made[i].slot]);
+    return status;
+}
+
+/* --- running one on bare memory --- */
+
+/* A tensor as DLPack hands it on, with its memory behind it. */
+typedef struct gs_managed {
+    struct { uint32_t major, minor; } version;
+    void *context;
+    void (*deleter)(struct gs_managed *);
+    uint64_t flags;
+    void *data;
+    struct { int32_t kind, number; } device;
+    int32_t ndim;
+    struct { uint8_t code, bits; uint16_t lanes; } dtype;
+    int64_t *sizes, *strides;
+    uint64_t offset;
+} gs_managed;
+
+#define ALIGNMENT 64
+#define DLPACK_CPU 1
+
+static void dropped(gs_managed *managed) { free(managed); }
+
+static gs_managed *new_managed(const Made *made)
+{
+    const size_t head = sizeof(gs_managed) + 2 * (size_t)made->ndim * sizeof(int64_t);
+    gs_managed *managed = malloc(head + ALIGNMENT + (size_t)made->nbytes);
+    if (!managed) return NULL;
+    memset(managed, 0, sizeof *managed);
+    managed->version.major = 1;
+    managed->deleter = dropped;
+    managed->device.kind = DLPACK_CPU;
+    managed->ndim = made->ndim;
+    managed->dtype.code = (uint8_t)made->code;
+    managed->dtype.bits = (uint8_t)(8 * PyDataType_ELSIZE((PyArray_Descr *)made->dtype));
+    managed->dtype.lanes = 1;
+    managed->sizes = (int64_t *)(managed + 1);
+    managed->strides = managed->sizes + made->ndim;
+    int64_t stride = 1;
+    for (int i = made->ndim; i-- > 0; stride *= made->sizes[i] > 1 ? made->sizes[i] : 1) {
+        managed->sizes[i] = made->sizes[i];
+        managed->strides[i] = stride;
+    }
+    managed->data = (void *)(((uintptr_t)managed + head + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    return managed;
+}
+
+/* An input that is an array: its memory, dtype, sizes, and strides in bytes. */
+typedef struct { void *data; PyObject *dtype; int ndim; const int64_t *sizes, *strides; } gs_bare;
+
+static int fits_bare(const Guard *guard, const gs_bare *input)
+{
+    if (input->dtype != guard->object || input->ndim != guard->ndim) return 0;
+    if ((uintptr_t)input->data % (uintptr_t)PyDataType_ALIGNMENT((PyArray_Descr *)guard->object)) return 0;
+    for (int i = 0; i < guard->ndim; ++i)
+        if (input->sizes[i] != guard->sizes[i] || input->strides[i] != guard->sizes[guard->ndim + i]) return 0;
+    return 1;
+}
+
+/* As run_entry, of inputs that are arrays by their memory. */
+static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_managed **results)
+{
+    void *pointers[self->slot_count + 1], *buffers[self->buffer_count + 1];
+    gs_managed *made[self->made_count + 1];
+    gs_number numbers[self->parameter_count + 1];
+    Py_ssize_t count = 0;
+    int status = DONE, threads = 1;
+    for (Py_ssize_t i = 0; i < self->given_count; ++i) {
+        const Guard *guard = self->guards + i;
+        if (guard->kind == ARRAY ? !fits_bare(guard, inputs + i) : !fits(guard, values[i])) return ELSEWHERE;
+        pointers[i] = inputs[i].data;
+    }
+    for (Py_ssize_t i = self->given_count; i < self->slot_count; ++i) {
+        const Py_ssize_t constant = i - self->input_count - self->made_count;
+        PyObject *value = i < self->input_count ? PyTuple_GET_ITEM(self->defaults, i - self->given_count)
+                          : constant < 0        ? NULL
+                                                : PyTuple_GET_ITEM(self->constants, constant);
+        pointers[i] = value && PyArray_CheckExact(value) ? PyArray_DATA((PyArrayObject *)value) : NULL;
+    }
+    for (Py_ssize_t i = 0; i < self->parameter_count; ++i) {
+        const Py_ssize_t slot = self->parameters[i].slot;
+        PyObject *value = slot < self->given_count  ? values[slot]
+                          : slot < self->input_count ? PyTuple_GET_ITEM(self->defaults, slot - self->given_count)
+                                                     : PyTuple_GET_ITEM(self->constants, slot - self->input_count - self->made_count);
+        if (self->parameters[i].is_integer) numbers[i].integer = PyLong_AsLongLong(value);
+        else numbers[i].real = PyFloat_AsDouble(value);
+    }
+    if (self->is_long) threads = thread_count(self);
+    if (PyErr_Occurred()) return FAILED;
+    for (; count < self->made_count; ++count) {
+        if (!(made[count] = new_managed(self->made + count))) {
+            status = ELSEWHERE;
+            goto end;
+        }
+        pointers[self->made[count].slot] = made[count]->data;
+    }
+    for (Py_ssize_t i = 0; i < self->buffer_count; ++i) buffers[i] = pointers[self->buffers[i]];
+    PyThreadState *state = self->is_long ? PyEval_SaveThread() : NULL;
+    const int failed = self->run(
+        self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads);
+    if (state) PyEval_RestoreThread(state);
+    if (failed) status = ELSEWHERE;
+end:
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        Py_ssize_t result = 0;
+        while (result < self->output_count && self->outputs[result] != self->made[i].slot) ++result;
+        if (status == DONE && result < self->output_count) results[result] = made[i];
+        else free(made[i]);
+    }
     return status;
 }
 
@@ -649,12 +782,31 @@ static PyTypeObject CallsType = {
     .tp_as_sequence = &calls_sequence,
 };
 
-/* (Entry, Pair, Calls) */
+/* The number of results, of which there are at most so many, or -1 where none of the calls is for these, or with an error
+   set. */
+static Py_ssize_t run_bare(
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_managed **results, Py_ssize_t most)
+{
+    Calls *self = (Calls *)calls;
+    if (Py_TYPE(calls) != &CallsType) return -1;
+    for (Py_ssize_t i = 0; i < self->count; ++i) {
+        Entry *entry = (Entry *)self->items[i];
+        if (Py_TYPE(entry) != &EntryType || !entry->is_bare || entry->given_count != count || entry->output_count > most) continue;
+        Py_INCREF(entry); /* it may be dropped meanwhile */
+        const int status = run_entry_bare(entry, inputs, values, results);
+        const Py_ssize_t found = entry->output_count;
+        Py_DECREF(entry);
+        if (status != ELSEWHERE) return status == DONE ? found : -1;
+    }
+    return -1;
+}
+
+/* (Entry, Pair, Calls, the address of run_bare) */
 PyObject *gs_types(void)
 {
     import_array();
     PyTypeObject *types[] = {&EntryType, &PairType, &PullbackType, &CallsType};
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i)
         if (PyType_Ready(types[i])) return NULL;
-    return Py_BuildValue("(OOO)", &EntryType, &PairType, &CallsType);
+    return Py_BuildValue("(OOOn)", &EntryType, &PairType, &CallsType, (Py_ssize_t)(intptr_t)run_bare);
 }

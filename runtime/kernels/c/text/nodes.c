@@ -37,13 +37,14 @@ static int kept(Prepared *self, PyObject *ctx, PyObject *values, PyObject *row)
     return failed ? -1 : 0;
 }
 
-/* forward(ctx, (Prepared, values, arrays), *tensors): the outputs. */
+/* forward(ctx, (Prepared, values, where is told of them), *tensors): the outputs. */
 static PyObject *node_forward(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     if (count < 2 || !PyTuple_CheckExact(given[1]) || PyTuple_GET_SIZE(given[1]) != 3 || Py_TYPE(PyTuple_GET_ITEM(given[1], 0)) != &PreparedType)
         return PyErr_Format(PyExc_TypeError, "a call that was prepared is taken"), NULL;
     Prepared *self = (Prepared *)PyTuple_GET_ITEM(given[1], 0);
-    PyObject *values = PyTuple_GET_ITEM(given[1], 1), *results = run_values(self->run, values, PyTuple_GET_ITEM(given[1], 2));
+    const gs_bare *inputs = PyLong_AsVoidPtr(PyTuple_GET_ITEM(given[1], 2));
+    PyObject *values = PyTuple_GET_ITEM(given[1], 1), *results = inputs ? run_values(self->run, values, inputs) : NULL;
     if (!results) return NULL;
     PyObject *row = NULL;
     if (!self->is_settled) {
@@ -86,11 +87,11 @@ static int has_shape(PyObject *value, const Shape *shape)
 /* The gradients of the tensors, behind a None for what is none; NULL where Python is to give them, or with an error set. */
 static PyObject *given_back(const Prepared *self, PyObject *values)
 {
-    PyObject *run, *arrays;
-    if (find(self->backwards, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), &run, &arrays) <= 0) return NULL;
-    PyObject *results = ran(run, values, arrays), *row = NULL;
-    Py_DECREF(run);
-    Py_DECREF(arrays);
+    gs_bare inputs[PyTuple_GET_SIZE(values) + 1];
+    Kind *kind = find(self->backwards, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), inputs);
+    if (!kind) return NULL;
+    PyObject *results = ran(kind->prepared, values, inputs), *row = NULL;
+    Py_DECREF(kind);
     if (!results) return NULL;
     int fits = PyList_CheckExact(results) && PyList_GET_SIZE(results) == self->places.count;
     for (Py_ssize_t i = 0; fits && i < self->places.count; ++i) fits = has_shape(PyList_GET_ITEM(results, i), self->shapes + i);
@@ -142,13 +143,21 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     Kinds *kinds;
-    PyObject *general;
+    PyObject *general, *barred; /* () → whether it is `general`'s in any case, or None */
 } Dispatch;
+
+/* 1 or 0; -1 with an error set */
+static int is_barred(const Dispatch *self)
+{
+    return self->barred == Py_None ? 0 : is_so(PyObject_CallNoArgs(self->barred));
+}
 
 static PyObject *dispatch_call(Dispatch *self, PyObject *const *values, size_t flags, PyObject *keywords)
 {
     const Py_ssize_t count = PyVectorcall_NARGS(flags);
-    if (self->kinds->count && (!keywords || !PyTuple_GET_SIZE(keywords))) {
+    const int barred = self->kinds->count && (!keywords || !PyTuple_GET_SIZE(keywords)) ? is_barred(self) : 1;
+    if (barred < 0) return NULL;
+    if (!barred) {
         PyObject *row = PyTuple_New(count);
         for (Py_ssize_t i = 0; row && i < count; ++i) PyTuple_SET_ITEM(row, i, Py_NewRef(values[i]));
         PyObject *result = row ? result_for(self->kinds, row) : NULL;
@@ -163,6 +172,7 @@ static int dispatch_traverse(Dispatch *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->kinds);
     Py_VISIT(self->general);
+    Py_VISIT(self->barred);
     return 0;
 }
 
@@ -171,19 +181,21 @@ static void dispatch_dealloc(Dispatch *self)
     PyObject_GC_UnTrack(self);
     Py_XDECREF(self->kinds);
     Py_XDECREF(self->general);
+    Py_XDECREF(self->barred);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Dispatch(kinds, general) */
+/* Dispatch(kinds, general, barred) */
 static PyObject *dispatch_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *kinds, *general;
-    if (!PyArg_ParseTuple(arguments, "O!O", &KindsType, &kinds, &general)) return NULL;
+    PyObject *kinds, *general, *barred;
+    if (!PyArg_ParseTuple(arguments, "O!OO", &KindsType, &kinds, &general, &barred)) return NULL;
     Dispatch *self = (Dispatch *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->call = (vectorcallfunc)dispatch_call;
     self->kinds = (Kinds *)Py_NewRef(kinds);
     self->general = Py_NewRef(general);
+    self->barred = Py_NewRef(barred);
     return (PyObject *)self;
 }
 
@@ -222,17 +234,19 @@ static int read_names(void)
 
 /* From (capsule of torch's DLPack functions, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled, torch.from_numpy,
    what is to give None, False or 0, the module with the level of forward mode, what gives the backend, and the two
-   objects that it asks) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
+   objects that it asks, the address of run_bare) → (Kind, Kinds, Run, Prepared, Dispatch, new_tensors, forward, backward). None where torch has
    other functions. */
 PyObject *gs_tensor_types(PyObject *given)
 {
     import_array();
     PyObject *capsule;
-    if (!PyArg_ParseTuple(given, "OOOOOO!OOOO", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun))
+    Py_ssize_t bare;
+    if (!PyArg_ParseTuple(given, "OOOOOO!OOOOn", &capsule, &tensor_type, &parameter_type, &records_now, &from_array, &PyTuple_Type, &quiet, &levels, &backend_now, &touched, &begun, &bare))
         return NULL;
     exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (!exchange) return NULL;
-    if (exchange->header.major != VERSION || !exchange->tensor_of_object) Py_RETURN_NONE;
+    if (exchange->header.major != VERSION || !exchange->tensor_of_object || !exchange->object_of_managed) Py_RETURN_NONE;
+    memcpy(&run_bare, &bare, sizeof run_bare);
     Py_INCREF(given); /* for ever, as are its items */
     PyTypeObject *types[] = {&KindType, &KindsType, &RunType, &PreparedType, &DispatchType};
     for (size_t i = 0; i < sizeof types / sizeof *types; ++i)

@@ -12,6 +12,7 @@
 #include <numpy/arrayobject.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* What DLPack says of a tensor, and how a library is asked for it. */
 typedef struct { uint8_t code, bits; uint16_t lanes; } gs_dtype;
@@ -23,9 +24,17 @@ typedef struct {
     int64_t *sizes, *strides;
     uint64_t offset;
 } gs_tensor;
+typedef struct gs_managed {
+    struct { uint32_t major, minor; } version;
+    void *context;
+    void (*drop)(struct gs_managed *);
+    uint64_t flags;
+    gs_tensor tensor;
+} gs_managed;
 typedef struct {
     struct { uint32_t major, minor; void *older; } header;
-    void *allocate, *managed_of_object, *object_of_managed;
+    void *allocate, *managed_of_object;
+    int (*object_of_managed)(gs_managed *managed, void **object);
     int (*tensor_of_object)(void *object, gs_tensor *tensor);
 } gs_exchange;
 
@@ -62,8 +71,11 @@ static const gs_exchange *exchange;
 static PyObject *tensor_type, *parameter_type, *records_now, *from_array, *quiet, *levels, *backend_now, *touched, *begun;
 static PyObject *name_requires_grad, *name_is_neg, *name_level, *name_any, *name_name;
 
-/* What was prepared, called; in nodes.c. */
-static PyObject *ran(PyObject *prepared, PyObject *values, PyObject *arrays);
+/* An argument that is a tensor: its memory, dtype as NumPy has it, sizes, and strides in bytes. As in entry.c. */
+typedef struct { void *data; PyObject *dtype; int ndim; const int64_t *sizes, *strides; } gs_bare;
+
+/* What was prepared, called with values, a tuple, of which is told; in calls.c. */
+static PyObject *ran(PyObject *prepared, PyObject *values, const gs_bare *inputs);
 
 /* 1 if torch records no run, runs under no mode and no transform; 0 if not; FAILED */
 static int is_quiet(void)
@@ -193,44 +205,49 @@ static PyTypeObject KindType = {
 
 /* --- finding one --- */
 
-/* The array of a tensor like the guard's; NULL where it is another, or with an error set. */
-static PyObject *array_of(const Guard *guard, PyObject *value)
+/* Whether a value is a tensor like the guard's, which is told of; -1 with an error set. */
+static int is_like(const Guard *guard, PyObject *value, gs_bare *bare)
 {
     gs_tensor tensor;
-    if (!is_tensor(value)) return NULL;
-    if (is_so(PyObject_GetAttr(value, name_requires_grad)) != guard->requires_grad) return NULL;
-    if (!described(value, &tensor) || tensor.ndim != guard->ndim) return NULL;
-    if (tensor.dtype.code != guard->dtype.code || tensor.dtype.bits != guard->dtype.bits) return NULL;
+    if (!is_tensor(value)) return 0;
+    if (is_so(PyObject_GetAttr(value, name_requires_grad)) != guard->requires_grad) return 0;
+    if (!described(value, &tensor) || tensor.ndim != guard->ndim) return 0;
+    if (tensor.dtype.code != guard->dtype.code || tensor.dtype.bits != guard->dtype.bits) return 0;
     const int64_t *sizes = guard->sizes, *strides = sizes + guard->ndim;
     for (int i = 0; i < guard->ndim; ++i)
-        if (tensor.sizes[i] != sizes[i] || tensor.strides[i] != strides[i]) return NULL;
-    char *data = (char *)tensor.data + tensor.offset;
-    Py_INCREF(guard->object); /* which the array takes over */
-    PyObject *array = PyArray_NewFromDescr(
-        &PyArray_Type, (PyArray_Descr *)guard->object, guard->ndim, (npy_intp *)sizes, (npy_intp *)(strides + guard->ndim), data, 0, NULL);
-    if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(value))) Py_CLEAR(array);
-    return array;
+        if (tensor.sizes[i] != sizes[i] || tensor.strides[i] != strides[i]) return 0;
+    *bare = (gs_bare){(char *)tensor.data + tensor.offset, guard->object, guard->ndim, sizes, strides + guard->ndim};
+    return 1;
 }
 
-/* The value as what was prepared takes it; NULL where it is of another kind, or with an error set. */
-static PyObject *taken(const Guard *guard, PyObject *value)
+/* Whether a value is what the guard asks for; of a tensor is told. With an error set, it is not. */
+static int is_taken(const Guard *guard, PyObject *value, gs_bare *bare)
 {
+    *bare = (gs_bare){0};
     switch (guard->kind) {
-    case TENSOR: return array_of(guard, value);
-    case REAL: return PyFloat_CheckExact(value) ? Py_NewRef(value) : NULL;
+    case TENSOR: return is_like(guard, value, bare);
+    case REAL: return PyFloat_CheckExact(value);
     case SAME: break;
     }
-    if (value == guard->object) return Py_NewRef(value);
-    if (Py_TYPE(value) != Py_TYPE(guard->object) || !(PyLong_CheckExact(value) || PyUnicode_CheckExact(value))) return NULL;
-    return PyObject_RichCompareBool(value, guard->object, Py_EQ) == 1 ? Py_NewRef(value) : NULL;
+    if (value == guard->object) return 1;
+    if (Py_TYPE(value) != Py_TYPE(guard->object) || !(PyLong_CheckExact(value) || PyUnicode_CheckExact(value))) return 0;
+    return PyObject_RichCompareBool(value, guard->object, Py_EQ) == 1;
 }
 
-/* The values, which are of a kind; NULL where one is of another. */
-static PyObject *all_taken(const Kind *item, PyObject *const *values)
+/* A list of the values, with arrays of their memory for tensors. */
+static PyObject *arrays_of(const gs_bare *inputs, PyObject *const *values, Py_ssize_t count)
 {
-    PyObject *found = PyList_New(item->count);
-    for (Py_ssize_t i = 0; found && i < item->count; ++i) {
-        PyObject *value = taken(item->guards + i, values[i]);
+    PyObject *found = PyList_New(count);
+    for (Py_ssize_t i = 0; found && i < count; ++i) {
+        const gs_bare *bare = inputs + i;
+        PyObject *value = bare->dtype ? NULL : Py_NewRef(values[i]);
+        if (bare->dtype) {
+            Py_INCREF(bare->dtype); /* which the array takes over */
+            value = PyArray_NewFromDescr(
+                &PyArray_Type, (PyArray_Descr *)bare->dtype, bare->ndim, (npy_intp *)bare->sizes, (npy_intp *)bare->strides,
+                bare->data, 0, NULL);
+            if (value && PyArray_SetBaseObject((PyArrayObject *)value, Py_NewRef(values[i]))) Py_CLEAR(value);
+        }
         if (value) PyList_SET_ITEM(found, i, value);
         else Py_CLEAR(found);
     }
@@ -259,36 +276,32 @@ static PyObject *backend_here(void)
     return PyObject_CallNoArgs(backend_now);
 }
 
-/* What was prepared, with arrays for the values, both new references; 0 where nothing was, -1 with an error set. */
-static int find_in(
-    const Kinds *self, PyObject *const *values, Py_ssize_t count, int records, PyObject *backend, PyObject **prepared,
-    PyObject **arrays)
+/* The kind of a row of values, which are told of, a new reference; NULL where they are of none. */
+static Kind *find_in(
+    const Kinds *self, PyObject *const *values, Py_ssize_t count, int records, PyObject *backend, gs_bare *inputs)
 {
     for (Py_ssize_t i = 0; i < self->count; ++i) {
         Kind *kind = self->items[i];
         if (kind->records != records || !may_be(kind, values, count)) continue;
         Py_INCREF(kind); /* it may be dropped meanwhile */
-        const int is_same = kind->backend == backend ? 1 : PyObject_RichCompareBool(kind->backend, backend, Py_EQ);
-        *arrays = is_same == 1 ? all_taken(kind, values) : NULL;
-        *prepared = *arrays ? Py_NewRef(kind->prepared) : NULL;
+        int is_it = kind->backend == backend ? 1 : PyObject_RichCompareBool(kind->backend, backend, Py_EQ);
+        for (Py_ssize_t j = 0; is_it == 1 && j < count; ++j) is_it = is_taken(kind->guards + j, values[j], inputs + j);
+        if (is_it == 1 && !PyErr_Occurred()) return kind;
         Py_DECREF(kind);
-        if (*arrays) return 1;
         /* What cannot be asked is none of these; who takes the longer way is told. */
         PyErr_Clear();
     }
-    return 0;
+    return NULL;
 }
 
-/* The same for a row of values. */
-static int find(const Kinds *self, PyObject *const *values, Py_ssize_t count, PyObject **prepared, PyObject **arrays)
+/* The same in the state that torch is in; NULL with an error set as well. */
+static Kind *find(const Kinds *self, PyObject *const *values, Py_ssize_t count, gs_bare *inputs)
 {
     int may = 0;
     for (Py_ssize_t i = 0; !may && i < self->count; ++i) may = may_be(self->items[i], values, count);
-    if (!may) return 0;
-    const int goes = is_quiet();
-    if (goes <= 0) return goes;
+    if (!may || is_quiet() != 1) return NULL;
     PyObject *records = PyObject_CallNoArgs(records_now), *backend = records ? backend_here() : NULL;
-    const int found = backend ? find_in(self, values, count, records == Py_True, backend, prepared, arrays) : -1;
+    Kind *found = backend ? find_in(self, values, count, records == Py_True, backend, inputs) : NULL;
     Py_XDECREF(records);
     Py_XDECREF(backend);
     return found;
@@ -297,13 +310,14 @@ static int find(const Kinds *self, PyObject *const *values, Py_ssize_t count, Py
 /* The result for a row of values, a tuple; NotImplemented where nothing was prepared. */
 static PyObject *result_for(const Kinds *self, PyObject *row)
 {
-    PyObject *prepared, *arrays;
-    const int found = find(self, &PyTuple_GET_ITEM(row, 0), PyTuple_GET_SIZE(row), &prepared, &arrays);
-    if (found < 0) return NULL;
-    if (!found) Py_RETURN_NOTIMPLEMENTED;
-    PyObject *result = ran(prepared, row, arrays);
-    Py_DECREF(prepared);
-    Py_DECREF(arrays);
+    gs_bare inputs[PyTuple_GET_SIZE(row) + 1];
+    Kind *kind = find(self, &PyTuple_GET_ITEM(row, 0), PyTuple_GET_SIZE(row), inputs);
+    if (!kind) {
+        if (PyErr_Occurred()) return NULL;
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    PyObject *result = ran(kind->prepared, row, inputs);
+    Py_DECREF(kind);
     return result;
 }
 
