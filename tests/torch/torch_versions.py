@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[2]
 AREAS = {
-    "values, gradients to third order, every mask": ("against_eager", "own_second_order", "made_anew", "gradcheck", "values"),
-    "nodes, hooks, versions, memory, threads": ("semantics", "lengths", "environment", "seeds"),
+    "values, gradients to third order, every mask": ("against_eager", "own_second_order", "made_anew", "values"),
+    "nodes, hooks, versions, memory, threads": ("gradcheck", "semantics", "lengths", "environment", "seeds"),
     "torch.func and forward mode": ("transforms", "kernel_transforms"),
     "prepared calls, kernels": ("prepared", "prepared_cpu", "kernels"),
     "torch.compile, export, make_fx": ("tracers",),
