@@ -11,7 +11,10 @@ class Limits:
 
     flat_block: int = 1024
     heavy: int = 40
-    """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers."""
+    """Primitives of a pointwise kernel above which a thread has half as many elements, for it needs many registers;
+    above twice as many, a quarter."""
+    function: int = 8
+    """What a function such as `exp` counts for among them."""
     least_read: int = 4096
     """Bytes that a program reads at least, where nothing else speaks for fewer points."""
     most_read: int = 16_384

@@ -27,6 +27,7 @@ from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Statement, Store, Uniform
 from ..kernel_ir.parts import axes_of
 from ..kernel_ir.statements import slice_of, used_names
+from ..ops.scalar import PRIMITIVES
 from .limits import LIMITS, Limits
 from .order import DRAWING
 from .phases import is_read_once, online_sums
@@ -166,11 +167,14 @@ def _flat(kernel: Kernel, limits: Limits) -> Flat:
 
 def _flat_block(kernel: Kernel, limits: Limits) -> int:
     """Points of a program: enough for what it reads to keep memory busy, and no more than registers hold."""
-    read = sum(itemsize for itemsize in _moved(kernel, Load).values())
-    is_heavy = sum(isinstance(statement, Compute) for statement in kernel.body) > limits.heavy
-    if is_heavy or read * limits.flat_block >= limits.most_read:
+    read = sum(_moved(kernel, Load).values()) * limits.flat_block
+    computed = [PRIMITIVES[s.primitive].floating for s in kernel.body if isinstance(s, Compute) and s.axes]
+    work = sum(limits.function if is_function else 1 for is_function in computed)
+    if work > 2 * limits.heavy:
+        return limits.flat_block // 4
+    if work > limits.heavy or read >= limits.most_read:
         return limits.flat_block // 2
-    return limits.flat_block * 2 if read * limits.flat_block < limits.least_read else limits.flat_block
+    return limits.flat_block * 2 if read < limits.least_read else limits.flat_block
 
 
 def _is_of_halves(kernel: Kernel) -> bool:
