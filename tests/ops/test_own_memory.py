@@ -10,12 +10,12 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
-from amounts import some_of
+from amounts import some, some_of
 from enumeration import is_compared, is_large
 from samples.arrays import to_numpy
 from samples.torch_database import Case, Unspellable, case, database, flat, name_of, samples
 
-SAMPLES = 4
+SAMPLES = some(8)
 """Of each op; the first are the plainest."""
 SPELLED = (
     "x.clone()",

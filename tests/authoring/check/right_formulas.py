@@ -254,17 +254,24 @@ def _words(text: str) -> list[str]:
     return [*parts, word]
 
 
-def derived() -> Iterator[tuple[str, str]]:
-    """The forwards of `right_forwards.py`, with the backward that is derived."""
-    for text in FORWARDS:
-        name = text.split("def ", 1)[1].split("(", 1)[0]
-        yield name, gs.derive(gs.CompilationUnit(text)[name])
+def forwards() -> Iterator[tuple[str, str]]:
+    """The functions of `right_forwards.py`, whose backward is to be derived."""
+    return ((name_of(text), text) for text in FORWARDS)
+
+
+def derived(name: str, text: str) -> str:
+    """One of them with its backward."""
+    return gs.derive(gs.CompilationUnit(text)[name])
 
 
 def by_hand() -> Iterator[tuple[str, str]]:
     """Formulas of many fields with backwards that were written for them."""
-    for text in (*BY_HAND, *BY_HAND_TOO):
-        yield text.split("def ", 1)[1].split("(", 1)[0], text
+    return ((name_of(text), text) for text in (*BY_HAND, *BY_HAND_TOO))
+
+
+def name_of(text: str) -> str:
+    """The first function of a text."""
+    return text.split("def ", 1)[1].split("(", 1)[0]
 
 
 def alarm(source: str) -> str:
@@ -285,7 +292,8 @@ def main() -> None:
     for name, default in {"from": 0, "count": 10**6}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     options = vars(parser.parse_args())
-    sources = [*framed(), *derived(), *by_hand()][options["from"] : options["from"] + options["count"]]
+    everything = [*framed(), *((name, derived(name, text)) for name, text in forwards()), *by_hand()]
+    sources = everything[options["from"] : options["from"] + options["count"]]
     wrong = 0
     for name, source in sources:
         said = alarm(source)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from right_formulas import alarm, by_hand, derived, framed
+from right_formulas import alarm, by_hand, derived, forwards, framed
 
 EACH = 17
-FRAMED = dict([*framed()][::EACH])
-DERIVED = dict([*derived()][:: EACH // 2])
-BY_HAND = dict([*by_hand()][:: EACH // 2])
-ALL = FRAMED | DERIVED | BY_HAND
+DERIVED = dict([*forwards()][:: EACH // 2])
+WRITTEN = dict([*framed()][::EACH]) | dict([*by_hand()][:: EACH // 2])
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_no_alarm(name: str) -> None:
-    assert alarm(ALL[name]) == ""
+    assert alarm(WRITTEN[name]) == ""
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_no_alarm_at_what_is_derived(name: str) -> None:
+    assert alarm(derived(name, DERIVED[name])) == ""
 
 
 def test_names_are_told_apart() -> None:
