@@ -1,11 +1,4 @@
-"""A function and its derivative as one graph that returns a closure, as its author would have written it.
-
-def f(x):                     def f(x):
-    return torch.exp(x)  ─▶       exp_x = torch.exp(x)
-                                  def backward(grad_output):
-                                      return grad_output * exp_x
-                                  return exp_x, backward
-"""
+"""A function and its derivative as one graph that returns a closure, as its author would have written it."""
 
 from __future__ import annotations
 
@@ -32,7 +25,20 @@ Result = TypeVar("Result")
 
 
 def joined(callee: Callee) -> Graph:
-    """The graph of a function with its derivative as a closure. NoGradient where it has none."""
+    """The graph of a function with its derivative as a closure. NoGradient where it has none.
+
+    Before:
+        def f(x):
+            return torch.exp(x)
+    After:
+        def f(x):
+            exp_x = torch.exp(x)
+
+            def backward(grad_output):
+                return grad_output * exp_x
+
+            return exp_x, backward
+    """
     forward, backward = derived_halves(callee)
     graph = Graph(callee.schema.name, {**forward.graph.functions, **backward.graph.functions}, callee.graph.span)
     builder = Builder(graph, span=callee.graph.span)

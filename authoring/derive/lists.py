@@ -25,6 +25,23 @@ def write_lists(parameters: Sequence[Value], closure: Block, there: set[Value]) 
     """Write one gradient of a list in which some may be missing, parameters' last; False where there is none.
 
     Of those that are `there` none is missing.
+
+    Before:
+        def f(xs: List[Tensor], i: int):
+            return xs[i] * xs[0]
+    After:
+        def f(xs: List[Tensor], i: int):
+            item = xs[i]
+            item_1 = xs[0]
+
+            def backward(grad_output):
+                value = [torch.zeros_like(item_2) for item_2 in xs]
+                value[0] = (grad_output * item).sum_to_size(item_1.size())
+                grad = (grad_output * item_1).sum_to_size(item.size())
+                value[i] = value[i] + grad
+                return value, None
+
+            return item * item_1, backward
     """
     returned = dict(zip(closure.outputs, parameters, strict=True))
     starts = [node.output for node in walk(closure.nodes) if node.kind == _MISSING and node.output.use_count]
@@ -57,7 +74,26 @@ def write_zeros(closure: Block) -> None:
 
 
 def take_by_index(closure: Block) -> None:
-    """Take items by their places, last one first: `grads[-1 - i]` for the end of a list that gets shorter."""
+    """Take items by their places, last one first: `grads[-1 - i]` for the end of a list that gets shorter.
+
+    Before:
+        def f(x):
+            def backward(g):
+                rest = [g, g * 2]
+                for i in range(2):
+                    g = g * rest[-1]
+                    rest = rest[:-1]
+                return g
+            return x * x, backward
+    After:
+        def f(x):
+            def backward(g):
+                rest = [g, g * 2]
+                for i in range(2):
+                    g = g * rest[-1 - i]
+                return g
+            return x * x, backward
+    """
     for loop in [node for node in walk(closure.nodes) if is_loop(node)]:
         for place in carried(loop):
             if not _is_taken_apart(place):

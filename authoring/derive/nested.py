@@ -29,6 +29,25 @@ def nested(graph: Graph) -> Graph:
     """A copy whose innermost closure returns one that is its derivative. NoGradient where it has none.
 
     ValueError where an op draws random numbers and has a gradient: the derivative would draw others.
+
+    Before:
+        def f(x):
+            def backward(g):
+                return g * 2 * x
+            return torch.sin(x), backward
+    After:
+        def f(x):
+            value = torch.sin(x)
+            def backward(g):
+                value_1 = g * 2 * x
+                def backward_of_backward(grad_grad_x):
+                    value_2 = g * 2
+                    grad_self = (grad_grad_x * x).sum_to_size(value_2.size())
+                    grad_other = (grad_grad_x * value_2).sum_to_size(x.size())
+                    grad_g = grad_self * 2
+                    return grad_g, grad_other
+                return value_1, backward_of_backward
+            return value, backward
     """
     graph = graph.copy()
     closures = closures_of(graph)

@@ -44,6 +44,31 @@ def keep_early(closure: Block) -> None:
     """Keep what a round keeps as soon as it is there, so that names may take their next value behind that.
 
     The lists begin before it is asked how often the loop runs: `for x in xs` is one line.
+
+    Before:
+        def f(x, n: int):
+            kept: List[Tensor] = []
+            for i in range(n):
+                y = torch.sin(x)
+                x = x * y
+                kept.append(y)
+            def backward(g):
+                for i in range(n):
+                    g = g * kept[n - 1 - i]
+                return g, None
+            return x, backward
+    After:
+        def f(x, n: int):
+            kept: List[Tensor] = []
+            for i in range(n):
+                y = torch.sin(x)
+                kept = torch.append(kept, y)
+                x = x * y
+            def backward(g):
+                for i_1 in range(n):
+                    g = g * kept[n - 1 - i_1]
+                return g, None
+            return x, backward
     """
     for value in captures(closure):
         if is_loop(value.node) and _is_count(carried(value.node)[value.index]):
@@ -67,7 +92,26 @@ def keep_early(closure: Block) -> None:
 
 
 def take_early(closure: Block) -> None:
-    """Take what is kept of a list before an element of that is written, so that the list may keep its name."""
+    """Take what is kept of a list before an element of that is written, so that the list may keep its name.
+
+    Before:
+        def f(x):
+            ys = [x, x * 2]
+            zs = torch._set_item(ys, 0, x * 3)
+            y = ys[0]
+            def backward(g):
+                return g * y
+            return zs[0] * y, backward
+    After:
+        def f(x):
+            ys = [x, x * 2]
+            value = x * 3
+            y = ys[0]
+            zs = torch._set_item(ys, 0, value)
+            def backward(g):
+                return g * y
+            return zs[0] * y, backward
+    """
     for value in captures(closure):
         taken, block = value.node, value.node.owner
         if taken.kind not in (_ITEM, "aten::slice.t") or block is None:
@@ -121,7 +165,29 @@ def _is_early(value: Value, block: Block) -> bool:
 
 
 def ask_again(closure: Block) -> bool:
-    """Have items of lists from what is there anyway; what nothing asks of a loop any more goes with dead code."""
+    """Have items of lists from what is there anyway; what nothing asks of a loop any more goes with dead code.
+
+    Before:
+        def f(xs: List[Tensor], y):
+            kept: List[Tensor] = []
+            for x in xs:
+                kept.append(x)
+                y = y * x
+            def backward(g):
+                for i in range(len(xs)):
+                    g = g * kept[i]
+                return None, g
+            return y, backward
+    After:
+        def f(xs: List[Tensor], y):
+            for x in xs:
+                y = y * x
+            def backward(g):
+                for x_1 in xs:
+                    g = g * x_1
+                return None, g
+            return y, backward
+    """
     own = [value for node in closure.nodes if is_loop(node) for value in node.outputs]
     lists = {value: item for value in (*captures(closure), *own) if (item := kept_of(value)) is not None}
     changed = False

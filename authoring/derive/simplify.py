@@ -28,7 +28,24 @@ _UNPURE = Trait.RANDOM | Trait.SIDE_EFFECT
 
 
 def simplify(graph: Graph) -> None:
-    """Rewrite the innermost closure of a graph; what is around it stays, but for what nothing needs any more."""
+    """Rewrite the innermost closure of a graph; what is around it stays, but for what nothing needs any more.
+
+    Before:
+        def f(x, w):
+            n = x.size()
+            y = torch.sigmoid(x)
+            def backward(g):
+                s = torch.sigmoid(x)
+                return (g * w * s + g * w * (1 - s) * 1.0).sum_to_size(n), -(-g) * 2 * x * 3
+            return y * w, backward
+    After:
+        def f(x, w):
+            y = torch.sigmoid(x)
+            def backward(g):
+                n = x.size()
+                return (g * w * (y + (1 - y))).sum_to_size(n), g * 2 * x * 3
+            return y * w, backward
+    """
     closure = closures_of(graph)[-1]
     for _ in range(_MOST_SWEEPS):
         changed = ask_again(closure) | _through_branches(closure) | _sink(closure)

@@ -37,7 +37,25 @@ _NAMED = {
 
 
 def tidy(graph: Graph, names: Iterable[str]) -> None:
-    """Order and name what the innermost closure computes, and what it keeps. `names` are those that the user gave."""
+    """Order and name what the innermost closure computes, and what it keeps. `names` are those that the user gave.
+
+    Before:
+        def f(x, w):
+            y = x * w
+            def backward(g):
+                n = x.size()
+                k = torch.exp(y)
+                h = g * k
+                return (h * w).sum_to_size(n), h * x
+            return torch.exp(y), backward
+    After:
+        def f(x, w):
+            y = x * w
+            def backward(g):
+                grad = g * torch.exp(y)
+                return (grad * w).sum_to_size(x.size()), grad * x
+            return torch.exp(y), backward
+    """
     *around, closure = closures_of(graph)
     known = set(names)
     _name_gradients(closure, known)
@@ -57,7 +75,21 @@ def tidy(graph: Graph, names: Iterable[str]) -> None:
 
 
 def name_gradients(graph: Graph) -> None:
-    """Give each gradient that the closure computes a statement of its own, for lines that are too long."""
+    """Give each gradient that the closure computes a statement of its own, for lines that are too long.
+
+    Before:
+        def f(x, w):
+            def backward(g):
+                return g * w, g * x
+            return x * w, backward
+    After:
+        def f(x, w):
+            def backward(g):
+                grad_x = g * w
+                grad_w = g * x
+                return grad_x, grad_w
+            return x * w, backward
+    """
     closure = closures_of(graph)[-1]
     for value, parameter in zip(closure.outputs, parameters_of(graph, closure), strict=True):
         if value.node.owner is closure and value.node.kind not in (PARAM, "prim::Constant") and not value.name_hint:
@@ -66,7 +98,22 @@ def name_gradients(graph: Graph) -> None:
 
 
 def name_terms(graph: Graph) -> bool:
-    """Give half of the longest expression in the closure a statement of its own; False where none is long."""
+    """Give half of the longest expression in the closure a statement of its own; False where none is long.
+
+    Before:
+        def f(x, w):
+            def backward(g):
+                a = torch.exp(g * w * x) * torch.sin(x * g) * torch.cos(x + w) * x * w * g
+                return a, a
+            return x * w, backward
+    After:
+        def f(x, w):
+            def backward(g):
+                grad = torch.exp(g * w * x) * torch.sin(x * g)
+                a = grad * torch.cos(x + w) * x * w * g
+                return a, a
+            return x * w, backward
+    """
     closure = closures_of(graph)[-1]
     sizes: dict[Node, int] = {}
     roots: list[tuple[int, Node]] = []
