@@ -66,7 +66,20 @@ def create_autodiff_subgraphs(graph: Graph, threshold: int = CREATE_THRESHOLD) -
 
 
 def inline_autodiff_subgraphs(graph: Graph, threshold: int = INLINE_THRESHOLD) -> bool:
-    """Put the content of small groups in their place."""
+    """Put the content of small groups in their place.
+
+    Before:
+        graph f(%x : Tensor):
+          %1 : Tensor = prim::DifferentiableGraph(%x)
+            block(%x.1 : Tensor):
+              %2 : Tensor = aten::sin(%x.1)
+              return (%2)
+          return (%1)
+    After:
+        graph f(%x : Tensor):
+          %1 : Tensor = aten::sin(%x)
+          return (%1)
+    """
     changed = False
     for node in [n for n in graph.all_nodes() if n.kind == KIND]:
         if size(node) < threshold:

@@ -21,7 +21,31 @@ PREFIX = "primitive_"
 
 
 def decompose(graph: Graph) -> bool:
-    """Replace every op that is to be taken apart; what comes of it is looked at again."""
+    """Replace every op that is to be taken apart; what comes of it is looked at again.
+
+    Before:
+        graph f(%x : Tensor):
+          %dim : int = prim::Constant[value=-1]()
+          %half_to_float : bool = prim::Constant[value=False]()
+          %1 : Tensor = aten::_softmax(%x, %dim, %half_to_float)
+          return (%1)
+    After:
+        graph f(%x : Tensor):
+          %dim : int = prim::Constant[value=-1]()
+          %half_to_float : bool = prim::Constant[value=False]()
+          %1 : List[int] = prim::ListConstruct(%dim)
+          %2 : bool = prim::Constant[value=True]()
+          %3 : Tensor = aten::amax(%x, %1, %2)
+          %4 : int = prim::Constant[value=1]()
+          %5 : Tensor = aten::sub.Tensor(%x, %3, %4)
+          %exponential : Tensor = aten::exp(%5)
+          %6 : List[int] = prim::ListConstruct(%dim)
+          %7 : bool = prim::Constant[value=True]()
+          %8 : None = prim::Constant[value=None]()
+          %9 : Tensor = aten::sum.dim_IntList(%exponential, %6, %7, %8)
+          %10 : Tensor = aten::div.Tensor(%exponential, %9)
+          return (%10)
+    """
     return rewrite_nodes(graph, lambda node: _replace(node, primitive_definition))
 
 

@@ -1,9 +1,5 @@
 """Gradients of slices that lie side by side and fill a tensor are put together, not added up.
 
-%1 = aten::slice_scatter(%zeros, %a, 1, 0, 4, 1)
-%2 = aten::slice_scatter(%zeros, %b, 1, 4, 8, 1)      →      %3 = aten::cat([%a, %b], 1)
-%3 = aten::add.Tensor(%1, %2, 1)
-
 A kernel then computes each part where it belongs, for `x[:, :n] * x[:, n:]` as for `a, b = x.chunk(2, 1)`. Parts of
 unlike sizes are left alone, since no one iteration space has them all, and so are those of which few elements stand in
 a row: a kernel writes such a tensor in one go.
@@ -39,7 +35,27 @@ class _Part:
 
 
 def join_slices(graph: Graph, known: Mapping[Value, Any]) -> bool:
-    """Replace such sums. `known` is what `settle_shapes` gives for the graph."""
+    """Replace such sums. `known` is what `settle_shapes` gives for the graph.
+
+    Before:
+        graph f(%x : Tensor, %a : Tensor, %b : Tensor):
+          %none : None = prim::Constant[value=None]()
+          %zeros : Tensor = aten::zeros_like(%x, %none, %none, %none, %none, %none)
+          %dim : int = prim::Constant[value=1]()
+          %start : int = prim::Constant[value=0]()
+          %half : int = prim::Constant[value=16]()
+          %end : int = prim::Constant[value=32]()
+          %1 : Tensor = aten::slice_scatter(%zeros, %a, %dim, %start, %half, %dim)
+          %2 : Tensor = aten::slice_scatter(%zeros, %b, %dim, %half, %end, %dim)
+          %3 : Tensor = aten::add.Tensor(%1, %2, %dim)
+          return (%3)
+    After:
+        graph f(%x : Tensor, %a : Tensor, %b : Tensor):
+          %1 : List[Tensor] = prim::ListConstruct(%a, %b)
+          %2 : int = prim::Constant[value=1]()
+          %3 : Tensor = aten::cat(%1, %2)
+          return (%3)
+    """
     changed = False
     for node in reversed(list(graph.nodes)):
         if node.owner is None or not _is_sum(node, known) or _is_term(node, known):

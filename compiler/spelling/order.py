@@ -25,7 +25,31 @@ _MERGING = ("prim::If", "prim::Loop")
 
 
 def order_results(graph: Graph) -> None:
-    """Sort the results of branches, and what loops carry, by where each is first used."""
+    """Sort the results of branches, and what loops carry, by where each is first used.
+
+    Before:
+        graph f(%x : Tensor, %flag : bool):
+          %a : Tensor, %b : Tensor = prim::If(%flag)
+            block():
+              %1 : Tensor = aten::sin(%x)
+              %2 : Tensor = aten::cos(%x)
+              return (%1, %2)
+            block():
+              return (%x, %x)
+          %3 : Tensor = aten::exp(%b)
+          return (%3, %a)
+    After:
+        graph f(%x : Tensor, %flag : bool):
+          %b : Tensor, %a : Tensor = prim::If(%flag)
+            block():
+              %1 : Tensor = aten::sin(%x)
+              %2 : Tensor = aten::cos(%x)
+              return (%2, %1)
+            block():
+              return (%x, %x)
+          %3 : Tensor = aten::exp(%b)
+          return (%3, %a)
+    """
     ranks = _Ranks(graph)
     for node in reversed(ranks.merging):
         if len(node.outputs) > 1:
@@ -35,7 +59,25 @@ def order_results(graph: Graph) -> None:
 
 
 def drop_unchanged(graph: Graph) -> bool:
-    """Remove results that are the same value whatever the branch, or after any number of rounds."""
+    """Remove results that are the same value whatever the branch, or after any number of rounds.
+
+    Before:
+        graph f(%x : Tensor, %w : Tensor, %n : int):
+          %go : bool = prim::Constant[value=True]()
+          %a : Tensor, %b : Tensor = prim::Loop(%n, %go, %x, %w)
+            block(%i : int, %a.1 : Tensor, %b.1 : Tensor):
+              %a.2 : Tensor = aten::mul.Tensor(%a.1, %b.1)
+              return (%go, %a.2, %b.1)
+          return (%a, %b)
+    After:
+        graph f(%x : Tensor, %w : Tensor, %n : int):
+          %go : bool = prim::Constant[value=True]()
+          %a : Tensor = prim::Loop(%n, %go, %x)
+            block(%i : int, %a.1 : Tensor):
+              %a.2 : Tensor = aten::mul.Tensor(%a.1, %w)
+              return (%go, %a.2)
+          return (%a, %w)
+    """
     changed, again = False, True
     while again:
         again = False
