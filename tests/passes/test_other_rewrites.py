@@ -1,4 +1,4 @@
-"""The example in the docstring of each rewrite that is no pass, for what it is told besides the graph or when it runs."""
+"""The example of each rewrite that is no pass, for what it is told besides the graph or for when it runs."""
 
 from __future__ import annotations
 
