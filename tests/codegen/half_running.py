@@ -23,9 +23,13 @@ from gradscript.compiler.types.dtypes import BFLOAT16, FLOAT16, FLOAT32, DType
 from kernel_building import KernelBuilder
 from kernel_running import _give_libdevice_to_the_interpreter, launch
 
-COARSE = ("exp", "expm1", "sigmoid", "tanh", "ndtr")
+PAIRS = (("sin", "cos"), ("cos", "sin"))
+COARSE = ("exp", "expm1", "sigmoid", "tanh", "ndtr", "sin", "cos")
 SINGLE = np.linspace(-13, 13, 65_536, dtype=np.float32)
 EXTREMES = (np.inf, -np.inf, 1e30, -1e30, 0.0, -0.0, -20.0, np.nan)
+DENSE = np.ldexp(np.random.default_rng(3).uniform(-2, 2, 33_000), np.random.default_rng(4).integers(-140, 15, 33_000))
+DENSE = DENSE.astype(np.float32)
+RARE = (0.0, -0.0, 1e-40, -1e-45, np.inf, -np.inf, np.nan, 99_999.0, -100_001.0, 3e38, -87.0, -88.7, 0.55, 30.0)
 DIVISORS = (1.0, -3.0, 7.0e-3, 1e-38, -1e-39, 3e38, 0.0, -0.0, np.inf, -np.inf, np.nan)
 
 
@@ -34,6 +38,18 @@ def unary(primitive: str, dtype: DType) -> Kernel:
     k.input("x", dtype, (65_536,))
     k.output("result", dtype, (65_536,))
     k.store("result", "i", k.compute(primitive, k.load("x", "i")))
+    return k.build()
+
+
+def both(dtype: DType, first: str, second: str) -> Kernel:
+    """The sine and the cosine of every number; one of them is the result."""
+    k = KernelBuilder("every_sin_cos", i=65_536)
+    k.input("x", dtype, (65_536,))
+    for name in ("result", "other"):
+        k.output(name, dtype, (65_536,))
+    x = k.load("x", "i")
+    k.store("result", "i", k.compute(first, x))
+    k.store("other", "i", k.compute(second, x))
     return k.build()
 
 
@@ -77,6 +93,25 @@ def relative_error(kernel: Kernel, exact: np.ndarray) -> float:
     return float(np.max(np.abs(found / exact - 1)))
 
 
+def units_off(kernel: Kernel, primitive: str) -> list[float]:
+    """By how many units in the last place results in float32 are off at most, and whether zeros and the like are right.
+
+    Over small and large numbers of both signs, nearly all multiples of pi among them, and then over `RARE`.
+    """
+    x = np.concatenate([DENSE, np.arange(32_000) * np.pi, np.resize(RARE, 65_536 - 32_000 - DENSE.size)])
+    x = x.astype(np.float32)
+    found = launch(kernel, choose_schedule(kernel), {"x": x}, {})["result"]
+    exact = np.asarray(PRIMITIVES[primitive].evaluate(x.astype(np.float64)))
+    wanted = exact.astype(np.float32)
+    with np.errstate(all="ignore"):
+        units = np.abs(found - exact) / np.spacing(np.maximum(np.abs(wanted), np.float32(2**-126)))
+    # Where exp(-x) is above the largest float32, sigmoids are 0, as torch's are.
+    units = np.where((primitive == "sigmoid") & (exact < 2.0**-128) & (found == 0), 0, units)
+    is_right = np.isnan(found) == np.isnan(wanted)
+    is_right &= (wanted != 0) | ((found == 0) & (np.signbit(found) == np.signbit(wanted)))
+    return [float(np.nanmax(units)), bool(is_right.all())]
+
+
 def values(kernel: Kernel, numbers: tuple[float, ...]) -> list[float]:
     """The first results of a kernel whose first elements are these."""
     x = np.resize(np.asarray(numbers, np.float32), 65_536)
@@ -109,6 +144,8 @@ def main() -> None:
     found: dict[str, object] = {
         "ndtr float32": relative_error(unary("ndtr", FLOAT32), np.asarray(PRIMITIVES["ndtr"].evaluate(wide))),
         "ndtr of extremes": values(unary("ndtr", FLOAT32), EXTREMES),
+        "units": {name: units_off(unary(name, FLOAT32), name) for name in ("sin", "cos", "tanh", "sigmoid")},
+        "units of both": {name: units_off(both(FLOAT32, name, other), name) for name, other in PAIRS},
         "logarithm float32": relative_error(logarithm(FLOAT32), np.log1p(np.exp(-np.abs(wide)))),
     }
     for dtype in (FLOAT16, BFLOAT16):
@@ -120,6 +157,12 @@ def main() -> None:
                 exact = np.asarray(PRIMITIVES[primitive].evaluate(x.astype(np.float64)))
                 is_coarse = f"_coarse_{primitive}(" in emit_triton(kernel, schedule)
                 found[f"{primitive} {dtype}"] = [*compared(kernel, schedule, {"x": x}, exact), is_coarse]
+            for name, other in PAIRS:
+                kernel = both(dtype, name, other)
+                schedule = choose_schedule(kernel)
+                exact = np.asarray(PRIMITIVES[name].evaluate(x.astype(np.float64)))
+                is_coarse = "_coarse_sin_cos(x)" in emit_triton(kernel, schedule)
+                found[f"{name} beside {dtype}"] = [*compared(kernel, schedule, {"x": x}, exact), is_coarse]
             kernel = logarithm(dtype)
             schedule = choose_schedule(kernel)
             exact = np.log1p(np.exp(-np.abs(x.astype(np.float64))))

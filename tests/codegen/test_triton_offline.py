@@ -11,7 +11,7 @@ import kernel_cases as cases
 import pytest
 from amounts import some_of
 from compiled_kernels import MATRIX, compiled, parts, wide_loads
-from gradscript.compiler.codegen.triton.module import COMPILE_OPTIONS, Unsupported, supports
+from gradscript.compiler.codegen.triton.module import COMPILE_OPTIONS, Unsupported, emit_triton, supports
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.pressure import bytes_fetched
@@ -118,6 +118,25 @@ def test_coarse_spellings_compile(target: str) -> None:
         k.output(f"out_{number}", BFLOAT16, (1024, 1024))
         k.store(f"out_{number}", "ij", value)
     assert compiled(k.build(), target).spills == 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=str)
+def test_sines_compile(dtype: DType, target: str) -> None:
+    """One of a number, and both of another."""
+    k = KernelBuilder("sines", i=4096)
+    values = []
+    for name in ("x", "y"):
+        k.input(name, dtype, (4096,))
+        values.append(k.load(name, "i"))
+    x, y = values
+    for number, value in enumerate((k.compute("sin", x), k.compute("cos", y), k.compute("sin", y))):
+        k.output(f"out_{number}", dtype, (4096,))
+        k.store(f"out_{number}", "i", value)
+    kernel = k.build()
+    text = emit_triton(kernel, choose_schedule(kernel))
+    assert text.count("sin_cos(y)") == 1 and "sin_cos(x)\n" not in text.partition("def sines(")[2]
+    assert compiled(kernel, target).spills == 0
 
 
 def _all_primitives(dtype: DType) -> Kernel:

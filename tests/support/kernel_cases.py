@@ -262,14 +262,18 @@ def dropout(rows: int = 30, columns: int = 70, dtype: DType = FLOAT32) -> Kernel
     return k.build()
 
 
-def drawn(rows: int = 5, columns: int = 64, first: int = 0, step: int = 1, reduced: str = "") -> Kernel:
-    """Random numbers at places of every alignment, and their sums along an axis."""
+def drawn(
+    rows: int = 5, columns: int = 64, first: int = 0, step: int = 1, reduced: str = "", is_scaled: bool = False
+) -> Kernel:
+    """Random numbers at places of every alignment; their sums along an axis, or with a scale for each row."""
     roles = {name: (size, "reduction") if name == reduced else size for name, size in (("i", rows), ("j", columns))}
     k = KernelBuilder("drawn", **roles)
+    if is_scaled:
+        k.input("scale", FLOAT32, (rows,))
     k.output("result", FLOAT32, (rows, columns))
     k.number("seed", INT64)
     uniform = k.uniform("seed", axis("i") * columns + axis("j") * step + first)
-    k.store("result", "ij", uniform)
+    k.store("result", "ij", k.compute("mul", uniform, k.load("scale", "i")) if is_scaled else uniform)
     if reduced:
         kept = "j" if reduced == "i" else "i"
         k.output("total", FLOAT32, (columns if reduced == "i" else rows,))
@@ -450,8 +454,8 @@ GROUPS: dict[str, list[Case]] = {
         *(Case(f"numbers from {n}, rows of 61", drawn(columns=61, first=n)) for n in (0, 3)),
         Case("numbers in reverse", drawn(first=63, step=-1)),
         Case("every third number", drawn(step=3)),
-        Case("numbers in a tile", drawn(8, 64), schedule=Tiled(4, 1, "i", 4, 32)),
-        Case("numbers in tiles of two columns", drawn(8, 64), schedule=Tiled(4, 1, "i", 4, 2)),
+        Case("numbers in a tile", drawn(8, 64, is_scaled=True), schedule=Tiled(4, 1, "i", 4, 32)),
+        Case("numbers in tiles of two columns", drawn(8, 64, is_scaled=True), schedule=Tiled(4, 1, "i", 4, 2)),
         Case("numbers, dynamic rows", dynamic(drawn(), "i")),
         Case("numbers, dynamic columns", dynamic(drawn(), "j")),
         Case("integers", integers(101)),

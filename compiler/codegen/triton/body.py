@@ -21,16 +21,17 @@ from ...kernel_ir.kernel import (
     Store,
     Uniform,
 )
+from ...kernel_ir.ranges import ANY
 from ...kernel_ir.statements import used_names
 from ...scheduling.padding import identity, needs_mask, outside
 from ...scheduling.phases import Online, online_sums
-from ...types.dtypes import BOOL, INT32, INT64, DType
+from ...types.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from ..naming import Names, Variables, is_anonymous
 from ..text import Text, Unsupported
 from .expressions import OpenLines, TritonExpressions
 from .layout import Dimension, TritonLayout
 from .online import Rescaling
-from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal
+from .primitives import COMPARE, PROPAGATE, TYPES, argument, cast, literal, sine_and_cosine
 
 INDENT = "    "
 INLINE = 48
@@ -58,6 +59,7 @@ class TritonBody(TritonExpressions):
         self._here: Counter[str] = Counter()
         self._online = online_sums(kernel.body, layout.loop.names) if layout.loop is not None else {}
         self._loads_in_place: set[str] = set()
+        self._made_beside: set[str] = set()
 
     # --- scopes ---
 
@@ -88,6 +90,7 @@ class TritonBody(TritonExpressions):
     def _begin(self, statements: Sequence[Statement], scope: OpenLines) -> None:
         self.scope = scope
         self.statements = statements
+        self._made_beside = set()
         self._here = Counter(name for statement in statements for name in used_names(statement))
 
     # --- statements ---
@@ -97,6 +100,8 @@ class TritonBody(TritonExpressions):
             self._store(statement)
             return
         assert isinstance(statement, Definition)
+        if self._is_sine_beside_cosine(statement):
+            return
         text = self._expression(statement)
         is_bare = isinstance(statement, Position) and text.text.isidentifier()
         if is_bare or self._is_alias(statement) or self._stands_in_place(statement, text):
@@ -108,6 +113,37 @@ class TritonBody(TritonExpressions):
         self.values[statement.name] = Text(variable)
         if text.text != variable:
             self.line(f"{variable} = {text.text}")
+
+    def _is_sine_beside_cosine(self, statement: Definition) -> bool:
+        """Whether it is one of the sine and the cosine of a tile, which cost less together and have a line of both."""
+        if statement.name in self._made_beside:
+            return True
+        both = self._sine_and_cosine(statement)
+        if len(both) < 2:
+            return False
+        angle = both["sin"].operands[0]
+        helper = sine_and_cosine(all(s.name in self.coarse for s in both.values()), self._ranges.get(str(angle), ANY))
+        self.helpers[helper] = None
+        text = self._operand(angle, FLOAT32).text
+        names = [self._variables[both[name].name] for name in ("sin", "cos")]
+        for name, variable in zip(("sin", "cos"), names, strict=True):
+            self.values[both[name].name] = Text(variable)
+            self._made_beside.add(both[name].name)
+        self.line(f"{', '.join(names)} = {helper}({text})")
+        return True
+
+    def _sine_and_cosine(self, statement: Definition) -> dict[str, Compute]:
+        """Of those that are computed here of the same float32 tile, by primitive, if it is one of them."""
+        if not isinstance(statement, Compute) or statement.primitive not in ("sin", "cos"):
+            return {}
+        if (
+            statement.dtype != FLOAT32
+            or not isinstance(statement.operands[0], str)
+            or not self._varying(statement.axes)
+        ):
+            return {}
+        same = [s for s in self.statements if isinstance(s, Compute) and s.operands == statement.operands]
+        return {s.primitive: s for s in reversed(same) if s.primitive in ("sin", "cos")}
 
     def _is_alias(self, statement: Definition) -> bool:
         """Whether it is another value or a parameter, in a dtype that it has anyway."""

@@ -117,7 +117,8 @@ class TritonExpressions:
             operands = operands[:1]
         else:
             known = self._ranges.get(operands[0], ANY) if isinstance(operands[0], str) else ANY
-            found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known)
+            is_tile = bool(self._varying(statement.axes))
+            found = spelling(name, dtype, is_coarse=statement.name in self.coarse, operand=known, is_tile=is_tile)
         dtypes = [BOOL if kind == "bool" else dtype for kind in primitive.operands]
         texts = [self._operand(o, d, found.is_call) for o, d in zip(operands, dtypes, strict=False)]
         if all(isinstance(o, KernelConstant) for o, d in zip(operands, dtypes, strict=False) if d == dtype):
@@ -227,7 +228,6 @@ class TritonExpressions:
         """One number for each place, or four at once where neighbours along the tile are those that share a block."""
         index, seed = statement.counter, self._operand(statement.seed, INT64).text
         varying = self._varying(index.axes)
-        self.helpers["_philox"] = None
         if varying and goes_by_fours(index, self.layout, varying[-1]):
             self.helpers["_uniform_fours"] = None
             fours = self._fours(index, varying[-1])

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+from .sines import SINES
+
 HELPERS = {
+    **SINES,
     "_sign": '''
         def _sign(x):
             """-1, 0 or 1; 0 of NaN."""
@@ -49,6 +55,23 @@ HELPERS = {
             p = 0.10474849492311478 + t * (0.10416214913129807 + t * (0.1026553362607956 + t * p))
             tail = (density - density * (0.5 * rest)) * (t * p)
             return tl.where(x < 0, tail, 1.0 - tail)
+        ''',
+    "_sigmoid": '''
+        def _sigmoid(x):
+            """1 / (1 + exp(-x)). In quarters, for subnormal results of the quotient are taken for 0."""
+            return 0.25 * libdevice.fast_dividef(1.0, 0.25 + 0.25 * libdevice.exp(-x))
+        ''',
+    "_tanh": '''
+        def _tanh(x):
+            """1 - 2 / (1 + exp(2 |x|)) with the sign of x, or a minimax polynomial where that cancels."""
+            size = tl.abs(x)
+            large = 1.0 - 2.0 * libdevice.fast_dividef(1.0, 1.0 + tl.exp2(size * 2.8853900817779268))
+            sign = x.to(tl.int32, bitcast=True) & -2147483648
+            large = (large.to(tl.int32, bitcast=True) | sign).to(tl.float32, bitcast=True)
+            square = x * x
+            p = 0.13320724666118622 + square * (-0.05267181247472763 + square * 0.016437580808997154)
+            p = 1.0 + square * (-0.3333294689655304 + square * p)
+            return tl.where(size < 0.55, x * p, large)
         ''',
     "_coarse_exp": '''
         def _coarse_exp(x):
@@ -229,3 +252,18 @@ HELPERS = {
         ''',
 }
 """Functions that a module holds where its kernel uses them, each under a name of its own in every module."""
+
+
+def with_mentioned(names: Iterable[str]) -> list[str]:
+    """Helpers, each behind those that it calls."""
+    found: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for other in re.findall(r"\b_\w+", HELPERS[name]):
+            if other in HELPERS and other != name:
+                add(other)
+        found[name] = None
+
+    for name in names:
+        add(name)
+    return list(found)

@@ -48,7 +48,7 @@ from ..text import Unsupported
 from ..wrapping import WIDTH, wrapped
 from .body import INDENT, TritonBody
 from .expressions import OpenLines
-from .helpers import HELPERS
+from .helpers import HELPERS, with_mentioned
 from .layout import Dimension, TritonLayout, layout_of
 from .primitives import TYPES, supports
 
@@ -222,7 +222,7 @@ class _TritonModule:
     def text(self) -> str:
         lines = self._lines()
         imports = ["import triton", "import triton.language as tl"]
-        helpers = [dedent(HELPERS[name]).strip() for name in self.body.helpers]
+        helpers = [dedent(HELPERS[name]).strip() for name in with_mentioned(self.body.helpers)]
         definition = "\n".join([*self._signature(lines), *indent(self._docstring(), INDENT).splitlines(), *lines])
         functions = [*(f"@triton.jit\n{helper}" for helper in helpers), definition]
         if any("libdevice." in function for function in functions):

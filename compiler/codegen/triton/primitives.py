@@ -27,6 +27,7 @@ from ...types.dtypes import (
     Number,
 )
 from ..text import ATOM, Text, Unsupported
+from .sines import LIMIT
 
 UNARY, PRODUCT, SUM, SHIFT, BITS, COMPARE = range(ATOM + 1, 7)
 """How tightly an expression binds: an operand must bind as tightly as its place asks."""
@@ -128,7 +129,8 @@ _FLOATS = {
     "ceil": _call("tl.ceil"),
     "round": _call("libdevice.nearbyint"),
     "signbit": TritonSpelling("libdevice.signbit({0}) != 0", COMPARE),
-    "sigmoid": TritonSpelling("tl.div_rn(1.0, 1.0 + libdevice.exp(-{0}))", ATOM, (UNARY,)),
+    "sigmoid": _helper("_sigmoid", 1),
+    "tanh": _helper("_tanh", 1),
     "ndtr": _helper("_ndtr", 1),
     "log_ndtr": _helper("_log_ndtr", 1),
     "bessel_i0": _call("libdevice.cyl_bessel_i0"),
@@ -141,6 +143,7 @@ _DOUBLES = {
     "truncdiv": TritonSpelling("libdevice.trunc({0} / {1})", ATOM, (PRODUCT, UNARY)),
     "sqrt": _call("libdevice.sqrt"),
     "sigmoid": TritonSpelling("1.0 / (1.0 + libdevice.exp(-{0}))", PRODUCT, (UNARY,)),
+    "tanh": _call("libdevice.tanh"),
     "ndtr": TritonSpelling("0.5 * libdevice.erfc({0} * -0.7071067811865476)", PRODUCT, (PRODUCT,)),
 }
 _COARSE = {
@@ -151,8 +154,11 @@ _COARSE = {
 _WITHIN: dict[str, tuple[Range, TritonSpelling | None, TritonSpelling]] = {
     "log1p": ((0.0, 1.0), _helper("_log1p_of_share", 1), _helper("_coarse_log1p_of_share", 1)),
     "sqrt": ((1e-30, math.inf), None, _call("tl.sqrt")),
+    **{n: ((-LIMIT, LIMIT), _helper(f"_near_{n}", 1), _helper(f"_coarse_near_{n}", 1)) for n in ("sin", "cos")},
 }
 """Of float32 operands in a range: spellings of exact results, where there is one, and of those that may be off."""
+_OF_TILES = {name: (_helper(f"_{name}", 1), _helper(f"_coarse_{name}", 1)) for name in ("sin", "cos")}
+"""Of float32 tiles, as against single numbers: spellings of exact results and of those that may be off."""
 _SAME = TritonSpelling("{0}", ATOM, (ATOM,))
 _INTEGERS = {
     **_NUMBERS,
@@ -208,8 +214,10 @@ def supports(primitive: str, dtype: DType) -> bool:
     return primitive == "number" or primitive in _LIMITS or primitive in _table(dtype)
 
 
-def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: Range = ANY) -> TritonSpelling:
-    """There may be a shorter one of a value that may be a little off, or whose first operand is in a range.
+def spelling(
+    primitive: str, dtype: DType, *, is_coarse: bool = False, operand: Range = ANY, is_tile: bool = False
+) -> TritonSpelling:
+    """There may be a shorter one of a value that may be a little off, of a tile, or whose first operand is in a range.
 
     Raises: Unsupported.
     """
@@ -218,12 +226,20 @@ def spelling(primitive: str, dtype: DType, *, is_coarse: bool = False, operand: 
         (low, high), exact, coarse = _WITHIN[primitive]
         is_inside = low <= operand[0] and operand[1] <= high
         found = (coarse if is_coarse else exact) if is_inside else None
+    if found is None and is_tile and dtype == FLOAT32 and primitive in _OF_TILES:
+        found = _OF_TILES[primitive][is_coarse]
     if found is None and is_coarse:
         found = _COARSE.get(primitive)
     found = found or _table(dtype).get(primitive)
     if found is None:
         raise Unsupported(f"Triton has no {primitive} of {dtype}")
     return found
+
+
+def sine_and_cosine(is_coarse: bool, operand: Range) -> str:
+    """The helper that gives both of a float32 tile."""
+    near = "near_" * (operand[0] >= -LIMIT and operand[1] <= LIMIT)
+    return f"_{'coarse_' * is_coarse}{near}sin_cos"
 
 
 def power(exponent: Number) -> TritonSpelling | None:
