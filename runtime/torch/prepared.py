@@ -14,6 +14,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
+from ...compiler.analysis.draws import is_random
 from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
@@ -127,6 +128,10 @@ class NodeCall:
         outputs = enumerate(step.captured_outputs, len(step.captured_inputs))
         self._computed_numbers = [(n, i) for n, i in outputs if i not in place]
         self._has_numbers = bool(self._numbers or self._computed_numbers)
+        numbers = [(n, step.graph.inputs[i].node) for n, i in self._numbers]
+        numbers += [(n, step.graph.outputs[i].node) for n, i in self._computed_numbers]
+        # Seeds are other ones in each call, and decide nothing.
+        self._settling = [] if device == "cpu" else [n for n, node in numbers if not is_random(node)]
         self._vjps = [None if i in step.repeated else place[i] for i in step.input_vjps]
         self._outputs: list[Nested] = [Place(place[i]) for i in step.input_vjps]
         self._arguments = [Place(self._tensors.index(i)) for i in step.output_vjps]
@@ -233,11 +238,13 @@ class NodeCall:
 
     def _backward(self, values: Values) -> Run | None:
         """What gives the gradients for these of the outputs and what was saved; None where the usual node does."""
-        if _grad_enabled() or is_transformed() or not all(map(_is_told, values)):
+        told = _is_told if self._device == "cpu" else _is_told_with_lists
+        if _grad_enabled() or is_transformed() or not all(map(told, values)):
             return None
         vjps = values[: len(self._vjps)]
         pattern = (
             usual_backend() if TOUCHED.any else "",
+            *[_described(values[len(self._vjps) + n]) for n in self._settling],
             *[None if vjp is None else (_keys(vjp).raw_repr(), vjp.dtype, vjp.shape, vjp.stride()) for vjp in vjps],
         )
         try:
@@ -263,7 +270,9 @@ class NodeCall:
         program = self.step.backward(tuple([None if vjp is None else NUMPY_DTYPE[vjp.dtype] for vjp in vjps]))
         step = step_of(program, (False,) * len(values))
         if self._device != "cpu":
-            return step.on(self._device)
+            found = step.on(self._device)
+            prepared = found.fixed(values)
+            return found if prepared is None else prepared.run
         fixed = step.array_run(values, passes_on=True)
         remember(self._known_backwards, fixed.quick, values, fixed)
         return fixed.run
@@ -331,6 +340,18 @@ def _taker(places: Sequence[int]) -> Callable[[Values], Values]:
 def _is_told(value: Any) -> bool:
     """Whether signatures tell all there is to know of a value, elements and floats aside."""
     return type(value) in _PLAIN or _is_constant(value)
+
+
+def _is_told_with_lists(value: Any) -> bool:
+    """The same where what is saved may have lists of constants in it, as the sizes of a tensor."""
+    return all(map(_is_told_with_lists, value)) if type(value) is list else _is_told(value)
+
+
+def _described(value: Any) -> Hashable:
+    """What is saved besides tensors, as far as it may decide how a backward runs: floats are parameters of kernels."""
+    if type(value) is list:
+        return tuple(map(_described, value))
+    return float if type(value) is float else value
 
 
 def _is_list_of_tensors(type: Type) -> bool:
