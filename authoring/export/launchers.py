@@ -14,7 +14,7 @@ from .program_text import ProgramText, ProgramWriter, mentions, shape_text
 from .python_text import WIDTH, python_type, wrapped
 from .signature import FIXED, ROWS, ExportSignature, SampleShape
 from .sizes import Sizes
-from .triton_kernels import TritonFunction
+from .triton.kernels import TritonFunction
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from .ops_text import OpsText
 from .own_test import OwnTest
 from .python_text import tidied, wrapped
 from .signature import ROWS, SampleShape
-from .triton_kernels import plain
+from .triton.kernels import plain
 
 _HELPERS = {
     "_drawn": '''

@@ -17,7 +17,7 @@ from .plans import NoPlan
 from .python_text import wrapped
 from .signature import ROWS, ExportSignature
 from .sizes import NotASize, Sizes
-from .triton_kernels import TritonFunction, triton_function
+from .triton.kernels import TritonFunction, triton_function
 
 LONG_HEAD = 72
 """Characters of a kernel's name and its grid that stand in one line."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import gradscript as gs
 import torch
-from gradscript.authoring.export.c_text import exported_c
+from gradscript.authoring.export.c.text import exported_c
 from gradscript.authoring.export.face import values_for
 
 COMMAND = ("cc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp-simd", "-shared", "-fPIC")

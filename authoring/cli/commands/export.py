@@ -39,7 +39,7 @@ def export(
     arguments of likely shapes are found, or taken from NAME_examples. Exit status 0: written, 1: the function cannot be
     exported, 2: something could not be read or written.
     """
-    from ...export.c_text import exported_c
+    from ...export.c.text import exported_c
     from ...export.exporter import exported
     from ...export.face import values_for
 

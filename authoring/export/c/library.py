@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...compiler.fusion.program import ExternStep, Ref
-from .c_loops import LoopWriter, NoLoops, Strided
+from ....compiler.fusion.program import ExternStep, Ref
+from .loops import LoopWriter, NoLoops, Strided
 
 PRODUCT = """/* out += left times right, of rows by inner and inner by columns elements, as far apart as is said.
    With -DGRADSCRIPT_PRODUCT=name a function of yours does it, such as one that calls a BLAS. */

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ...compiler.codegen.triton.layout import Dimension, layout_of
-from ...compiler.codegen.triton.module import constants, emit_triton, parameter_names
-from ...compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
-from ...compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
-from ...compiler.kernel_ir.passed import passed_sizes, size_parameter
-from ...compiler.kernel_ir.statements import with_indices, with_sizes_of
-from ...compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
-from ...compiler.scheduling.strides import is_across
-from ...lang.light_dataclasses import dataclass, replace
+from ....compiler.codegen.triton.layout import Dimension, layout_of
+from ....compiler.codegen.triton.module import constants, emit_triton, parameter_names
+from ....compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
+from ....compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
+from ....compiler.kernel_ir.passed import passed_sizes, size_parameter
+from ....compiler.kernel_ir.statements import with_indices, with_sizes_of
+from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
+from ....compiler.scheduling.strides import is_across
+from ....lang.light_dataclasses import dataclass, replace
+from ..merging import merged
+from ..python_text import wrapped
+from ..signature import ROWS
+from ..sizes import NotASize, Sizes, SizeTerm, at
 from .interpretable import interpretable
-from .merging import merged
-from .python_text import wrapped
-from .signature import ROWS
-from .sizes import NotASize, Sizes, SizeTerm, at
-from .triton_math import without_library
+from .math import without_library
 
 _LANES = 32
 """Columns that a program sums side by side, and rows that it takes at once."""

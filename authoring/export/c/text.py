@@ -13,31 +13,32 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-from ...compiler.autodiff.gradient import Gradient
-from ...compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
-from ...compiler.codegen.text import Unsupported
-from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
-from ...compiler.ir.structure import spelled
-from ...compiler.kernel_ir.kernel import Kernel
-from ...compiler.kernel_ir.passed import passed_sizes
-from ...compiler.ops.registry import OPS, Trait
-from ...compiler.recompute import Policy
-from ...compiler.recompute.policy import policy as policy_of
-from ...compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
-from ...compiler.scheduling.cpu import ProgramAxis as Programs
-from ...compiler.types.dtypes import DType
-from ...compiler.types.types import is_tensor
-from ...lang.diagnostics import CompileError, Diagnostic
-from ...lang.light_dataclasses import dataclass, field, replace
-from ...runtime.face.function import Function
-from . import c_library
-from .c_loops import OWN_NAMES, LoopWriter, NoLoops
-from .merging import merged
-from .plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
-from .program_text import mentions
-from .signature import ROWS, ExportSignature, SampleShape, signatures
-from .sizes import NotASize, Sizes, SizeTerm, at
-from .triton_kernels import renamed_like
+from ....compiler.autodiff.gradient import Gradient
+from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, supports
+from ....compiler.codegen.text import Unsupported
+from ....compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
+from ....compiler.ir.structure import spelled
+from ....compiler.kernel_ir.kernel import Kernel
+from ....compiler.kernel_ir.passed import passed_sizes
+from ....compiler.ops.registry import OPS, Trait
+from ....compiler.recompute import Policy
+from ....compiler.recompute.policy import policy as policy_of
+from ....compiler.scheduling.cpu import BLOCK, CpuSchedule, choose_cpu_schedule
+from ....compiler.scheduling.cpu import ProgramAxis as Programs
+from ....compiler.types.dtypes import DType
+from ....compiler.types.types import is_tensor
+from ....lang.diagnostics import CompileError, Diagnostic
+from ....lang.light_dataclasses import dataclass, field, replace
+from ....runtime.face.function import Function
+from ..merging import merged
+from ..plans import NoPlan, Passes, graph_of, kernel_policy, plans, walked_in_chunks
+from ..program_text import mentions
+from ..signature import ROWS, ExportSignature, SampleShape, signatures
+from ..sizes import NotASize, Sizes, SizeTerm, at
+from ..triton.kernels import renamed_like
+from .library import PRODUCT
+from .library import written as library_lines
+from .loops import OWN_NAMES, LoopWriter, NoLoops
 
 NOTE = (
     "C is made of functions of tensors whose branches and loops follow from shapes and numbers: choose by "
@@ -117,7 +118,7 @@ class _Module:
         header += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *(f"{p};" for p in self.prototypes), ""]
         header += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
         library = "#include <stdlib.h>\n#include <string.h>"
-        parts = [text.strip(), "", *([c_library.PRODUCT] if self.has_products else []), *drivers]
+        parts = [text.strip(), "", *([PRODUCT] if self.has_products else []), *drivers]
         source = [f'#include "{name}.h"', "", library, "", _VECTORS, "", *parts]
         return {f"{name}.h": "\n".join(header), f"{name}.c": "\n".join(source) + "\n"}
 
@@ -374,7 +375,7 @@ class _Driver:
                 self.lines += self.loops.views(steps)
                 return
             self._allocated(step.results)
-            lines = c_library.written(self.loops, steps)
+            lines = library_lines(self.loops, steps)
         except NoLoops:
             self._number(step)
             return

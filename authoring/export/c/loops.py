@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from ...compiler.fusion.program import ExternStep, KernelStep, Program, Ref
-from ...compiler.kernel_ir.layout import Layout, StridedView, views_of
-from ...compiler.ops.open_arrays import contiguous_strides
-from ...compiler.ops.registry import OPS
-from ...lang.light_dataclasses import dataclass, replace
-from .sizes import NotASize, Sizes, at
+from ....compiler.fusion.program import ExternStep, KernelStep, Program, Ref
+from ....compiler.kernel_ir.layout import Layout, StridedView, views_of
+from ....compiler.ops.open_arrays import contiguous_strides
+from ....compiler.ops.registry import OPS
+from ....lang.light_dataclasses import dataclass, replace
+from ..sizes import NotASize, Sizes, at
 
 OWN_NAMES = re.compile(r"i\d+|at\d*|total")
 """What loops call their variables."""
