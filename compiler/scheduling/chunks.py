@@ -88,13 +88,26 @@ def _within(kernel: Kernel, step: str, chunks: str, condition: Condition) -> Ker
     body = choose_others(_unconditional(body, condition), [names])
     known = outside(body, names)
     result: list[Statement] = []
-    taken = names_of(kernel)
+    taken, inside = names_of(kernel), ""
     for statement in _conditional(body, kernel, step, condition):
         if isinstance(statement, Reduce) and step in statement.over and needs_mask(statement, known):
-            result += _masked(statement, kernel, frozenset((chunks, step)), condition, taken)
+            if not inside:
+                tests = _tests(statement.name, frozenset((chunks, step)), condition, taken)
+                result += tests
+                inside = tests[-1].name
+            result += _masked(statement, kernel, frozenset((chunks, step)), inside, taken)
         else:
             result.append(statement)
     return kernel.with_body(with_axes_found(result))
+
+
+def _tests(name: str, varies: frozenset[str], condition: Condition, taken: set[str]) -> list[Definition]:
+    """Whether a condition, which varies along some axes, holds: the last of them says so."""
+    at, inside = (fresh(f"{name}_{part}", taken) for part in ("at", "inside"))
+    return [
+        Position(at, INT64, varies, condition.index),
+        Compute(inside, BOOL, varies, "lt", (at, Total(condition.high, condition.size_of))),
+    ]
 
 
 def _unconditional(body: list[Statement], condition: Condition) -> list[Statement]:
@@ -111,18 +124,13 @@ def _conditional(body: list[Statement], kernel: Kernel, step: str, condition: Co
     ]
 
 
-def _masked(
-    statement: Reduce, kernel: Kernel, varies: frozenset[str], condition: Condition, taken: set[str]
-) -> list[Statement]:
-    """A reduction of what is inside, and of identities outside; `varies` are the axes of the condition."""
-    name, operand = statement.name, statement.operand
+def _masked(statement: Reduce, kernel: Kernel, varies: frozenset[str], inside: str, taken: set[str]) -> list[Statement]:
+    """A reduction of what is inside, and of identities outside; `varies` are the axes along which `inside` does."""
+    operand, masked = statement.operand, fresh(f"{statement.name}_masked", taken)
     dtype = reduced_dtype(kernel, statement)
-    at, inside, masked = (fresh(f"{name}_{part}", taken) for part in ("at", "inside", "masked"))
     axes = varies | (defined(kernel, operand).axes if isinstance(operand, str) else frozenset())
     neutral = KernelConstant(identity(statement.combine, dtype))
     return [
-        Position(at, INT64, varies, condition.index),
-        Compute(inside, BOOL, varies, "lt", (at, Total(condition.high, condition.size_of))),
         Compute(masked, dtype, axes, "where", (inside, operand, neutral)),
         replace(statement, operand=masked),
     ]

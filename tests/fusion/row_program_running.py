@@ -17,6 +17,7 @@ from gradscript.compiler.fusion.planning import reductions, tiles
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
+from gradscript.compiler.scheduling import pieces
 from gradscript.compiler.scheduling.cpu import split_for_cpu
 from gradscript.compiler.scheduling.split import ChunkLimits, split_reductions
 from gradscript.compiler.scheduling.tiles import is_tiled
@@ -57,13 +58,14 @@ def planned(program: RowProgram, split: Split, dtype: DType = FLOAT32) -> FusedP
 @contextmanager
 def few_elements() -> Iterator[Split]:
     """The planner with thresholds that small arrays reach; how it shares out reductions."""
-    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS
+    before = reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS
     reductions.MIN_ROWS, reductions.MAX_COLUMNS = FEW_ROWS, FEW_COLUMNS
-    tiles.MOST_POINTS, tiles.LEAST_PROGRAMS = FEW_POINTS, FEW_PROGRAMS
+    tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = FEW_POINTS, FEW_PROGRAMS, 1
     try:
         yield partial(split_reductions, limits=FEW, fits=_fits)
     finally:
-        reductions.MIN_ROWS, reductions.MAX_COLUMNS, tiles.MOST_POINTS, tiles.LEAST_PROGRAMS = before
+        reductions.MIN_ROWS, reductions.MAX_COLUMNS = before[:2]
+        tiles.MOST_POINTS, tiles.LEAST_PROGRAMS, pieces.LEAST_POINTS = before[2:]
 
 
 def _fits(kernel: Kernel, columns: int) -> bool:

@@ -13,6 +13,7 @@ from ...kernel_ir.verifier import verify_kernel
 from ...scheduling.collapse import collapse_axes
 from ...scheduling.one_hot import pick_single_terms
 from ...scheduling.phases import is_read_once
+from ...scheduling.pieces import in_pieces
 from ...scheduling.split import split_reductions
 from ...scheduling.tiles import is_tiled
 from ..program import ExternStep, KernelStep, ProgramStep
@@ -44,7 +45,7 @@ def assembled(
             continue
         own = name if len(groups) == 1 else f"{name}_{groups.index(step) + 1}"
         found = collapse_axes(step.kernel(own))
-        kernels = [_of_any_batch(kernel) for kernel in split(pick_single_terms(found))]
+        kernels = [_of_any_batch(kernel) for kernel in split(in_pieces(pick_single_terms(found)))]
         made += _kernel_steps(kernels, step.arguments, layouts, unique)
         counts = counts.union(*(counts_of(kernel, kernel.sizes.keys() - found.sizes.keys()) for kernel in kernels))
     return with_counts_passed(made, counts)

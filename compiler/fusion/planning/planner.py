@@ -38,6 +38,8 @@ from .tiles import Tile, Tiles
 
 MAX_BUFFERS = 24
 """Of one kernel: more would not leave registers to compute with."""
+TILED = (1 << 20, 8, 3)
+"""Reductions of one tile, in the order in which they are tried: where programs cannot hold what many need, fewer."""
 Given = Layout | Sequence[Layout] | None
 OURS = "its kernels could not be planned, by a mistake of gradscript's; what it computes is right all the same"
 """Why there are none where no rule says so. The error behind it, its cause, is for who mends that."""
@@ -57,14 +59,16 @@ def plan_program(
     tensors. `supports` says whether the target has a primitive in a dtype. Unfusable where control flow or an unknown
     shape is left.
     """
-    try:
-        return Planner(graph, known, inputs, supports, name, split).plan()
-    except TooLarge:
-        return Planner(graph, known, inputs, supports, name, split, holds_tiles=False).plan()
+    for reductions in TILED:
+        try:
+            return Planner(graph, known, inputs, supports, name, split, reductions).plan()
+        except TooLarge:
+            pass
+    return Planner(graph, known, inputs, supports, name, split, 0).plan()
 
 
 class Planner:
-    """A plan in the making; TooLarge where what a tile computes is more than a program can hold."""
+    """A plan in the making. TooLarge where no program holds what the reductions of a tile, so many at most, need."""
 
     def __init__(
         self,
@@ -74,12 +78,11 @@ class Planner:
         supports: Supports,
         name: str,
         split: Split = split_reductions,
-        *,
-        holds_tiles: bool = True,
+        most_tiled: int = TILED[0],
     ) -> None:
         self.graph = graph
         self.name = name
-        self._holds_tiles = holds_tiles
+        self._most_tiled = most_tiled
         self.memory = MemoryPlacement(graph, known)
         self.known = self.memory.known
         self.constants: dict[str, Any] = {}
@@ -172,22 +175,32 @@ class Planner:
     def _place_reduction(self, value: Value) -> None:
         reduction = self.memory.reductions[value]
         shape = self.known[reduction.operand].shape
-        is_row, tile = is_of_rows(shape, reduction.dims), self._tiles.of(shape) if self._holds_tiles else None
+        is_row, tile = is_of_rows(shape, reduction.dims), self._tiles.of(shape) if self._most_tiled else None
         for group in self._candidates():
             if self._joins(group, value, reduction, is_row, tile):
                 break
         else:
-            group = self._new_group(tile.space if tile is not None else shape)
-            if tile is not None:
-                group.hold(tile)
-            elif is_row or reduction.combine in POSITIONS:
-                group.reduced = frozenset(group.axes[d] for d in reduction.dims)
-            else:
-                group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))
-            if not group.try_reduction(value, reduction):
-                self._begin_from_memory(group, value, reduction)
+            group = self._begun(value, reduction, is_row, tile)
         self.memory.held_in[value] = group
         self._commit()
+
+    def _begun(self, value: Value, reduction: Reduction, is_row: bool, tile: Tile | None) -> Group:
+        """A new kernel for a reduction: of a tile, unless that is no axis of it."""
+        if tile is not None:
+            group = self._new_group(tile.space)
+            group.hold(tile)
+            if group.try_reduction(value, reduction):
+                return group
+            self._steps.remove(group)
+        shape = self.known[reduction.operand].shape
+        group = self._new_group(shape)
+        if is_row or reduction.combine in POSITIONS:
+            group.reduced = frozenset(group.axes[d] for d in reduction.dims)
+        else:
+            group.reduced = frozenset(group.axes[d] for d in self._rows_within(reduction, shape))
+        if not group.try_reduction(value, reduction):
+            self._begin_from_memory(group, value, reduction)
+        return group
 
     def _rows_within(self, reduction: Reduction, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Of what a reduction goes over, the dimensions along which rows lie for other reductions of the same points.
@@ -212,7 +225,7 @@ class Planner:
             group.hold(None)
             return False
         if group.is_tile:
-            return group.try_reduction(value, reduction)
+            return len(group.held) < self._most_tiled and group.try_reduction(value, reduction)
         if not group.reduced and group.shape == self.known[reduction.operand].shape:
             rows = frozenset(group.axes[d] for d in reduction.dims)
             held = [held.across for held in group.held.values()]

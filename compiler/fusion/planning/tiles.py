@@ -10,7 +10,7 @@ in other shapes share a tile too: a mean over the channels of a group and the pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -25,6 +25,9 @@ MOST_POINTS = 8192
 """Of a tile, padded: more are not held in registers."""
 LEAST_PROGRAMS = 32
 """That a tile leaves at least, unless its axes are reduced in turn."""
+MOST_WORDS = 40_000
+"""Of 32 bits, in the registers of a program: where what a tile is reduced to is computed again, the tile as it was
+before each reduction waits for its gradient."""
 TURNS = 3
 """Reductions one after the other, each over other axes than the one before, for which one program may do it all."""
 Shape: TypeAlias = tuple[int, ...]
@@ -61,7 +64,10 @@ class Tiles:
             return False
         shape = self._known[reduction.operand].shape
         tile = self.of(shape)
-        return tile is not None and _along(shape, reduction.dims, tile.space) <= tile.dims
+        if tile is None or not _along(shape, reduction.dims, tile.space) <= tile.dims:
+            return False
+        count = sum(bool(r.dims) and self._is_alike(r, shape) for r in self._reductions.values())
+        return count * _points(tile.space, tile.dims) <= MOST_WORDS
 
     def _tile(self, shape: Shape) -> Tile | None:
         reduced = {value: r for value, r in self._reductions.items() if r.dims}
@@ -97,27 +103,30 @@ class Tiles:
         found: dict[Value, Dims] = {}
         for value, reduction in self._reductions.items():
             dims = left.get(self._shape(reduction)) if reduction.dims else None
-            if dims is not None and value not in over and self._leads_to(value, shape):
+            if dims is not None and value not in over and self._leads_to(value, {shape}):
                 found[value] = frozenset(dims[d] for d in reduction.dims)
         return found
 
-    def _leads_to(self, value: Value, shape: Shape) -> bool:
-        """Whether elements of a shape follow from a value."""
+    def _leads_to(self, value: Value, shapes: Set[Shape]) -> bool:
+        """Whether elements of one of some shapes follow from a value."""
         pending, seen = [value], {value}
         while pending:
             outputs = [output for use in pending.pop().uses for output in use.user.outputs]
-            if any(getattr(self._known.get(output), "shape", None) == shape for output in outputs):
+            if any(getattr(self._known.get(output), "shape", None) in shapes for output in outputs):
                 return True
             pending += [output for output in outputs if output not in seen]
             seen.update(outputs)
         return False
 
     def _held(self, space: Shape, over: Mapping[Value, Dims]) -> Tile | None:
-        """Of the dimensions that reductions go over, as many as fit, the shortest first."""
+        """Of the dimensions that reductions go over, as many as fit: those from whose results elements follow, which
+        would be read again, before others, and short ones before long ones."""
         dims: Dims = frozenset()
+        shapes = {self._known[self._reductions[value].operand].shape for value in over} | {space}
+        asked = {found for value, found in over.items() if self._leads_to(value, shapes)}
         left_over = 1 if len(set(over.values())) > 1 and self._takes_turns(over) else LEAST_PROGRAMS
         small = [found for found in set(over.values()) if not any(is_open(space[d]) for d in found)]
-        for found in sorted(small, key=lambda found: (_points(space, found), sorted(found))):
+        for found in sorted(small, key=lambda found: (found not in asked, _points(space, found), sorted(found))):
             wider = dims | found
             if _points(space, wider) <= MOST_POINTS and _others(space, wider) >= left_over:
                 dims = wider

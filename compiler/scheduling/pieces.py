@@ -1,0 +1,207 @@
+"""An axis in pieces, all of which a program computes: where each of them reads what another one reads too.
+
+    axes k < 128 parallel                                   axes k < 64 parallel
+      %x = load %x[k]                                         %x = load %x[k]
+      %up = load %x[k + 64] where 0 <= k < 64 else 0          %x1 = load %x[k + 64]
+      %down = load %x[k - 64] where 64 <= k < 128 else 0  →   store %result[k], … %x …, … %x1 …
+      %turned = where(k < 64, %up, %down)                     store %result[k + 64], … %x1 …, … %x …
+      store %result[k], … %x …, … %turned …
+
+Halves that are turned into each other, as rotary positions turn them, are so read once, and without conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from ...lang.light_dataclasses import dataclass, field, replace
+from ..kernel_ir.index import Atom, AxisAtom, Index, Sizes, axis
+from ..kernel_ir.kernel import (
+    Axis,
+    Compute,
+    Condition,
+    Definition,
+    Kernel,
+    KernelConstant,
+    Load,
+    Operand,
+    Position,
+    Reduce,
+    Statement,
+    Store,
+)
+from ..kernel_ir.parts import axes_of, fresh, names_of, restricted
+from ..kernel_ir.statements import (
+    conditions,
+    indices,
+    used_names,
+    with_axes_found,
+    with_indices,
+    with_operands,
+    without_unused,
+)
+from ..kernel_ir.verifier import within
+from ..types.open_sizes import is_open
+
+MOST_PIECES = 4
+LEAST_POINTS = 32
+"""Of a piece: neighbours that are read and written together."""
+_COMPARED = ("lt", "ge")
+
+
+def in_pieces(kernel: Kernel) -> Kernel:
+    """The kernel with axes in pieces that read less together; itself where there are none, or something is reduced."""
+    if any(isinstance(statement, Reduce) for statement in kernel.body):
+        return kernel
+    for cut in kernel.axes:
+        length = _length(kernel, cut)
+        if length:
+            found = _unrolled(kernel, cut, length)
+            if _elements_read(found) < _elements_read(kernel):
+                kernel = found
+    return kernel
+
+
+def _length(kernel: Kernel, cut: Axis) -> int:
+    """Points of a piece, at whose ends conditions along an axis change; 0 where there are no such pieces."""
+    if is_open(cut.size):
+        return 0
+    positions = {s.name: s.index for s in kernel.body if isinstance(s, Position)}
+    ends: set[int] = set()
+    for statement in kernel.body:
+        for condition in conditions(statement):
+            ends |= _ends(condition.index, cut, (condition.low, condition.high))
+        if isinstance(statement, Compute) and statement.primitive in _COMPARED:
+            left, right = statement.operands
+            if isinstance(left, str) and left in positions and isinstance(right, KernelConstant):
+                ends |= _ends(positions[left], cut, (right.value,))
+    length = gcd(cut.size, *ends) if ends else 0
+    return length if length >= LEAST_POINTS and cut.size <= MOST_PIECES * length else 0
+
+
+def _ends(index: Index, cut: Axis, bounds: Sequence[int | float]) -> set[int]:
+    """Where along an axis an index that is a place along it comes to bounds."""
+    if index != axis(cut.name) + index.constant or any(is_open(bound) for bound in (*bounds, index.constant)):
+        return set()
+    return {end for bound in bounds if 0 < (end := int(bound) - index.constant) < cut.size}
+
+
+def _elements_read(kernel: Kernel) -> int:
+    """Elements that are asked for, each as often as it is."""
+    total = 0
+    for statement in kernel.body:
+        ranges = within(kernel.sizes, statement.conditions) if isinstance(statement, Load) else None
+        if ranges is not None:
+            points = 1
+            for name in axes_of(kernel, statement):
+                low, high = ranges[name]
+                points *= high - low + 1
+            total += points
+    return total
+
+
+@dataclass
+class _Pieces:
+    """The body under way: of each piece the operands that stand for values, and what is loaded."""
+
+    cut: str
+    sizes: Sizes
+    length: int
+    taken: set[str]
+    operands: list[dict[str, Operand]]
+    body: list[Statement] = field(default_factory=list)
+    positions: dict[str, Index] = field(default_factory=dict)
+    loaded: dict[Statement, str] = field(default_factory=dict)
+
+    def add(self, statement: Statement, piece: int) -> None:
+        """Append what a statement is in a piece."""
+        known = self.operands[piece]
+
+        def moved(atom: Atom) -> Index | None:
+            return axis(self.cut) + piece * self.length if atom == AxisAtom(self.cut) else None
+
+        made = with_operands(statement, known)
+        made = with_indices(made, lambda index: index.substitute(moved, self.sizes))
+        if isinstance(made, Load | Store):
+            kept = self._left(made.conditions)
+            if kept is None:
+                if isinstance(made, Load):
+                    known[made.name] = KernelConstant(made.other)
+                return
+            made = replace(made, conditions=kept)
+        if not isinstance(made, Definition):
+            self.body.append(made)
+            return
+        folded = self._folded(made)
+        if folded is not None:
+            known[made.name] = folded
+            return
+        key = replace(made, name="")
+        if isinstance(made, Load | Position) and key in self.loaded:
+            known[made.name] = self.loaded[key]
+            return
+        own = made.name if piece == 0 else fresh(made.name, self.taken)
+        self.loaded[key] = known[made.name] = own
+        if isinstance(made, Position):
+            self.positions[own] = made.index
+        self.body.append(replace(made, name=own))
+
+    def _left(self, asked: tuple[Condition, ...]) -> tuple[Condition, ...] | None:
+        """The conditions that may or may not hold; None where one never does."""
+        left = []
+        for condition in asked:
+            low, high = condition.index.range(self.sizes)
+            if high < condition.low or low >= condition.high:
+                return None
+            if low < condition.low or high >= condition.high:
+                left.append(condition)
+        return tuple(left)
+
+    def _folded(self, made: Definition) -> Operand | None:
+        """What a comparison of places gives, and what a choice by one chooses, where the piece tells."""
+        if isinstance(made, Position) and not made.index.terms:
+            return KernelConstant(made.index.constant)
+        if not isinstance(made, Compute):
+            return None
+        first, *others = made.operands or (None,)
+        if made.primitive == "where" and isinstance(first, KernelConstant):
+            return others[0] if first.value else others[1]
+        if made.primitive in _COMPARED and isinstance(others[0], KernelConstant):
+            at = others[0].value
+            if isinstance(first, KernelConstant):
+                low = high = first.value
+            elif first in self.positions:
+                low, high = self.positions[first].range(self.sizes)
+            else:
+                return None
+            if low >= at or high < at:
+                return KernelConstant((low >= at) == (made.primitive == "ge"))
+        if made.primitive in ("and", "or") and any(isinstance(o, KernelConstant) for o in made.operands):
+            constant, other = first, others[0]
+            if not isinstance(constant, KernelConstant):
+                constant, other = other, constant
+            assert isinstance(constant, KernelConstant)
+            return constant if constant.value == (made.primitive == "or") else other
+        if made.primitive == "not" and isinstance(first, KernelConstant):
+            return KernelConstant(not first.value)
+        return None
+
+
+def _unrolled(kernel: Kernel, cut: Axis, length: int) -> Kernel:
+    axes = [replace(a, size=length) if a == cut else a for a in kernel.axes]
+    count = cut.size // length
+    pieces = _Pieces(cut.name, {a.name: a.size for a in axes}, length, names_of(kernel), [{} for _ in range(count)])
+    along: set[str] = set()
+    for statement in kernel.body:
+        walks = any(cut.name in index.axes for index in indices(statement))
+        if walks or not along.isdisjoint(used_names(statement)):
+            along |= {statement.name} if isinstance(statement, Definition) else set()
+            for piece in range(count):
+                pieces.add(statement, piece)
+        else:
+            pieces.body.append(statement)
+            if isinstance(statement, Position):
+                pieces.positions[statement.name] = statement.index
+    body = without_unused(with_axes_found(pieces.body))
+    return restricted(kernel, kernel.name, axes, [*kernel.buffers], body)

@@ -1,0 +1,132 @@
+"""Small tiles are held, and pieces of an axis read what they have in common once: one kernel each way.
+
+tests/fusion/plan_campaign.py holds random programs of either to torch.
+"""
+
+from __future__ import annotations
+
+import gradscript as gs
+import numpy as np
+import pytest
+from gradscript.compiler.kernel_ir.kernel import Kernel, Load
+from gradscript.compiler.kernel_ir.parser import parse_kernel
+from gradscript.compiler.kernel_ir.statements import conditions
+from gradscript.runtime.kernels.listing import KernelInfo
+
+ROTARY = """
+def rotary(q, cos, sin):
+    cos, sin = gs.constant(cos), gs.constant(sin)
+    half = q.size(-1) // 2
+    return q * cos + torch.cat([-q[..., half:], q[..., :half]], -1) * sin
+"""
+WHOLE = (
+    "torch.cat([x, y], -1) * 2",
+    "x.flip([-1]) + x",
+    "F.pad(x, [2, 3]) * 2",
+    "torch.where(torch.arange(x.size(-1)) < 7, x, y) + x",
+)
+
+
+def _kernels(source: str, *shapes: tuple[int, ...]) -> list[KernelInfo]:
+    unit = gs.CompilationUnit(source)
+    (name,) = unit.functions
+    listing = unit[name].kernels(*(np.zeros(shape, np.float32) for shape in shapes))
+    return [*listing.forward, *listing.backward]
+
+
+def _kernel(info: KernelInfo) -> Kernel:
+    return parse_kernel(info.ir)
+
+
+@pytest.mark.parametrize("heads", [64, 128, 2048])
+def test_halves_that_are_turned_are_loaded_once_and_without_conditions(heads: int) -> None:
+    for info in _kernels(ROTARY, (2, 16, heads), (16, heads), (16, heads)):
+        kernel = _kernel(info)
+        loads = [statement for statement in kernel.body if isinstance(statement, Load)]
+        assert len({(load.buffer, load.index) for load in loads}) == len(loads) == 6
+        assert not any(map(conditions, kernel.body))
+        elements = 2 * 16 * heads
+        assert info.bytes_read + info.bytes_written == 4 * (2 * elements + 2 * 16 * heads)
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_what_reads_nothing_twice_stays_whole(text: str) -> None:
+    (first, *_) = _kernels(f"def f(x, y):\n    return {text}\n", (16, 128), (16, 128))
+    whole = {axis.size for axis in _kernel(first).axes}
+    assert whole & {128, 256, 133, 2048}, first.ir
+
+
+def test_short_pieces_stay_together() -> None:
+    (first, *_) = _kernels(ROTARY, (2, 16, 32), (16, 32), (16, 32))
+    assert any(conditions(statement) for statement in _kernel(first).body)
+
+
+# --- tiles ---
+
+BALANCED = """
+def balanced(scores):
+    plan = torch.exp(scores - scores.amax([-1, -2], keepdim=True))
+    for _ in range({rounds}):
+        plan = plan / (plan.sum(-1, keepdim=True) + 1e-9)
+        plan = plan / (plan.sum(-2, keepdim=True) + 1e-9)
+    return plan
+"""
+GROUPED = """
+def grouped(x, weight, bias):
+    parts = x.reshape([x.size(0), {groups}, -1])
+    centered = parts - parts.mean(-1, keepdim=True)
+    normal = centered * torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 1e-5)
+    return normal.reshape(x.size()) * weight[:, None] + bias[:, None]
+"""
+WEIGHED = """
+def weighed(rows, query):
+    return (torch.softmax((rows * query).sum(-1, keepdim=True), {dim}) * rows).sum({dim})
+"""
+
+
+@pytest.mark.parametrize("rounds", [1, 5, 20])
+@pytest.mark.parametrize("shape", [(1000, 4, 4), (64, 3, 7), (4, 8, 16, 16), (8, 8)])
+def test_rows_and_columns_in_turn_are_one_kernel_each_way(shape: tuple[int, ...], rounds: int) -> None:
+    listing = gs.CompilationUnit(BALANCED.format(rounds=rounds)).balanced.kernels(np.zeros(shape, np.float32))
+    assert (len(listing.forward), len(listing.backward), listing.saved_bytes) == (1, 1, 0)
+    for (info,), least in zip((listing.forward, listing.backward), listing.least_bytes, strict=True):
+        assert info.bytes_read + info.bytes_written == least
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((64, 8, 128), 2), ((300, 6, 100), 3), ((33, 32, 16), 4)])
+def test_a_groups_mean_and_its_channels_sums_share_a_pass(shape: tuple[int, ...], groups: int) -> None:
+    x, weight, bias = (np.zeros(size, np.float32) for size in (shape, shape[1:2], shape[1:2]))
+    listing = gs.CompilationUnit(GROUPED.format(groups=groups)).grouped.kernels(x, weight, bias)
+    assert (len(listing.forward), len(listing.backward)) == (1, 2)
+    moved = sum(info.bytes_read + info.bytes_written for info in listing.backward)
+    assert moved <= 1.1 * listing.least_bytes[1]
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((8, 2, 40, 256), 0), ((64, 5, 300), 1)])
+def test_rows_that_are_weighed_by_what_they_give_are_read_once(shape: tuple[int, ...], dim: int) -> None:
+    rows, query = np.zeros(shape, np.float32), np.zeros(shape[-1], np.float32)
+    listing = gs.CompilationUnit(WEIGHED.format(dim=dim)).weighed.kernels(rows, query)
+    assert len(listing.forward) == 1
+    assert len(listing.backward) == 2, "one for all rows, and one that finishes the gradient of the query"
+
+
+def test_of_a_large_tile_sums_are_kept_as_far_as_no_program_holds_what_each_is_of() -> None:
+    unit = gs.CompilationUnit(BALANCED.format(rounds=5))
+    listing = unit.balanced.kernels(np.zeros((40, 64, 128), np.float32))
+    assert len(listing.forward) == 1
+    assert 1 < len(listing.backward) <= 5
+    assert 0 < listing.saved_bytes < 40 * 64 * 128 * 4
+
+
+def test_what_no_program_holds_passes_through_memory() -> None:
+    unit = gs.CompilationUnit(BALANCED.format(rounds=2))
+    listing = unit.balanced.kernels(np.zeros((40, 128, 256), np.float32))
+    assert len(listing.forward) > 1
+
+
+def test_the_least_number_of_programs_is_asked_for_where_axes_do_not_take_turns() -> None:
+    unit = gs.CompilationUnit("def f(x):\n    return x.sum(-1), x.sum(-2)\n")
+    few, many = (unit.f.kernels(np.zeros((batch, 32, 64), np.float32)) for batch in (8, 64))
+    assert len(many.forward) == 1
+    assert many.forward[0].grid == (64, 1, 1)
+    assert len(few.forward) >= 1
