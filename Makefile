@@ -104,7 +104,7 @@ c-math: .venv/dev.stamp
 
 # What has no kernels, or other numbers than torch, is printed. ARGS="--minutes=10 --seed=0 --programs=1000".
 plans: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/python tests/fusion/plan_campaign.py $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fusion/rows/plan_campaign.py $(ARGS)
 
 # Hours for all mutants; ARGS="--limit=300 --seed=1" for some, --keep writes docs/mutants.md.
 mutate: .venv/dev.stamp

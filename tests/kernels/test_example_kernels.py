@@ -23,7 +23,7 @@ from gradscript.runtime.kernels.listing import layout_of
 from gradscript.runtime.kernels.reference import run_fused
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "fusion")]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "fusion" / "rows")]
 
 from inputs.example_shapes import ARGUMENTS, arguments  # noqa: E402
 from row_program_running import few_elements  # noqa: E402
