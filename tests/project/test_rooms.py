@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,18 @@ def test_a_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
     assert {name for name, places in found.items() if len(places) > 1} == {"GradPair"}
+
+
+MOST_ENTRIES = 24
+MANY = ("tests", "tests/codegen/goldens/triton", "docs/ops")
+"""A room for each room of the code; a text for each kernel; a page for each file of formulas."""
+
+
+def test_rooms_are_small_enough_to_look_through() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    entries: dict[str, set[str]] = {}
+    for name in listed.stdout.split("\0"):
+        parts = name.split("/")
+        for depth, entry in enumerate(parts):
+            entries.setdefault("/".join(parts[:depth]), set()).add(entry)
+    assert not {room: len(held) for room, held in entries.items() if len(held) > MOST_ENTRIES and room not in MANY}
