@@ -15,7 +15,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 from gradscript.runtime.kernels.listing import KernelInfo, KernelListing
-from gradscript.runtime.values.tables import bytes_text
+from gradscript.runtime.values.text_tables import bytes_text
 from harness import markdown, print_or_keep
 from inputs.suite_shapes import ARGUMENTS, NO_BACKWARD, Classes
 

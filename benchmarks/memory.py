@@ -39,7 +39,7 @@ from gradscript.compiler.recompute import Recomputed, policy
 from gradscript.runtime.execution.derivatives import derivatives_of
 from gradscript.runtime.execution.differentiated import Differentiated
 from gradscript.runtime.memory.measure import Measurement, measure, report_of
-from gradscript.runtime.values.tables import bytes_text
+from gradscript.runtime.values.text_tables import bytes_text
 from harness import put_between
 from inputs import model_arguments
 from inputs.model_arguments import Model

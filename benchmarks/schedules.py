@@ -95,7 +95,7 @@ class Recorder:
 def prepared(launch: Launch, schedule: Schedule) -> Callable[[], None]:
     """A launch of the kernel under a schedule, compiled and run once."""
     import torch
-    from gradscript.compiler.kernel_ir.passed import passed_sizes
+    from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
     from gradscript.runtime.kernels.triton.kernel import Built
 
     kernel, atoms, tensors, numbers = launch

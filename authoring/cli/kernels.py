@@ -13,7 +13,7 @@ from ...runtime.face.function import Function
 from ...runtime.kernels.failure import KernelFailure
 from ...runtime.kernels.listing import KernelInfo, KernelListing
 from ...runtime.kernels.triton.compile import Binary
-from ...runtime.values.tables import table
+from ...runtime.values.text_tables import table
 from .arguments import arguments_for
 from .loading import CliError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiler.pipeline import Observation, observed
 from ...lang.light_dataclasses import dataclass, field
 from ...runtime.face.function import Function
-from ...runtime.values.tables import table
+from ...runtime.values.text_tables import table
 
 STAGE = "optimized"
 """The stage for which all of them run."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ...runtime.memory.ledger import KINDS
 from ...runtime.memory.report import Instant, Report
-from ...runtime.values.tables import UNITS, bytes_text
+from ...runtime.values.text_tables import UNITS, bytes_text
 from .loading import CliError
 
 COLOURS = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ...compiler.analysis.definedness import there
-from ...compiler.analysis.given import surely_there
+from ...compiler.analysis.present_gradients import surely_there
 from ...compiler.autodiff.derived import derived_halves
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.gradient import Gradient
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.fusion.fuse import Unfusable, fuse, fuse_pair, is_free_in_kernel
 from ...compiler.fusion.planning.assemble import Split
 from ...compiler.fusion.planning.roles import Supports

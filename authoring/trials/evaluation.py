@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler.autodiff import differentiate
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature, leaves, rebuilt
 from ...compiler.autodiff.rules.branches import run_backward
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.builder import Builder
 from ...compiler.ir.graph import Callee, Graph, backward_of
 from ...compiler.ir.node import RETURN, Node, Value, copy_nodes

@@ -8,7 +8,7 @@ from typing import Any
 from ...lang.diagnostics import Diagnostic, render
 from ...lang.light_dataclasses import dataclass, field
 from ...lang.source import Span, span_dict
-from ...runtime.values.tables import table
+from ...runtime.values.text_tables import table
 from .coverage import Coverage
 
 ORDERS = {1: "1st", 2: "2nd"}

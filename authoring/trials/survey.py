@@ -11,8 +11,8 @@ from .arguments.draws import Rng
 from .arguments.ranks import RankSearch, without_elements
 from .arguments.recipes import PlainEntry, Recipe, fixed_recipe
 from .arguments.samples import holds_tensors
+from .branch_conditions import NOTHING, RANKS, Decided
 from .coverage import Coverage
-from .deciding import NOTHING, RANKS, Decided
 from .decisions import COMPARISONS
 from .evaluation import Subject
 from .kinks import KinkCheck, KinkFinding

@@ -21,11 +21,11 @@ from ..types.types import is_differentiable
 from .aggregation import Aggregation
 from .aggregation import aggregation as chosen_aggregation
 from .backward import Backward
+from .differentiable import differentiable_graph
 from .forward import Forward
 from .gradient import Gradient
 from .kept_rounds import Rounds
 from .requires_grad import answer_requires_grad
-from .wrapper import differentiable_graph
 
 _OF_GRADIENTS = frozenset({"prim::GradOf", "prim::AutogradZero", "prim::no_grads"})
 """Nodes of graphs in which there are gradients that may be undefined."""

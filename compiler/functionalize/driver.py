@@ -16,8 +16,8 @@ from ..ir.rewrite import NOT_CONSTANT
 from ..ir.signature import result_types
 from ..ops.registry import OPS, Trait
 from ..types.types import CLOSURE, UNDEFINED, is_tensor
-from .apart import TooManyWays, may_keep_apart, to_keep_apart, walk_apart
 from .blocks import BLOCKS
+from .branches_apart import TooManyWays, may_keep_apart, to_keep_apart, walk_apart
 from .calls import returned_now
 from .memory import Memory
 from .places import Items, Place, Plain, is_mutable

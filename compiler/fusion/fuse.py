@@ -29,6 +29,7 @@ from ..types.open_sizes import closed
 from .decompose import decompose, take_apart
 from .groups import Parts, create_fusion_groups
 from .join_slices import join_slices
+from .own_backwards import passes_own_backwards
 from .planning.assemble import Split
 from .planning.planner import plan_program
 from .planning.reductions import reduction_of
@@ -38,7 +39,6 @@ from .program import Argument, Program, Ref
 from .rebase import capture_bases
 from .refusals import require_accepted
 from .saved import with_gradients_of_saved
-from .second_order import passes_own_backwards
 from .statistics import with_wide_statistics
 from .straight import Unfusable, Unrepeatable, require_straight
 from .write_out import settle_for_kernels

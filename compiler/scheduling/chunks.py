@@ -22,7 +22,7 @@ from ..kernel_ir.kernel import (
     Store,
     Total,
 )
-from ..kernel_ir.parts import axes_of, defined, fresh, names_of, reduced_dtype, with_dependents
+from ..kernel_ir.queries import axes_of, defined, fresh, names_of, reduced_dtype, with_dependents
 from ..kernel_ir.statements import conditions, with_axes_found, with_indices
 from ..types.dtypes import BOOL, INT64
 from .padding import choose_others, identity, needs_mask, outside

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, Load, Position, Reduce, Statement, Store, Uniform
-from ..kernel_ir.parts import axes_of
+from ..kernel_ir.queries import axes_of
 from ..kernel_ir.statements import used_names
 
 CHEAP = frozenset(

@@ -17,7 +17,7 @@ from math import isfinite
 from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.index import axis
 from ..kernel_ir.kernel import Cast, Compute, Definition, Kernel, KernelConstant, Operand, Position, Reduce, Statement
-from ..kernel_ir.parts import fresh, names_of
+from ..kernel_ir.queries import fresh, names_of
 from ..kernel_ir.statements import without_unused
 from ..types.dtypes import BOOL
 from ..types.open_sizes import is_open

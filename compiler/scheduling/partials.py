@@ -20,7 +20,7 @@ from ..kernel_ir.kernel import (
     Store,
 )
 from ..kernel_ir.layout import contiguous_strides
-from ..kernel_ir.parts import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
+from ..kernel_ir.queries import defined, fresh, inputs_first, mentions, names_of, reduced_dtype, uses_buffer
 from ..kernel_ir.statements import indices, slice_of, used_names
 from ..types.dtypes import INT64, DType
 

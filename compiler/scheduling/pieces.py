@@ -31,7 +31,7 @@ from ..kernel_ir.kernel import (
     Statement,
     Store,
 )
-from ..kernel_ir.parts import axes_of, fresh, names_of, restricted
+from ..kernel_ir.queries import axes_of, fresh, names_of, restricted
 from ..kernel_ir.statements import (
     conditions,
     indices,

@@ -12,7 +12,7 @@ from ...lang.light_dataclasses import replace
 from ..kernel_ir.index import Index, axis
 from ..kernel_ir.kernel import Axis, Buffer, Definition, Kernel, Load, Reduce, Statement, Store
 from ..kernel_ir.layout import contiguous_strides
-from ..kernel_ir.parts import restricted, with_dependents
+from ..kernel_ir.queries import restricted, with_dependents
 from ..kernel_ir.statements import slice_of, used_names, without_unused
 
 

@@ -25,7 +25,7 @@ from math import prod
 
 from ...lang.light_dataclasses import dataclass, field, replace
 from ..kernel_ir.kernel import Axis, Compute, Kernel, Load, Reduce, Statement, Store, Uniform
-from ..kernel_ir.parts import axes_of
+from ..kernel_ir.queries import axes_of
 from ..kernel_ir.statements import slice_of, used_names
 from ..ops.scalar import PRIMITIVES
 from .limits import LIMITS, Limits

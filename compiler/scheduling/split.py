@@ -22,7 +22,7 @@ from math import prod
 
 from ...lang.light_dataclasses import dataclass, replace
 from ..kernel_ir.kernel import Axis, Kernel, Load, Reduce, Statement, Store
-from ..kernel_ir.parts import axes_of
+from ..kernel_ir.queries import axes_of
 from ..kernel_ir.statements import slice_of, used_names
 from .chunks import chunked
 from .collapse import collapse_axes

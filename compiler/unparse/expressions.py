@@ -22,10 +22,10 @@ from ..types.schema import Argument, FunctionSchema
 from ..types.types import INT, NONE, NUMBERS, OptionalType, TupleType, is_tensor
 from .arguments import Spelling, called_as, spellings
 from .infix import ATOM, COMPARISON, LEVELS, UNARY
+from .inlining import FunctionShape
 from .literals import annotation, dtype_literal, literal
 from .methods import is_method, is_method_by_custom
 from .refinement import connective
-from .shape import FunctionShape
 
 Text = tuple[str, int]
 """Source, and how tightly its outermost operator binds."""

@@ -13,9 +13,9 @@ from ..types.schema import Argument, FunctionSchema
 from ..types.types import CLOSURE, TupleType, Type
 from .dtypes import dtype_constants
 from .expressions import ExpressionText
+from .inlining import FunctionShape
 from .literals import annotation, parameters, triple_quoted
 from .names import SourceNames
-from .shape import FunctionShape
 from .statements import INDENT, Line, StatementWriter
 
 _SEPARATOR = "\n\n\n"

@@ -17,7 +17,7 @@ from ..ir.kinds import parameters
 from ..ir.node import PARAM, Block, Node, Value
 from ..ir.printer import base_name
 from ..types.types import INT
-from .shape import FunctionShape, is_bare
+from .inlining import FunctionShape, is_bare
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(("torch", "math", "nn", "F", "uninitialized", "rangelist"))
 _BUILTINS = frozenset(name for name in dir(builtins) if name.isidentifier())

@@ -10,9 +10,9 @@ from ..ir.kinds import entering, leaving, parameters
 from ..ir.node import Block, Node, Value
 from ..types.types import ListType, OptionalType
 from .expressions import OR, ExpressionText
+from .inlining import FunctionShape, is_bare, raises
 from .literals import annotation
 from .names import SourceNames
-from .shape import FunctionShape, is_bare, raises
 from .written import REPEATED
 
 INDENT = "    "

@@ -134,7 +134,7 @@ class Compiled:
 
     def _differentiable(self) -> Graph:
         """What a tape records in the place of the graph."""
-        from ...compiler.autodiff.wrapper import differentiable_graph
+        from ...compiler.autodiff.differentiable import differentiable_graph
 
         return differentiable_graph(self._callee)
 

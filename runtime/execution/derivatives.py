@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ...compiler.autodiff import Gradient, differentiate
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature, leaves
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ops.meta import Abstract, Meta
 from ...compiler.recompute import Policy, Recomputed

@@ -31,7 +31,7 @@ from .argument_spec import ArgumentSpec, Signature
 from .compilation import compile_graph, fallback_graph
 from .gradients import settle_for_shapes
 from .kernel_runner import GraphRun, kernels_for
-from .last import LAST
+from .last_plan import LAST
 from .profiling import Profile
 from .uniform import tie_to_one_shape
 

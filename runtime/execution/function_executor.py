@@ -20,7 +20,7 @@ from .compilation import compile_graph, fallback_graph
 from .differentiated import forget_gradients
 from .executor import GraphExecutor, forget_plans
 from .groups import plan_with_groups
-from .last import LAST
+from .last_plan import LAST
 
 FORGETTING: set[Callable[[], None]] = set()
 """What else drops what it has compiled, when what it was compiled by has changed."""

@@ -32,7 +32,7 @@ from ..plans.build import PlanCache
 from ..plans.plan import ExecutionPlan
 from .bailout import observing_plan, seen_in, special_plan
 from .compilation import specialize_graph
-from .last import LAST
+from .last_plan import LAST
 
 RUNS = 2
 """So many runs are recorded before a plan is specialised on what they had in common."""

@@ -17,7 +17,7 @@ from ...lang.diagnostics import did_you_mean
 from ..execution.binding import Binder
 from ..execution.compiled import Compiled, SharedPlans, unwrapped
 from ..execution.kernel_runner import register_kernels
-from ..execution.last import LAST
+from ..execution.last_plan import LAST
 from ..failures.failure import RuntimeFailure
 from ..settings.counters import HITS
 from ..settings.modes import BEGUN, TOUCHED, runs_c

@@ -47,7 +47,7 @@ def _show_lifted(callee: Callee, _: ast.FunctionDef | None) -> str:
 def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
     """f and df of the function, differentiated by its own backward if it has one."""
     from ...compiler.autodiff import differentiate
-    from ...compiler.autodiff.wrapper import differentiable_graph
+    from ...compiler.autodiff.differentiable import differentiable_graph
 
     gradient = differentiate(differentiable_graph(callee), results_are_asked=True)
     return f"{gradient.f.text(alone=True)}\n{gradient.df.text(alone=True)}"
@@ -56,7 +56,7 @@ def _show_gradient(callee: Callee, _: ast.FunctionDef | None) -> str:
 def _show_optimized(callee: Callee, _: ast.FunctionDef | None) -> str:
     """What a call runs, for arguments of any kind; then the two halves that a pullback runs, if there is a gradient."""
     from ...compiler.autodiff import differentiate
-    from ...compiler.autodiff.wrapper import differentiable_graph
+    from ...compiler.autodiff.differentiable import differentiable_graph
     from ..execution.compilation import compile_graph, prepare_gradient
 
     graphs = [compile_graph(callee.graph, None)]

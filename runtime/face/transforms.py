@@ -7,11 +7,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import leaves, rebuilt
 from ...compiler.autodiff.gradient import residuals_of
 from ...compiler.autodiff.joint import gradient_graph
 from ...compiler.autodiff.reach import require_reach
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Callee
 from ...compiler.recompute import Policy
 from ...compiler.recompute import policy as as_policy

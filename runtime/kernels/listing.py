@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature, leaves
 from ...compiler.autodiff.gradient import residuals_of
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.codegen.c.module import supports as supported_by_c
 from ...compiler.codegen.triton.module import (
     COMPILE_OPTIONS,
@@ -57,8 +57,8 @@ from ..failures.failure import RuntimeFailure
 from ..values.arrays import check_torch, is_torch, to_array
 from ..values.torch_dtypes import dtypes_of_torch
 from .c.kernel import module_of
+from .listed_groups import ListedParts, bytes_between, given_for, list_parts
 from .notices import span_of
-from .parts import ListedParts, bytes_between, given_for, list_parts
 from .triton.compile import Binary, compile_offline
 
 

@@ -27,12 +27,12 @@ from ...lang.light_dataclasses import replace
 from ..plans.interpreter import run_plan
 from ..settings.modes import AUTOTUNE
 from ..values.torch_dtypes import dtypes_of_torch
+from .device_plan import device_plan
 from .groups import MAX_SHAPES, TOO_MANY_SHAPES, GroupRunner
 from .notices import tell_of_ops
 from .program import DeviceProgram
 from .size_classes import ClosedPlans, SeenTensor, SizeClasses
 from .torch_ops import without_autocast
-from .whole import device_plan
 
 _DTYPE_OF = dtypes_of_torch()
 MAX_PROGRAMS = 128

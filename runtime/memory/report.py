@@ -7,7 +7,7 @@ from typing import Any
 
 from ...lang.light_dataclasses import dataclass
 from ...lang.source import Span, span_dict
-from ..values.tables import bytes_text, table
+from ..values.text_tables import bytes_text, table
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ...compiler.autodiff.flatten import rebuilt
 from ...lang.light_dataclasses import replace
 from ..execution.compiled import Compiled
 from ..execution.function_executor import FunctionExecutor
-from ..execution.last import LAST
+from ..execution.last_plan import LAST
 from ..failures.failure import RuntimeFailure
 from ..plans.interpreter import run_plan
 from ..plans.plan import ExecutionPlan

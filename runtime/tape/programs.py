@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ...compiler.autodiff.differentiable import differentiable_graph
 from ...compiler.autodiff.flatten import flatten_signature
-from ...compiler.autodiff.wrapper import differentiable_graph
 from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import RETURN, Node, Value
 from ..execution.compiled import Compiled

@@ -12,7 +12,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from ...compiler.ops.arrays import Array
 from ..execution.executor import GraphExecutor
-from ..execution.last import LAST
+from ..execution.last_plan import LAST
 from ..failures.failure import RuntimeFailure
 from ..kernels.c.entry import Calls, new_calls
 from ..kernels.c.tensors import Kinds, tensor_types

@@ -30,7 +30,7 @@ from ..execution.differentiated import CompiledGraph, Differentiated, Key
 from ..kernels.runner import given
 from ..kernels.size_classes import ClosedPlans, SeenTensor, SizeClasses
 from ..values.torch_dtypes import dtypes_of_torch
-from .again import Pullback
+from .second_derivatives import Pullback
 from .sized import ClassGradient, SizedDifferentiated, SizedGraph
 
 _DTYPE_OF = dtypes_of_torch()

@@ -21,11 +21,11 @@ from ...lang.source import Span
 from ..execution.differentiated import CompiledGraph, Flags, Key
 from ..failures.failure import RuntimeFailure
 from ..settings.modes import runs_c
-from .again import KeptArguments
 from .devices import DeviceMemory
 from .kernels import kernel_program
 from .kinds import BY_OPS, SYMBOLIC, is_batch_of_gradients
 from .places import Nested, Place, each, moved, places, put_together, take_apart
+from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 from .symbolic import SymbolicMemory
 from .tensors import DTYPE_OF, TensorMemory, device_of, has_tangent, is_forward_mode, on_device, without_tangent

@@ -19,13 +19,13 @@ from ...compiler.types.types import Type, is_tensor, leaf_of
 from ..execution.compiled import Compiled
 from ..execution.differentiated import CompiledGraph
 from ..settings.modes import TOUCHED, runs_c, usual_backend
-from .again import KeptArguments
 from .array_runs import ArrayRun, has_quick_calls, new_kinds, quick_call, quick_node, remember
 from .devices import DeviceMemory, FixedRun
 from .kernels import kernel_program
 from .kinds import PLAIN, SYMBOLIC, kind_of
 from .node import NUMPY_DTYPE, KeptPlaces, fits, gradient_key, is_transformed, named
 from .places import Nested, Place, each
+from .second_derivatives import KeptArguments
 from .steps import Step, step_of
 
 Values = Sequence[Any]

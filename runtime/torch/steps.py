@@ -15,9 +15,9 @@ from ..execution.compilation import device_graph
 from ..execution.differentiated import CompiledGraph, Differentiated, Key, Pattern
 from ..execution.executor import GraphExecutor
 from ..execution.function_executor import FORGETTING
-from .again import Pullback
 from .array_runs import ArrayRun
 from .devices import DeviceRun, graph_run
+from .second_derivatives import Pullback
 from .sized import SizedDifferentiated, SizedGraph
 from .symbolic import is_batchable
 

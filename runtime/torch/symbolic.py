@@ -2,7 +2,7 @@
 
 Fake tensors have shapes alone, functional ones and proxies are traced, meta tensors are on no device, a DTensor is in
 parts on several: each takes an op of torch and does with it what it is for. So a graph runs there op by op, as
-`runtime.kernels.whole` walks it, and what torch sees are ops that it knows, below a node whose backward is the
+`runtime.kernels.device_plan` walks it, and what torch sees are ops that it knows, below a node whose backward is the
 author's.
 """
 
@@ -20,8 +20,8 @@ from ...compiler.ir.graph import Graph
 from ...compiler.ir.node import Node
 from ...compiler.ops.registry import OPS, Trait
 from ..failures.failure import RuntimeFailure
+from ..kernels.device_plan import is_walked, run_graph
 from ..kernels.torch_ops import holds_tensor, is_of_torch, without_autocast
-from ..kernels.whole import is_walked, run_graph
 from .devices import register_runner
 from .kinds import SYMBOLIC, is_batch_of_gradients
 

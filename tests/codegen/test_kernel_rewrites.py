@@ -12,7 +12,7 @@ from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Cast, Kernel, Load, Reduce
-from gradscript.compiler.kernel_ir.passed import passed_sizes
+from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
 from gradscript.compiler.scheduling.casts import without_round_trips
 from gradscript.compiler.scheduling.collapse import collapse_axes
 from gradscript.compiler.scheduling.schedule import choose_schedule

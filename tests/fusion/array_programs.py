@@ -7,8 +7,8 @@ from typing import Any
 
 import gradscript as gs
 import numpy as np
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.gradient import residuals_of
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import KERNEL_POLICY, FusedPair, fuse_pair
 from gradscript.compiler.kernel_ir.kernel import Kernel
 from gradscript.compiler.kernel_ir.verifier import verify_kernel

@@ -15,7 +15,7 @@ import torch
 from derived_road import derived_unit
 from eager import Outcome, gradients
 from fuzzed_program import Call, leaves
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.passes.inline_functions import inline_functions
 from gradscript.runtime.plans.build import build_plan
 from gradscript.runtime.plans.interpreter import run_plan

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import torch
 from amounts import some_of
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.gradient import residuals_of
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import pair_gradient
 from gradscript.compiler.types.dtypes import DType
 from gradscript.runtime.kernels import notices

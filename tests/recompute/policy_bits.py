@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "fusion"))
 
 from array_programs import random_source, run_fused
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.fusion.fuse import Unfusable, fuse_pair
 from gradscript.compiler.recompute import policy
 from gradscript.compiler.shapes.propagate import ShapeError

@@ -9,7 +9,7 @@ from typing import Any
 import gradscript as gs
 import numpy as np
 from gradscript.compiler.autodiff import Gradient, differentiate
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.ir.verify import verify
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.recompute import Recomputed, policy

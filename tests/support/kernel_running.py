@@ -18,7 +18,7 @@ import numpy as np
 from gradscript.compiler.codegen.triton.module import constants, emit_triton, grid
 from gradscript.compiler.kernel_ir.interpret import run_kernel
 from gradscript.compiler.kernel_ir.kernel import Buffer, Definition, Kernel, Uniform
-from gradscript.compiler.kernel_ir.passed import passed_sizes
+from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.ops.scalar import PRIMITIVES
 from gradscript.compiler.scheduling.collapse import collapse_axes

@@ -66,7 +66,7 @@ CASES |= {
 
 
 def check(unit: gs.CompilationUnit, name: str, values: list[Any], dtype: torch.dtype, tolerance: float) -> None:
-    from gradscript.compiler.autodiff.wrapper import differentiable_graph
+    from gradscript.compiler.autodiff.differentiable import differentiable_graph
     from gradscript.compiler.codegen.triton.module import supports
     from gradscript.compiler.fusion.fuse import KERNEL_POLICY, fuse_pair
     from gradscript.runtime.kernels.program import DeviceProgram

@@ -16,7 +16,7 @@ from ....runtime.kernels.c.library import load_module
 from ....runtime.kernels.cache.folder import cache_directory, unusable
 from ....runtime.kernels.failure import KernelFailure
 from ....runtime.settings.modes import BACKENDS, settings
-from ....runtime.values.tables import table
+from ....runtime.values.text_tables import table
 from ..console import emit
 from ..options import JSON
 

@@ -12,7 +12,7 @@ from ....compiler.ops.meta import UNKNOWN, Meta
 from ....compiler.sharding.derive import RefusedSharding, Way
 from ....lang.light_dataclasses import dataclass
 from ....lang.source import Span
-from ....runtime.values.tables import table
+from ....runtime.values.text_tables import table
 from ....runtime.values.torch_needed import require_torch
 from ..console import emit
 from ..described import DescribedCall, on_described_call

@@ -19,7 +19,7 @@ from ....compiler.codegen.text import Unsupported
 from ....compiler.fusion.program import ExternStep, KernelStep, Program, Ref, names_in
 from ....compiler.ir.structure import spelled
 from ....compiler.kernel_ir.kernel import Kernel
-from ....compiler.kernel_ir.passed import passed_sizes
+from ....compiler.kernel_ir.passed_sizes import passed_sizes
 from ....compiler.ops.registry import OPS, Trait
 from ....compiler.recompute import Policy
 from ....compiler.recompute.policy import policy as policy_of

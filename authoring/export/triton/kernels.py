@@ -9,7 +9,7 @@ from ....compiler.codegen.triton.layout import Dimension, layout_of
 from ....compiler.codegen.triton.module import constants, emit_triton, parameter_names
 from ....compiler.kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder
 from ....compiler.kernel_ir.kernel import Axis, Definition, Kernel, Reduce, Statement
-from ....compiler.kernel_ir.passed import passed_sizes, size_parameter
+from ....compiler.kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ....compiler.kernel_ir.statements import with_indices, with_sizes_of
 from ....compiler.scheduling.schedule import LoopedRow, Row, Schedule, Serial, choose_schedule
 from ....compiler.scheduling.strides import is_across

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..deciding import MAX_RANK
+from ..branch_conditions import MAX_RANK
 from ..leaves import Array, floating_leaves, replaced
 
 MAX_RUNS = 3000

@@ -28,7 +28,7 @@ from math import prod
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.in_place import shares_memory
 from ...kernel_ir.kernel import Condition, Kernel
-from ...kernel_ir.passed import passed_sizes, size_parameter
+from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.cpu import MOST_KEPT, CpuSchedule, bounded, choose_cpu_schedule, points_of_program, program_counts
 from ...scheduling.nest import nest_of

@@ -7,7 +7,7 @@ from copy import copy
 
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, ValueAtom
 from ...kernel_ir.kernel import Condition, Kernel
-from ...kernel_ir.passed import open_sizes, strides
+from ...kernel_ir.passed_sizes import open_sizes, strides
 from ...scheduling.cpu import CpuSchedule
 from ...types.dtypes import Number
 from ...types.open_sizes import is_open

@@ -25,7 +25,7 @@ from ...kernel_ir.kernel import (
     Total,
     Uniform,
 )
-from ...kernel_ir.passed import open_sizes, size_parameter
+from ...kernel_ir.passed_sizes import open_sizes, size_parameter
 from ...kernel_ir.ranges import ANY, ranges
 from ...kernel_ir.statements import indices, used_names
 from ...ops.arrays import numpy_dtype

@@ -13,7 +13,7 @@ from typing import Literal
 from ....lang.light_dataclasses import dataclass, replace
 from ...kernel_ir.index import Atom, AxisAtom, Index, Quotient, Remainder, ValueAtom
 from ...kernel_ir.kernel import Axis, Buffer, Kernel, Load, Store, Uniform
-from ...kernel_ir.passed import size_parameter, strides
+from ...kernel_ir.passed_sizes import size_parameter, strides
 from ...scheduling.schedule import Flat, LoopedRow, Row, Schedule, Serial, Tiled
 from ...scheduling.strides import extent, is_across, next_power
 from ...scheduling.tiles import is_tiled

@@ -23,7 +23,7 @@ from typing import Any
 
 from ....lang.light_dataclasses import dataclass
 from ...kernel_ir.kernel import Axis, Kernel, Statement, Uniform
-from ...kernel_ir.passed import passed_sizes, size_parameter
+from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...scheduling.casts import without_round_trips
 from ...scheduling.order import with_late_loads
 from ...scheduling.padding import choose_others

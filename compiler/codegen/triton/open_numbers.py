@@ -6,7 +6,7 @@ x_ptr + (size_i - 1 - i) * 64      where size_i is passed, and n * 64 for an ope
 from __future__ import annotations
 
 from ...kernel_ir.kernel import Kernel
-from ...kernel_ir.passed import passed_sizes, size_parameter
+from ...kernel_ir.passed_sizes import passed_sizes, size_parameter
 from ...types.dtypes import Number
 from ...types.open_sizes import is_open
 from ..naming import Names

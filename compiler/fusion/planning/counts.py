@@ -14,7 +14,7 @@ from math import prod
 
 from ....lang.light_dataclasses import replace
 from ...kernel_ir.kernel import Compute, Kernel, KernelConstant, Statement, Total
-from ...kernel_ir.passed import passed_sizes
+from ...kernel_ir.passed_sizes import passed_sizes
 from ...types.open_sizes import whole
 from ..program import KernelStep, ProgramStep
 

@@ -15,7 +15,7 @@ from ...ir.node import Node, Value
 from ...kernel_ir.index import AxisAtom, Index, Quotient, Remainder, axis, constant
 from ...kernel_ir.kernel import POSITIONS, Axis, Buffer, Condition, Kernel, KernelConstant, KernelParameter, Operand
 from ...kernel_ir.layout import Layout, StridedView, contiguous_strides
-from ...kernel_ir.parts import restricted
+from ...kernel_ir.queries import restricted
 from ...kernel_ir.statements import without_unused
 from ...ops.meta import Meta
 from ...types.dtypes import BOOL, FLOAT64, INT64

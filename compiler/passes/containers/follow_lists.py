@@ -27,7 +27,7 @@ Which are there is what `analysis.given` says.
 from __future__ import annotations
 
 from ...analysis.definedness import post_order
-from ...analysis.given import surely_there
+from ...analysis.present_gradients import surely_there
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Node, Value

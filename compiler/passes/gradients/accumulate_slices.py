@@ -20,7 +20,7 @@ as many slices, which a plan does in place where nobody else sees the sum (`anal
 
 from __future__ import annotations
 
-from ...analysis.parts import part_of, uncover
+from ...analysis.gradient_parts import part_of, uncover
 from ...ir.builder import Builder
 from ...ir.graph import Graph
 from ...ir.node import Node

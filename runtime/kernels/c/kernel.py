@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....compiler.codegen.c.module import CFunction, emit_c, emit_function, program_count
 from ....compiler.kernel_ir.kernel import Kernel
-from ....compiler.kernel_ir.passed import passed_sizes
+from ....compiler.kernel_ir.passed_sizes import passed_sizes
 from ....compiler.types.dtypes import Number as Literal
 from ....compiler.types.open_sizes import closed
 from ....lang.light_dataclasses import dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from ....compiler.autodiff.differentiable import differentiable_graph
 from ....compiler.autodiff.flatten import flatten_signature
-from ....compiler.autodiff.wrapper import differentiable_graph
 from ....compiler.codegen.c.module import supports
 from ....compiler.fusion.fuse import Unfusable, pair_gradient, planned_pair
 from ....compiler.fusion.refusals import Unsettled

@@ -21,7 +21,7 @@ from ....compiler.codegen.triton.module import (
     grid,
 )
 from ....compiler.kernel_ir.kernel import Kernel
-from ....compiler.kernel_ir.passed import passed_sizes
+from ....compiler.kernel_ir.passed_sizes import passed_sizes
 from ....compiler.scheduling.schedule import Schedule, choose_schedule
 from ....compiler.types.dtypes import Number
 from ....compiler.types.open_sizes import closed, whole

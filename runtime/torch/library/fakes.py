@@ -19,8 +19,8 @@ from ....compiler.ops.registry import OPS, Trait
 from ....compiler.shapes.infer import infer
 from ....compiler.shapes.propagate import ShapeError, propagate_shapes
 from ...failures.failed_node import misfit
+from ...kernels.device_plan import DevicePlanner, is_walked
 from ...kernels.torch_ops import is_of_torch, without_autocast
-from ...kernels.whole import DevicePlanner, is_walked
 from ...plans.build import PlanCache
 from ...plans.interpreter import run_plan
 from ...plans.operations import Evaluate

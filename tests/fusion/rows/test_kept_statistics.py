@@ -12,8 +12,8 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.gradient import residuals_of
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.fusion.fuse import FusedPair, pair_gradient, planned_pair
 from gradscript.compiler.fusion.program import names_in
 from gradscript.compiler.kernel_ir.layout import Layout

@@ -144,7 +144,7 @@ text = f.kernels(np.zeros((5, 8), np.float32)).forward[0].text
 assert not {"torch", "triton"} & set(sys.modules)
 
 import torch
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.runtime.kernels.runner import KernelGraph
 x = torch.linspace(-1, 1, 40).reshape(5, 8)
 run = KernelGraph(differentiable_graph(f.callee))

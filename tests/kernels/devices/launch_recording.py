@@ -13,7 +13,7 @@ from typing import Any
 
 import gradscript as gs
 import torch
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.compiler.fusion.fuse import fuse
 from gradscript.compiler.kernel_ir.layout import Layout

@@ -7,7 +7,7 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.runtime.kernels import torch_ops
 from gradscript.runtime.kernels.runner import DevicePlan, KernelGraph
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import gradscript as gs
 import torch
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.fusion.fuse import fuse_groups, pair_gradient
 from gradscript.compiler.ir.graph import Graph
 from gradscript.compiler.kernel_ir.layout import Layout
 from gradscript.compiler.ops.meta import Meta
 from gradscript.compiler.types.dtypes import FLOAT64
-from gradscript.runtime.kernels.whole import device_plan, run_graph
+from gradscript.runtime.kernels.device_plan import device_plan, run_graph
 from gradscript.runtime.plans.interpreter import run_plan
 
 CPU = torch.device("cpu")

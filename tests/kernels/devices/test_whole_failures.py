@@ -8,8 +8,8 @@ from typing import Any
 import gradscript as gs
 import pytest
 import torch
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
-from gradscript.runtime.kernels import whole
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
+from gradscript.runtime.kernels import device_plan
 
 UNIT = gs.CompilationUnit("""
 def product(x, w):
@@ -30,7 +30,7 @@ def turned(x, w, n: int):
 
 def graph_of(name: str) -> Callable[[Sequence[Any]], list[Any]]:
     graph = differentiable_graph(UNIT[name].callee)
-    return lambda values: whole.run_graph(graph, values, torch.device("cpu"))
+    return lambda values: device_plan.run_graph(graph, values, torch.device("cpu"))
 
 
 def test_the_op_and_its_operands_are_named() -> None:
@@ -60,6 +60,6 @@ def test_errors_of_the_device_are_those_of_torch(kind: type[Exception], monkeypa
     def fail(arguments: object) -> object:
         raise kind("of the device")
 
-    monkeypatch.setattr(whole, "op_runner", lambda op, device: fail)
+    monkeypatch.setattr(device_plan, "op_runner", lambda op, device: fail)
     with pytest.raises(kind, match="of the device"):
         graph_of("refused")([torch.ones(2)])

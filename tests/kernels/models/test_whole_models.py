@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from amounts import some_of
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.flatten import flatten_signature
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.codegen.triton.module import supports
 from gradscript.runtime.kernels.c.kernel import Kernels
 from gradscript.runtime.kernels.reference import run_fused

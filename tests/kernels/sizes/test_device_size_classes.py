@@ -15,7 +15,7 @@ import gradscript as gs
 import pytest
 import torch
 from amounts import some_of
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.runtime.kernels.program import DeviceProgram
 from gradscript.runtime.kernels.runner import KernelGraph
 from gradscript.runtime.kernels.triton.kernel import TritonKernel

@@ -17,7 +17,7 @@ from gradscript.compiler.codegen.triton.module import emit_triton
 from gradscript.compiler.kernel_ir.index import axis
 from gradscript.compiler.kernel_ir.kernel import Compute, Kernel, KernelConstant, Load, Statement, Store, Total
 from gradscript.compiler.kernel_ir.parser import parse_kernel
-from gradscript.compiler.kernel_ir.passed import passed_sizes, strides
+from gradscript.compiler.kernel_ir.passed_sizes import passed_sizes, strides
 from gradscript.compiler.kernel_ir.printer import print_kernel
 from gradscript.compiler.ops.arrays import numpy_dtype
 from gradscript.compiler.scheduling.cpu import split_for_cpu

@@ -17,8 +17,8 @@ import gradscript as gs
 import numpy as np
 import pytest
 import torch
+from gradscript.compiler.autodiff.differentiable import differentiable_graph
 from gradscript.compiler.autodiff.joint import gradient_graph
-from gradscript.compiler.autodiff.wrapper import differentiable_graph
 from gradscript.compiler.ir.builder import Builder
 from gradscript.compiler.ir.graph import Callee, Graph
 from gradscript.compiler.ir.node import Value
