@@ -27,10 +27,10 @@ class Walker(Protocol):
 
     `facts` is what loops have shown, by their node and the path to it; `endless` are those that are not walked round by
     round, and `apart` are the branches, loops and calls whose ways are walked to the end of the function
-    (`branches_apart.py`). `lost` are those that lost something where their ways met, with the paths to them;
-    `returned` tells of each way to the end of the function what the results are (`calls.Returned`). `ways` are those so far. `rounds`, `walks` and
-    `inlined` count what was spent on the whole function: rounds walked one by one, walks over the bodies of loops,
-    nodes of functions called.
+    (`branches_apart.py`). `lost` are those that lost something where their ways met, with the paths to them; `returned`
+    tells of each way to the end of the function what the results are (`calls.Returned`). `ways` are those so far.
+    `rounds`, `walks` and `inlined` count what was spent on the whole function: rounds walked one by one, walks over the
+    bodies of loops, nodes of functions called.
     """
 
     functions: Mapping[str, Callee]
