@@ -29,7 +29,7 @@ def pytest_collection_finish() -> None:
     Graphs are many small objects that stay for a while, so that by default it would look at all there is again and
     again, which took a third of the time.
     """
-    from gradscript.runtime.kernels.c.kept import KeptPlans
+    from gradscript.runtime.kernels.c.kept.plans import KeptPlans
 
     # What tests change of how it is planned is not for others.
     KeptPlans.stopped = True

@@ -22,10 +22,11 @@ from ...execution.function_executor import FORGETTING
 from ...execution.gradients import can_have_gradient
 from ..notices import tell_unless_auto
 from .graph import TUPLES, kept_open_inputs
-from .kept import KeptPlans
+from .kept.plans import KeptPlans
 from .launched import thread_count
 from .layouts import addressable, described, has_tuples
 from .pair import CPair, Pair, pair_data, pair_of_data
+from .parts import KeptParts, parts_data
 from .program import IN_VAIN
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class CDerivatives:
         self._callee = function.callee
         self._types = [value.type for value in graph.inputs]
         self._kept = KeptPlans("pair", lambda: _text(self._callee))
-        self._restored: dict[Hashable, CPair | None] = {}
+        self._restored: dict[Hashable, Pair | None] = {}
 
     def pair(self, values: Sequence[Any]) -> Pair | None:
         """The pair for arguments of this kind, their tuples taken apart; None where no kernels can be had.
@@ -135,29 +136,42 @@ class CDerivatives:
         restored = self._restore(values, key, settled=settled)
         if restored is not None:
             return restored
-        if or_settled and self._restore(values, (True, described(values, True)), settled=True) is not None:
+        known_floats = self._restore(values, (True, described(values, True)), settled=True) if or_settled else None
+        if isinstance(known_floats, CPair):
             self._restored[key] = None
             return None
         return self._made(values, key, settled=settled)
 
     def _made(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> Pair | None:
         made = self._planner.plan(values, key, settled)
-        if isinstance(made, CPair) and made.keep is None:
-            made.keep = lambda pair, backward: self._kept.put(key, lambda: pair_data(pair, backward))
+        if isinstance(made, CPair):
+            if made.keep is None:
+                made.keep = lambda pair, backward: self._kept.put(key, lambda: pair_data(pair, backward))
+        elif made is not None and made.gradient is made.exact_gradient:
+            self._kept.put(key, lambda: {"parts": parts_data(made.gradient)})
         return made
 
-    def _restore(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> CPair | None:
+    def _restore(self, values: Sequence[Any], key: Hashable, *, settled: bool) -> Pair | None:
         """The pair that was kept for such values; None where there is none."""
         data = self._kept.get(key)
         if data is None:
             return None
 
-        def plan() -> CPair:
+        def plan() -> Pair:
             made = self._planner.plan(values, key, settled)
+            assert made is not None
+            return made
+
+        def plan_straight() -> CPair:
+            made = plan()
             assert isinstance(made, CPair)
             return made
 
-        found = pair_of_data(data, plan, settled=settled)
+        found: Pair | None
+        if "parts" in data:
+            found = KeptParts(data["parts"], plan)
+        else:
+            found = pair_of_data(data, plan_straight, settled=settled)
         if found is not None:
             if len(self._restored) >= MAX_SHAPES:
                 self._restored.pop(next(iter(self._restored)), None)

@@ -19,7 +19,7 @@ from ...execution.differentiated import Differentiated
 from ...failures.failure import RuntimeFailure
 from .derivatives import CDifferentiated
 from .graph import CGraph, CGroup
-from .kept import KeptPlans
+from .kept.plans import KeptPlans
 from .launched import thread_count
 from .layouts import addressable
 from .pair import CPair, Pair

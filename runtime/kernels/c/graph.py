@@ -19,7 +19,9 @@ from ...plans.build import build_plan
 from ...plans.interpreter import run_plan
 from ...plans.plan import ExecutionPlan
 from ..notices import tell_unless_auto
-from .kept import KeptPlans, program_data, program_of
+from .kept.graphs import graph_data, graph_of, types_of
+from .kept.plans import Data, KeptPlans, Unkept
+from .kept.programs import program_data, program_of
 from .launched import thread_count
 from .layouts import MAX_PROGRAMS, addressable, described, has_tuples
 from .program import IN_VAIN, CProgram
@@ -41,20 +43,36 @@ class CGraph:
     `prepare` makes of the graph what is planned.
     """
 
+    # What plans are kept under, beside the graph's text.
+    _kind = "graph"
+
     def __init__(self, graph: Graph, prepare: Callable[[Graph], Graph] = Graph.without_closure) -> None:
-        self._given = graph
+        self._source = graph
         self._prepare = prepare
         self._input_types = [value.type for value in graph.inputs]
         self._output_types = [value.type for value in graph.outputs][: -1 if graph.returns_closure else None]
-        self._restored: dict[Hashable, CProgram | None] = {}
+        self._start()
+
+    def _start(self) -> None:
+        self._restored: dict[Hashable, CProgram | CPlan | None] = {}
         self._met: dict[Hashable, int] = {}
         self._kept = self._keeper()
         _GRAPHS.add(self)
 
+    @property
+    def _given(self) -> Graph:
+        """The graph as it came."""
+        return self._source
+
     def _keeper(self) -> KeptPlans:
         """What keeps programs from one process to the next."""
-        kind = f"{type(self).__name__} {self._prepare.__name__}"
-        return KeptPlans(kind, lambda: self._given.text(with_spans=True))
+        kind = f"{self._kind} {self._prepare.__name__}"
+        return KeptPlans(kind, lambda: self._text)
+
+    @property
+    def _text(self) -> str:
+        """What the plans of the graph are found by."""
+        return self._given.text(with_spans=True)
 
     def forget(self) -> None:
         """Drop what was planned."""
@@ -147,14 +165,14 @@ class CGraph:
             self._restored[key] = None
             return None
         made = self._planner.plan(values, key, settled)
-        if isinstance(made, CProgram):
-            self._kept.put(key, lambda: program_data(made))
+        if made is not None:
+            self._kept.put(key, lambda: program_data(made) if isinstance(made, CProgram) else _plan_data(made))
         return made
 
-    def _restore(self, key: Hashable) -> CProgram | None:
-        """The program that was kept for such values; None where there is none."""
+    def _restore(self, key: Hashable) -> CProgram | CPlan | None:
+        """What was kept for such values; None where there is nothing."""
         data = self._kept.get(key)
-        found = None if data is None else program_of(data)
+        found = None if data is None else _plan_of(data) if "groups" in data else program_of(data)
         if found is not None:
             if len(self._restored) >= MAX_PROGRAMS:
                 self._restored.pop(next(iter(self._restored)), None)
@@ -185,6 +203,7 @@ class CGraph:
 class CGroup(CGraph):
     """A fusion group: what it cannot do by kernels, ops do one by one, and say what is wrong."""
 
+    _kind = "group"
     # What takes values straight to kernels, once there are such.
     _calls: Calls | None = None
 
@@ -223,6 +242,47 @@ class CGroup(CGraph):
         from .planning import StraightPlanner
 
         return StraightPlanner(self._graph, CGroup)
+
+
+class KeptGraph(CGraph):
+    """A graph as it was kept: it is read only where something is planned or told of it."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+        self._prepare = Graph.without_closure
+        self._input_types, self._output_types = types_of(data["inputs"]), types_of(data["outputs"])
+        self._start()
+
+    @cached_property
+    def _given(self) -> Graph:
+        return graph_of(self._data["graph"])
+
+    @property
+    def _text(self) -> str:
+        found: str = self._data["key"]
+        return found
+
+
+def kept_graph_data(graph: Graph) -> Data:
+    """What makes a KeptGraph of a graph without tuples and closures. Raises: Unkept."""
+    return {
+        "graph": graph_data(graph),
+        "key": graph.text(with_spans=True),
+        "inputs": [str(value.type) for value in graph.inputs],
+        "outputs": [str(value.type) for value in graph.outputs],
+    }
+
+
+def _plan_data(plan: CPlan) -> Data:
+    if plan.graph is None:
+        raise Unkept
+    return {"groups": graph_data(plan.graph)}
+
+
+def _plan_of(data: Data) -> CPlan:
+    from .planning import CPlan
+
+    return CPlan(graph_of(data["groups"]), CGroup)
 
 
 _GRAPHS: WeakSet[CGraph] = WeakSet()

@@ -14,7 +14,7 @@ from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.types.dtypes import BY_NAME
 from ....lang.collection import collection_paused
 from .entry import widths_of
-from .kept import program_data, program_of
+from .kept.programs import program_data, program_of
 from .layouts import described
 from .program import CProgram
 
@@ -115,7 +115,7 @@ class CPair:
         return self.planned.backward(seeds)
 
 
-class _KeptPlaces:
+class RestoredPlaces:
     """Where halves take and give what, as it was kept."""
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class KeptPair(CPair):
     def __init__(
         self, data: dict[str, Any], programs: tuple[CProgram, CProgram], plan: Callable[[], CPair], *, settled: bool
     ) -> None:
-        super().__init__(_KeptPlaces(data), data["result_widths"], settled=settled)
+        super().__init__(RestoredPlaces(data), data["result_widths"], settled=settled)
         self._forward, backward = programs
         self._seeds = data["seeds"]
         self._plan = plan
@@ -152,17 +152,23 @@ class KeptPair(CPair):
 
 def pair_data(pair: CPair, backward: CProgram) -> Any:
     """A pair as plain data, with its backward for the usual gradients. Raises: Unkept."""
-    places = pair.places
+    return {
+        **places_data(pair.places),
+        "result_widths": [list(widths) for widths in pair.widths],
+        "seeds": [None if seed is None else [list(seed.shape), seed.dtype.name] for seed in pair.usual_seeds()],
+        "forward": program_data(pair.forward),
+        "backward": program_data(backward),
+    }
+
+
+def places_data(places: GradientPlaces) -> Any:
+    """Where halves take and give what, as plain data."""
     return {
         "num_real_outputs": places.num_real_outputs,
         "input_vjps": list(places.input_vjps),
         "output_vjps": list(places.output_vjps),
         "captured_inputs": list(places.captured_inputs),
         "captured_outputs": list(places.captured_outputs),
-        "result_widths": [list(widths) for widths in pair.widths],
-        "seeds": [None if seed is None else [list(seed.shape), seed.dtype.name] for seed in pair.usual_seeds()],
-        "forward": program_data(pair.forward),
-        "backward": program_data(backward),
     }
 
 

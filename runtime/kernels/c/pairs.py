@@ -16,7 +16,6 @@ import numpy as np
 from ....compiler.autodiff.gradient import Gradient
 from ....compiler.fusion.fuse import FusedPair, closed_gradient
 from ....compiler.fusion.in_place import UNREAD, StillUsed, donating
-from ....compiler.ir.graph import Graph
 from ....compiler.kernel_ir.layout import Layout
 from ....compiler.ops.arrays import numpy_dtype
 from ....compiler.ops.meta import UNKNOWN
@@ -24,16 +23,15 @@ from ....compiler.specialize.close import take_open_sizes
 from ....compiler.types.guards import Guards, values_of_atoms
 from ....compiler.types.open_sizes import Symbols, closed
 from ....lang.collection import collection_paused
-from ...execution.executor import may_run_again
-from ...failures.failure import RuntimeFailure
 from ..notices import tell_unless_auto
 from ..size_classes import REFUSALS
 from .graph import CGraph
 from .layouts import described, layout_of
 from .loading import loaded
 from .pair import PLANNING, CPair, widths_of_graphs
+from .parts import PassInParts
 from .planned import PlannedProgram
-from .program import CProgram, OutOfRange
+from .program import CProgram
 
 MAX_KINDS = 16
 """Of gradients, for which a backward is planned with open sizes."""
@@ -187,8 +185,8 @@ class CParts:
 
     def __init__(self, gradient: Gradient) -> None:
         self.gradient = gradient
-        self.forward = _Pass(CGraph(gradient.f), gradient.f)
-        self._backward = _Pass(CGraph(gradient.df), gradient.f)
+        self.forward = PassInParts(CGraph(gradient.f), lambda: gradient.f)
+        self._backward = PassInParts(CGraph(gradient.df), lambda: gradient.f)
 
     @property
     def places(self) -> Gradient:
@@ -200,7 +198,7 @@ class CParts:
         """The gradient."""
         return self.gradient
 
-    def backward(self, seeds: Sequence[Any]) -> _Pass:
+    def backward(self, seeds: Sequence[Any]) -> PassInParts:
         """What gives the gradients, whichever are there."""
         return self._backward
 
@@ -223,10 +221,10 @@ class ClosedParts(CParts):
     """Parts for sizes that were put in the place of open ones."""
 
     def __init__(self, parts: OpenParts, atoms: Sequence[int]) -> None:
-        self.gradient = parts.gradient
+        gradient = self.gradient = parts.gradient
         self._atoms = atoms
-        self.forward = _Pass(parts.forward, self.gradient.f, closed(parts.taken, atoms))
-        self._backward = _Pass(parts.backward, self.gradient.f, closed(parts.taken_back, atoms))
+        self.forward = PassInParts(parts.forward, lambda: gradient.f, closed(parts.taken, atoms))
+        self._backward = PassInParts(parts.backward, lambda: gradient.f, closed(parts.taken_back, atoms))
 
     @cached_property
     def _exact(self) -> Gradient:
@@ -235,30 +233,6 @@ class ClosedParts(CParts):
     @property
     def exact_gradient(self) -> Gradient:
         return self._exact
-
-
-class _Pass:
-    """One pass, planned for what it meets. What fails is told by a second run, where the `forward` may have one.
-
-    `taken` are further inputs of its graph.
-    """
-
-    def __init__(self, graph: CGraph, forward: Graph, taken: Sequence[Any] = ()) -> None:
-        self._graph = graph
-        self._forward = forward
-        self._taken = taken
-
-    def run(self, values: Sequence[Any], threads: int) -> list[Any]:
-        """The results. What is wrong with the data, the function's own ops are to say."""
-        try:
-            results = self._graph.run([*values, *self._taken])
-        except RuntimeFailure as failure:
-            if not may_run_again(self._forward):
-                raise
-            raise OutOfRange from failure
-        if results is None:
-            raise OutOfRange
-        return results
 
 
 def _like(layouts: Sequence[Any]) -> list[Any]:

@@ -113,11 +113,14 @@ class CPlan:
     """A graph with fusion groups: the ordinary loop, in which groups run by kernels."""
 
     def __init__(self, graph: Graph, group: GroupRunner) -> None:
+        self.graph: Graph | None = graph
         self.plan = plan_with_kernels(graph, group)
 
     def closed(self, atoms: Sequence[int]) -> CPlan:
         """The plan for given sizes, by a value for each atom; its groups are the same."""
         found = copy(self)
+        # The graph is for open sizes, and none of these.
+        found.graph = None
         found.plan = replace(self.plan, template=closed(self.plan.template, atoms))
         return found
 

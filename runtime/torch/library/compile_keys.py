@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ....compiler.ir.graph import Graph
-from ...kernels.c.kept import package_state
+from ...kernels.c.kept.plans import package_state
 
 
 class CompileKey:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from gradscript.runtime.execution.function_executor import choose_aggregation
 from gradscript.runtime.kernels.c import compiler as compilers
 from gradscript.runtime.kernels.c import pair_planning, planning
-from gradscript.runtime.kernels.c.kept import KeptPlans
+from gradscript.runtime.kernels.c.kept.plans import KeptPlans
 
 pytestmark = pytest.mark.skipif(compilers.compiler() is None, reason="there is no compiler of C")
 SOURCE = """
@@ -66,6 +67,24 @@ def rounds(x, ws: List[Tensor]):
         x = torch.tanh(x @ w) + x
     return x
 
+def until(x, w, limit: float, at: int):
+    rounds = 0
+    while float((x * x).sum()) > limit:
+        x = torch.tanh(x @ w) * 0.5 + x * 0.1
+        rounds += 1
+        if rounds == 2:
+            x = x / w[at + int(w[0, 0] > 1e3)].sum()
+    return x * rounds
+
+def grown(x, ws: List[Tensor]):
+    ys: List[Tensor] = []
+    for w in ws:
+        x = torch.tanh(x @ w)
+        ys.append(x * 2)
+        if float(x.sum()) > 1e3:
+            break
+    return torch.stack(ys), ys
+
 def pairs(x: Tuple[Tensor, Tensor]):
     return x[0] * x[1], (x[0], x[1] + 1)
 """
@@ -88,6 +107,8 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "curved": (X, 0.75),
     "own": (X,),
     "calls": (X.astype(np.float64),),
+    "until": (X, drawn(4, 4) / 4, 0.25, 1),
+    "grown": (X, [drawn(4, 4), drawn(4, 4)]),
     "pairs": ((X, W),),
 }
 
@@ -129,6 +150,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return run
 
     monkeypatch.setattr(planning, "fuse", counted(planning.fuse))
+    monkeypatch.setattr(planning, "fuse_groups", counted(planning.fuse_groups))
     monkeypatch.setattr(pair_planning, "pair_gradient", counted(pair_planning.pair_gradient))
     monkeypatch.setattr(pair_planning, "planned_pair", counted(pair_planning.planned_pair))
     return found
@@ -268,6 +290,22 @@ def test_what_an_op_refuses_is_told_by_the_source() -> None:
     again = gs.CompilationUnit("def f(x, i):\n    y = x * 2\n    return torch.linalg.inv(y) + y.sum()\n")
     with pytest.raises(gs.RuntimeFailure, match=r"inv[\s\S]*:3:"):
         again.f(np.zeros((3, 3)), i)
+
+
+def test_what_fails_in_a_plan_that_was_kept_is_told_by_the_source(planned: list[str]) -> None:
+    x, w = np.ones((2, 4)), np.eye(4)
+    told = []
+    for turn in range(2):
+        function = gs.CompilationUnit(SOURCE, "kept.grad").until
+        planned.clear()
+        function(x, w, 0.25, 3)
+        gs.vjp(function, x, w, 0.25, 3)[1](x)
+        assert turn == 0 or not planned
+        for call in (function, partial(gs.vjp, function)):
+            with pytest.raises(gs.RuntimeFailure) as caught:
+                call(x, w * 1e4, 0.25, 3)
+            told.append(str(caught.value))
+    assert len(set(told)) == 1 and "kept.grad:55:" in told[0], told
 
 
 def test_a_process_with_sums_of_its_own_keeps_nothing(planned: list[str], tmp_path: Path) -> None:
