@@ -75,7 +75,7 @@ class ArrayRun:
         self._has_run = False
         found = tensor_types()
         self._new_tensors = None if found is None or unwanted else found.new_tensors
-        self.quick = None if found is None else found.run(self.run, self._constants)
+        self.quick = None if found is None else found.run(self.run, self._constants, owned, passes_on)
 
     def run(self, values: Sequence[Any], arrays: list[Any] | None = None) -> list[Any]:
         """The results for values, or for these with arrays of their memory for the tensors."""

@@ -24,6 +24,7 @@ from ....compiler.types.types import TupleType, Type, is_tensor
 from ...execution.function_executor import FORGETTING
 from ...values.arena import ARENA
 from ..failure import KernelFailure
+from .bare import Bare, View, bare_of
 from .launched import thread_count
 from .launcher import launcher_address
 from .library import load_module
@@ -135,13 +136,19 @@ def entry_of(
         if program.takes_lists or len(program.outputs) < count:
             return None
         run = _with_entries(found, program).run
-        return entry_of_steps(lambda inputs: run(inputs, thread_count()), program, values, given, widths, open_inputs)
+        bare = bare_of(program, values, open_inputs) if set(widths) == {-1} else None
+        return entry_of_steps(
+            lambda inputs: run(inputs, thread_count()), program, values, given, widths, open_inputs, bare
+        )
     slots = _places(straight, len(values))
     if slots is None or any(result not in slots for result in straight.results):
         return None
+    outputs = tuple([slots[number] for number in straight.results[:count]])
     return found.entry(
         guards=_guards(values[:given], open_inputs),
-        outputs=tuple([slots[number] for number in straight.results[:count]]),
+        outputs=outputs,
+        views=(),
+        bare=outputs if set(widths) == {-1} else (),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
         constants=tuple(straight.constants),
@@ -195,6 +202,8 @@ def _step(found: Types, step: Act) -> Act:
         constants=(),
         owner=step,
         steps=None,
+        views=(),
+        bare=(),
         **_launched(step, slots),
     )
     calls = found.calls()
@@ -218,34 +227,63 @@ def entry_of_steps(
     given: int,
     widths: Sequence[int | None],
     open_inputs: Collection[int] = (),
+    bare: Bare | None = None,
 ) -> Any:
     """As `entry_of`, of what runs in Python, with nothing left to be asked. What it refuses goes the longer way.
 
-    `owner` lives as long.
+    `owner`, a program where it is run on `bare` memory otherwise, lives as long.
     """
     found = types()
     if found is None or None in widths or any(isinstance(value, list | tuple) for value in values):
         return None
     count = sum(abs(width) for width in widths if width is not None)
+    memory = None if bare is None else _on_memory(bare, owner, len(values), count)
     return found.entry(
         guards=_guards(values[:given], open_inputs),
-        made=(),
-        buffers=(),
-        parameters=(),
         outputs=tuple(range(count)),
         widths=tuple(widths),
         defaults=tuple(values[given:]),
-        constants=(),
-        run=0,
-        launches=0,
-        count=0,
-        sizes=0,
-        is_long=False,
-        threads=thread_count,
-        allocate=ARENA.empty,
         owner=owner,
         steps=steps,
+        **(memory if memory is not None else {**_NO_KERNELS, "constants": (), "views": (), "bare": ()}),
     )
+
+
+_NO_KERNELS: dict[str, Any] = {
+    "made": (),
+    "buffers": (),
+    "parameters": (),
+    "run": 0,
+    "launches": 0,
+    "count": 0,
+    "sizes": 0,
+    "is_long": False,
+    "threads": thread_count,
+    "allocate": ARENA.empty,
+}
+
+
+def _on_memory(bare: Bare, program: Any, inputs: int, count: int) -> dict[str, Any] | None:
+    """What an entry is told of a program of so many results that runs on bare memory; None where slots are shared."""
+    made = [] if bare.stretch is None else [number for number, _, _ in bare.stretch.made]
+    constants = list(program.constants)
+    first = len(constants)
+    order = [*range(first, first + inputs), *made, *range(first), *(view.slot for view in bare.views)]
+    slots = {number: place for place, number in enumerate(order)}
+    if len(slots) < len(order):
+        return None
+    kernels = _NO_KERNELS if bare.stretch is None else _launched(bare.stretch, slots)
+    return {
+        **kernels,
+        "constants": tuple(constants),
+        "views": tuple([_view(view) for view in bare.views]),
+        "bare": tuple([slots[number] for number in bare.results[:count]]),
+    }
+
+
+def _view(view: View) -> tuple[Any, ...]:
+    array = view.array
+    return (view.source, view.offset, array.dtype, array.shape, array.strides, _code(array.dtype))
 
 
 def _places(straight: Straight, inputs: int) -> dict[int, int] | None:

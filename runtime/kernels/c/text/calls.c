@@ -51,28 +51,40 @@ typedef struct {
     PyObject *entry;     /* (*arrays) → one result or a tuple, or None where it is not for them; NULL while there is none */
     PyObject *constants; /* a tuple of arrays, none of which is a result */
     PyObject *general;   /* (values, arrays) → the results, by Python */
+    Py_ssize_t owned;    /* results that share no memory with anything, but for arguments that are passed on */
+    int passes_on, is_bare;
 } Run;
 
 #define MOST_RESULTS 32
 
 /* The address of `run_bare` in entry.c, set once. */
 static Py_ssize_t (*run_bare)(
-    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_managed **results, Py_ssize_t most);
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most);
+
+/* Whether a result is what is asked for: none but the first, which are to be new, is to share memory by torch's means. */
+static int is_right(const Run *self, const gs_result *result, Py_ssize_t place)
+{
+    if (result->source >= 0) return self->passes_on && place < self->owned;
+    return !result->is_view || place < self->owned;
+}
 
 /* The results of kernels on bare memory, a list; NULL where these are for none, or with an error set. */
-static PyObject *run_on_memory(PyObject *entry, PyObject *values, const gs_bare *inputs)
+static PyObject *run_on_memory(Run *self, PyObject *entry, PyObject *values, const gs_bare *inputs)
 {
-    gs_managed *made[MOST_RESULTS];
+    gs_result made[MOST_RESULTS];
     const Py_ssize_t count = run_bare(entry, inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values), made, MOST_RESULTS);
     if (count < 0) return NULL;
-    PyObject *tensors = PyList_New(count);
+    for (Py_ssize_t i = 0; i < count; ++i) self->is_bare &= is_right(self, made + i, i);
+    PyObject *tensors = self->is_bare ? PyList_New(count) : NULL;
     for (Py_ssize_t i = 0; i < count; ++i) {
         void *tensor = NULL;
-        if (!tensors || exchange->object_of_managed(made[i], &tensor)) {
-            made[i]->drop(made[i]);
+        if (tensors && !made[i].made) tensor = Py_NewRef(PyTuple_GET_ITEM(values, made[i].source));
+        else if (tensors && exchange->object_of_managed(made[i].made, &tensor)) tensor = NULL;
+        if (tensor) PyList_SET_ITEM(tensors, i, tensor);
+        else {
+            if (made[i].made) made[i].made->drop(made[i].made);
             Py_CLEAR(tensors);
         }
-        else PyList_SET_ITEM(tensors, i, tensor);
     }
     return tensors;
 }
@@ -95,7 +107,7 @@ static PyObject *run_on_arrays(Run *self, PyObject *entry, PyObject *arrays)
 static PyObject *run_values(Run *self, PyObject *values, const gs_bare *inputs)
 {
     PyObject *entry = self->entry ? Py_NewRef(self->entry) : NULL, *results = NULL;
-    if (entry) results = run_on_memory(entry, values, inputs);
+    if (entry && self->is_bare) results = run_on_memory(self, entry, values, inputs);
     if (!results && !PyErr_Occurred()) {
         PyObject *arrays = arrays_of(inputs, &PyTuple_GET_ITEM(values, 0), PyTuple_GET_SIZE(values));
         if (arrays && entry) results = run_on_arrays(self, entry, arrays);
@@ -130,15 +142,20 @@ static void run_dealloc(Run *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Run(general, constants) */
+/* Run(general, constants, owned, passes_on) */
 static PyObject *run_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     PyObject *general, *constants;
-    if (!PyArg_ParseTuple(arguments, "OO!", &general, &PyTuple_Type, &constants)) return NULL;
+    Py_ssize_t owned;
+    int passes_on;
+    if (!PyArg_ParseTuple(arguments, "OO!np", &general, &PyTuple_Type, &constants, &owned, &passes_on)) return NULL;
     Run *self = (Run *)type->tp_alloc(type, 0);
     if (!self) return NULL;
     self->general = Py_NewRef(general);
     self->constants = Py_NewRef(constants);
+    self->owned = owned;
+    self->passes_on = passes_on;
+    self->is_bare = 1;
     return (PyObject *)self;
 }
 

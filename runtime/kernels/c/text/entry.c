@@ -42,6 +42,8 @@ typedef struct {
 
 typedef struct { Py_ssize_t slot; PyObject *dtype; int ndim; npy_intp *sizes; npy_intp nbytes; int code; } Made;
 typedef struct { Py_ssize_t slot; int is_integer; } Parameter;
+/* An input's memory otherwise: where it begins, sizes, and strides in bytes. */
+typedef struct { Py_ssize_t source, offset; Made as; npy_intp *strides; } View;
 
 typedef struct {
     PyObject_HEAD
@@ -51,10 +53,13 @@ typedef struct {
     Made *made;
     Py_ssize_t *buffers, *outputs; /* slots: those of inputs first, then of what is made, then of constants */
     Parameter *parameters;
+    /* On bare memory, views are slots behind all others. */
+    Py_ssize_t view_count, bare_count, *bare_outputs;
+    View *views;
     gs_run *run;
     const void *launches;
     const int64_t *sizes;
-    int is_long, is_bare; /* whether results are small, new, and of dtypes that DLPack has */
+    int is_long, is_bare; /* whether results are small, and of dtypes that DLPack has */
     PyObject *defaults; /* a tuple: the last inputs, which are not given */
     PyObject *constants, *threads, *allocate, *owner;
     PyObject *steps; /* (list of inputs) → list of results, or None for whatever goes another way; NULL of kernels alone */
@@ -99,26 +104,51 @@ static int read_made(PyObject *item, Made *made)
     return DONE;
 }
 
+static int read_view(PyObject *item, View *view)
+{
+    PyObject *dtype, *sizes, *strides;
+    if (!PyArg_ParseTuple(item, "nnO!O!O!i", &view->source, &view->offset, &PyArrayDescr_Type, &dtype, &PyTuple_Type, &sizes,
+                          &PyTuple_Type, &strides, &view->as.code))
+        return FAILED;
+    PyObject *made = Py_BuildValue("(nOOi)", (Py_ssize_t)0, dtype, sizes, view->as.code);
+    const int failed = !made || read_made(made, &view->as);
+    Py_XDECREF(made);
+    if (failed) return FAILED;
+    if (PyTuple_GET_SIZE(strides) != view->as.ndim) return PyErr_Format(PyExc_ValueError, "one stride per size"), FAILED;
+    view->strides = PyMem_Calloc((size_t)view->as.ndim + 1, sizeof(npy_intp));
+    if (!view->strides) return PyErr_NoMemory(), FAILED;
+    return numbers_of(strides, view->as.ndim, view->strides) ? DONE : FAILED;
+}
+
+static int is_small(const Made *made) { return made->code >= 0 && made->nbytes < LARGE; }
+
 /* Whether an entry can be run on bare memory. */
 static int may_be_bare(const Entry *self)
 {
-    if (self->steps || self->result_count != self->output_count) return 0;
+    const Py_ssize_t views = self->slot_count, made = self->input_count;
+    if (!self->bare_count) return 0;
     for (Py_ssize_t i = 0; i < self->given_count; ++i)
         if (self->guards[i].kind == ANYTHING) return 0;
     for (Py_ssize_t i = 0; i < self->made_count; ++i)
-        if (self->made[i].code < 0 || self->made[i].nbytes >= LARGE) return 0;
-    for (Py_ssize_t i = 0; i < self->output_count; ++i) {
-        const Py_ssize_t slot = self->outputs[i];
-        if (slot < self->input_count || slot >= self->input_count + self->made_count) return 0;
-        for (Py_ssize_t j = 0; j < i; ++j)
-            if (self->outputs[j] == slot) return 0;
+        if (!is_small(self->made + i)) return 0;
+    for (Py_ssize_t i = 0; i < self->view_count; ++i) {
+        const Py_ssize_t source = self->views[i].source;
+        if (source < 0 || source >= self->given_count || self->guards[source].kind != ARRAY) return 0;
+    }
+    for (Py_ssize_t i = 0; i < self->bare_count; ++i) {
+        const Py_ssize_t slot = self->bare_outputs[i];
+        if (slot < 0 || slot >= views + self->view_count) return 0;
+        if (slot >= views ? !is_small(&self->views[slot - views].as) : slot >= made + self->made_count) return 0;
+        if (slot < made && (slot >= self->given_count || self->guards[slot].kind != ARRAY)) return 0;
+        for (Py_ssize_t j = 0; slot >= made && slot < views && j < i; ++j)
+            if (self->bare_outputs[j] == slot) return 0;
     }
     return 1;
 }
 
 static int read_entry(
     Entry *self, PyObject *guards, PyObject *made, PyObject *buffers, PyObject *parameters, PyObject *outputs,
-    PyObject *widths)
+    PyObject *widths, PyObject *views, PyObject *bare)
 {
     self->given_count = PyTuple_GET_SIZE(guards);
     self->input_count = self->given_count + PyTuple_GET_SIZE(self->defaults);
@@ -127,6 +157,8 @@ static int read_entry(
     self->parameter_count = PyTuple_GET_SIZE(parameters);
     self->output_count = PyTuple_GET_SIZE(outputs);
     self->result_count = PyTuple_GET_SIZE(widths);
+    self->view_count = PyTuple_GET_SIZE(views);
+    self->bare_count = PyTuple_GET_SIZE(bare);
     self->slot_count = self->input_count + self->made_count + PyTuple_GET_SIZE(self->constants);
     self->guards = PyMem_Calloc((size_t)self->given_count + 1, sizeof(Guard));
     self->made = PyMem_Calloc((size_t)self->made_count + 1, sizeof(Made));
@@ -134,7 +166,10 @@ static int read_entry(
     self->parameters = PyMem_Calloc((size_t)self->parameter_count + 1, sizeof(Parameter));
     self->outputs = PyMem_Calloc((size_t)self->output_count + 1, sizeof(Py_ssize_t));
     self->widths = PyMem_Calloc((size_t)self->result_count + 1, sizeof(Py_ssize_t));
-    if (!self->guards || !self->made || !self->buffers || !self->parameters || !self->outputs || !self->widths)
+    self->views = PyMem_Calloc((size_t)self->view_count + 1, sizeof(View));
+    self->bare_outputs = PyMem_Calloc((size_t)self->bare_count + 1, sizeof(Py_ssize_t));
+    if (!self->guards || !self->made || !self->buffers || !self->parameters || !self->outputs || !self->widths || !self->views
+        || !self->bare_outputs)
         return PyErr_NoMemory(), FAILED;
     for (Py_ssize_t i = 0; i < self->given_count; ++i)
         if (read_guard(PyTuple_GET_ITEM(guards, i), self->guards + i)) return FAILED;
@@ -144,7 +179,10 @@ static int read_entry(
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parameters, i), "np", &self->parameters[i].slot,
                               &self->parameters[i].is_integer))
             return FAILED;
+    for (Py_ssize_t i = 0; i < self->view_count; ++i)
+        if (read_view(PyTuple_GET_ITEM(views, i), self->views + i)) return FAILED;
     if (!numbers_of(buffers, self->buffer_count, self->buffers)) return FAILED;
+    if (!numbers_of(bare, self->bare_count, self->bare_outputs)) return FAILED;
     if (!numbers_of(widths, self->result_count, self->widths)) return FAILED;
     if (!numbers_of(outputs, self->output_count, self->outputs)) return FAILED;
     self->is_bare = may_be_bare(self);
@@ -154,15 +192,15 @@ static int read_entry(
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static char *names[] = {"guards", "made", "buffers", "parameters", "outputs", "widths", "defaults", "constants", "run", "launches",
-                            "count", "sizes", "is_long", "threads", "allocate", "owner", "steps", NULL};
+                            "count", "sizes", "is_long", "threads", "allocate", "owner", "steps", "views", "bare", NULL};
     PyObject *guards, *made, *buffers, *parameters, *outputs, *widths, *defaults, *constants, *threads, *allocate, *owner;
-    PyObject *steps;
+    PyObject *steps, *views, *bare;
     Py_ssize_t run, launches, count, sizes;
     int is_long;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOOO", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
+            arguments, keywords, "O!O!O!O!O!O!O!O!nnnnpOOOOO!O!", names, &PyTuple_Type, &guards, &PyTuple_Type, &made,
             &PyTuple_Type, &buffers, &PyTuple_Type, &parameters, &PyTuple_Type, &outputs, &PyTuple_Type, &widths,
-            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner, &steps))
+            &PyTuple_Type, &defaults, &PyTuple_Type, &constants, &run, &launches, &count, &sizes, &is_long, &threads, &allocate, &owner, &steps, &PyTuple_Type, &views, &PyTuple_Type, &bare))
         return NULL;
     Entry *self = (Entry *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -177,7 +215,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->launch_count = count;
     self->sizes = (const int64_t *)sizes;
     self->is_long = is_long;
-    if (read_entry(self, guards, made, buffers, parameters, outputs, widths)) Py_CLEAR(self);
+    if (read_entry(self, guards, made, buffers, parameters, outputs, widths, views, bare)) Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -191,6 +229,13 @@ static void entry_dealloc(Entry *self)
         Py_XDECREF(self->made[i].dtype);
         PyMem_Free(self->made[i].sizes);
     }
+    for (Py_ssize_t i = 0; self->views && i < self->view_count; ++i) {
+        Py_XDECREF(self->views[i].as.dtype);
+        PyMem_Free(self->views[i].as.sizes);
+        PyMem_Free(self->views[i].strides);
+    }
+    PyMem_Free(self->views);
+    PyMem_Free(self->bare_outputs);
     PyMem_Free(self->guards);
     PyMem_Free(self->made);
     PyMem_Free(self->buffers);
@@ -401,13 +446,51 @@ static int fits_bare(const Guard *guard, const gs_bare *input)
     return 1;
 }
 
-/* As run_entry, of inputs that are arrays by their memory. */
-static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_managed **results)
+/* The elements of a view, in order. */
+static void copied(char *to, const char *from, const View *view, Py_ssize_t size)
 {
-    void *pointers[self->slot_count + 1], *buffers[self->buffer_count + 1];
+    npy_intp at[NPY_MAXDIMS] = {0};
+    for (npy_intp left = view->as.nbytes; left > 0; left -= size, to += size) {
+        memcpy(to, from, (size_t)size);
+        for (int d = view->as.ndim; d-- > 0;) {
+            from += view->strides[d];
+            if (++at[d] < view->as.sizes[d]) break;
+            from -= at[d] * view->strides[d];
+            at[d] = 0;
+        }
+    }
+}
+
+/* A result: what was made, or else the input that it is. */
+typedef struct { gs_managed *made; Py_ssize_t source; int is_view; } gs_result;
+
+/* The result of a slot, which takes over what was made for it. No memory: with an error set. */
+static gs_result result_of(const Entry *self, Py_ssize_t slot, void *const *pointers, gs_managed **made)
+{
+    gs_result result = {NULL, -1, 0};
+    if (slot < self->input_count) result.source = slot;
+    else if (slot < self->slot_count)
+        for (Py_ssize_t i = 0; i < self->made_count; ++i) {
+            if (self->made[i].slot != slot) continue;
+            result.made = made[i];
+            made[i] = NULL;
+        }
+    else {
+        const View *view = self->views + (slot - self->slot_count);
+        result.made = new_managed(&view->as);
+        result.is_view = 1;
+        if (!result.made) PyErr_NoMemory();
+        else copied(result.made->data, pointers[slot], view, PyDataType_ELSIZE((PyArray_Descr *)view->as.dtype));
+    }
+    return result;
+}
+
+/* As run_entry, of inputs that are arrays by their memory. */
+static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *const *values, gs_result *results)
+{
+    void *pointers[self->slot_count + self->view_count + 1], *buffers[self->buffer_count + 1];
     gs_managed *made[self->made_count + 1];
     gs_number numbers[self->parameter_count + 1];
-    Py_ssize_t count = 0;
     int status = DONE, threads = 1;
     for (Py_ssize_t i = 0; i < self->given_count; ++i) {
         const Guard *guard = self->guards + i;
@@ -421,6 +504,8 @@ static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *co
                                                 : PyTuple_GET_ITEM(self->constants, constant);
         pointers[i] = value && PyArray_CheckExact(value) ? PyArray_DATA((PyArrayObject *)value) : NULL;
     }
+    for (Py_ssize_t i = 0; i < self->view_count; ++i)
+        pointers[self->slot_count + i] = (char *)pointers[self->views[i].source] + self->views[i].offset;
     for (Py_ssize_t i = 0; i < self->parameter_count; ++i) {
         const Py_ssize_t slot = self->parameters[i].slot;
         PyObject *value = slot < self->given_count  ? values[slot]
@@ -431,27 +516,22 @@ static int run_entry_bare(const Entry *self, const gs_bare *inputs, PyObject *co
     }
     if (self->is_long) threads = thread_count(self);
     if (PyErr_Occurred()) return FAILED;
-    for (; count < self->made_count; ++count) {
-        if (!(made[count] = new_managed(self->made + count))) {
+    for (Py_ssize_t i = 0; i < self->made_count; ++i)
+        if (!(made[i] = new_managed(self->made + i))) status = ELSEWHERE;
+        else pointers[self->made[i].slot] = made[i]->data;
+    if (status == DONE && self->launch_count) {
+        for (Py_ssize_t i = 0; i < self->buffer_count; ++i) buffers[i] = pointers[self->buffers[i]];
+        PyThreadState *state = self->is_long ? PyEval_SaveThread() : NULL;
+        if (self->run(self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads))
             status = ELSEWHERE;
-            goto end;
-        }
-        pointers[self->made[count].slot] = made[count]->data;
+        if (state) PyEval_RestoreThread(state);
     }
-    for (Py_ssize_t i = 0; i < self->buffer_count; ++i) buffers[i] = pointers[self->buffers[i]];
-    PyThreadState *state = self->is_long ? PyEval_SaveThread() : NULL;
-    const int failed = self->run(
-        self->launches, self->launch_count, buffers, self->buffer_count, 0, self->sizes, numbers, threads);
-    if (state) PyEval_RestoreThread(state);
-    if (failed) status = ELSEWHERE;
-end:
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        Py_ssize_t result = 0;
-        while (result < self->output_count && self->outputs[result] != self->made[i].slot) ++result;
-        if (status == DONE && result < self->output_count) results[result] = made[i];
-        else free(made[i]);
-    }
-    return status;
+    for (Py_ssize_t i = 0; status == DONE && i < self->bare_count; ++i)
+        results[i] = result_of(self, self->bare_outputs[i], pointers, made);
+    for (Py_ssize_t i = 0; i < self->made_count; ++i) free(made[i]);
+    if (!PyErr_Occurred()) return status;
+    for (Py_ssize_t i = 0; i < self->bare_count; ++i) free(results[i].made);
+    return given_up();
 }
 
 static PyTypeObject EntryType = {
@@ -785,16 +865,16 @@ static PyTypeObject CallsType = {
 /* The number of results, of which there are at most so many, or -1 where none of the calls is for these, or with an error
    set. */
 static Py_ssize_t run_bare(
-    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_managed **results, Py_ssize_t most)
+    PyObject *calls, const gs_bare *inputs, PyObject *const *values, Py_ssize_t count, gs_result *results, Py_ssize_t most)
 {
     Calls *self = (Calls *)calls;
     if (Py_TYPE(calls) != &CallsType) return -1;
     for (Py_ssize_t i = 0; i < self->count; ++i) {
         Entry *entry = (Entry *)self->items[i];
-        if (Py_TYPE(entry) != &EntryType || !entry->is_bare || entry->given_count != count || entry->output_count > most) continue;
+        if (Py_TYPE(entry) != &EntryType || !entry->is_bare || entry->given_count != count || entry->bare_count > most) continue;
         Py_INCREF(entry); /* it may be dropped meanwhile */
         const int status = run_entry_bare(entry, inputs, values, results);
-        const Py_ssize_t found = entry->output_count;
+        const Py_ssize_t found = entry->bare_count;
         Py_DECREF(entry);
         if (status != ELSEWHERE) return status == DONE ? found : -1;
     }

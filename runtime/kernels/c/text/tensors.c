@@ -31,6 +31,7 @@ typedef struct gs_managed {
     uint64_t flags;
     gs_tensor tensor;
 } gs_managed;
+typedef struct { gs_managed *made; Py_ssize_t source; int is_view; } gs_result; /* as in entry.c */
 typedef struct {
     struct { uint32_t major, minor; void *older; } header;
     void *allocate, *managed_of_object;
