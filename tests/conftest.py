@@ -38,6 +38,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Of what is left, pytest has the collector look for failures five times: once is enough for all but the last."""
+    gc.collect()
+    gc.freeze()
+
+
 def _traced(run: Callable[[], object]) -> int:
     taken = 0
 

@@ -21,7 +21,7 @@ After:
       %there : bool = prim::Constant[value=True]()
       return (%taken, %there)
 
-Which are there is what `analysis.given` says.
+Which are there is what `analysis.present_gradients` says.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -71,7 +72,8 @@ def samples(op: Any, dtype: str, limit: int) -> list[Any]:
     torch.manual_seed(1)
     random.seed(1)
     np.random.seed(1)
-    with warnings.catch_warnings():
+    # It would look through the stack for a test of unittest's that it is of, which takes longer than all else here.
+    with warnings.catch_warnings(), patch("torch.testing._internal.common_utils.extract_test_fn", lambda: None):
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False))
     return found if len(found) <= limit else random.Random(1).sample(found, limit)
