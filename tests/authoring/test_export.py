@@ -33,10 +33,14 @@ def masked(x, p: float = 0.3):
     return F.dropout(x, p)
 
 
-def named(left, columns, lines: float):
-    planes = left * torch.exp(columns) * lines
-    rows = planes.sum(-1, keepdim=True)
-    return torch.tanh(planes / (1 + rows * rows)) * planes
+def named(x, y, lines: float):
+    columns = x * torch.exp(y) * lines
+    rows = columns.sum(-1, keepdim=True)
+    return torch.tanh(columns / (1 + rows * rows)) * columns
+
+
+def sized(columns, lines: float):
+    return columns * lines / (1 + (columns * columns).sum(-1, keepdim=True))
 """
 EXAMPLES = {
     "gelu": ("gelu.gs", "gelu"),
@@ -63,7 +67,7 @@ def _function(name: str) -> Any:
     return suite[name] if name in suite else gs.CompilationUnit(OTHERS, "others.grad")[name]
 
 
-EXPORTED = ("masked", "named", *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))))
+EXPORTED = ("masked", "named", "sized", *dict.fromkeys(("layer_norm", "bias_gelu", "rope", "geglu", *some_of(CASES))))
 """Those that tests look at by name, and some of the others."""
 
 
